@@ -36,7 +36,7 @@ from weft.algebra.schema import BIGINT
 from weft.derivation.synopsis.construct import COUNT, synopsis
 from weft.derivation.synopsis.prepared import Semantics
 from weft.execution.synopsis.batch import EMPTY, Batch, State
-from weft.execution.synopsis.evaluating import evaluated
+from weft.execution.synopsis.evaluating import evaluate
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 JSON, SVG = FOLDER / "synopsis-growth.json", FOLDER / "synopsis-growth.svg"
@@ -136,7 +136,7 @@ def grown(family: Family, lengths: tuple[int, ...] = LENGTHS) -> list[Size]:
         cuts = [0, *(n - batch.points["tp"][0].as_py() for n in lengths), batch.points.num_rows]
         inside = sorted({cut for cut in cuts if 0 <= cut <= batch.points.num_rows})
         for begin, end in pairwise(inside):
-            state, _ = evaluated(plan, state, _part(batch, begin, end))
+            state, _ = evaluate(plan, state, _part(batch, begin, end))
             if (state.tp or 0) + 1 in lengths:
                 found.append(size(state))
     return found

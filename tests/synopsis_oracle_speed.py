@@ -16,7 +16,7 @@ from oracle.past_logic import SEMANTICS, Log, Meaning
 from weft.bench import synopses
 from weft.derivation.synopsis.construct import synopsis
 from weft.execution.synopsis.batch import EMPTY, Batch
-from weft.execution.synopsis.evaluating import evaluated
+from weft.execution.synopsis.evaluating import evaluate
 from weft.formula.parse_formula import reading
 from weft.formula.signature import signature
 
@@ -42,7 +42,7 @@ def measured(text: str, length: int) -> dict[str, float]:
     oracle = time.process_time() - before
     made = synopsis(formula, "set")
     before = time.process_time()
-    _, answers = evaluated(made, EMPTY, batch)
+    _, answers = evaluate(made, EMPTY, batch)
     taken = time.process_time() - before
     assert told == Counter(zip(*(column.to_pylist() for column in answers.columns), strict=True))
     return {"oracle_rate": round(length / oracle), "synopsis_rate": round(length / taken)}

@@ -1,9 +1,9 @@
-"""Which errors belong to one query and which to the home.
+"""Decide which errors belong to one query and which to the home.
 
-An error belongs to the home where it would meet any other query as well: the catalog, the lease, the clock, damaged
-data, the operating system (a full disk).  It stops what the process is doing.  KeyboardInterrupt, SystemExit and
-``interruption.Stopped`` belong to nobody's query either.  Every other error belongs to the query whose computation
-raised it; ``execution.isolate`` finds that query, sets it aside with the reason and computes the others.
+An error belongs to the home if any other query would meet it as well: the catalog, the lease, the clock, damaged data,
+the operating system (a full disk). Such an error ends the current operation. KeyboardInterrupt, SystemExit and
+``interruption.Stopped`` belong to no query either. Every other error belongs to the query whose computation raised it;
+``execution.isolate`` finds that query, sets it aside with the reason, and computes the others.
 """
 
 from __future__ import annotations
@@ -33,32 +33,36 @@ _OF_THE_HOME: Final = (CatalogError, ClockError, HomeClosed, StorageError, OSErr
 _LOG: Final = "weft.log"
 
 FAULTS: Final = (QueryFault, LimitExceeded, JvmEnded)
-"""What a computation of queries raises where the queries are the reason."""
+"""Errors of a computation for which its queries are responsible."""
 
 
 def is_of_the_home(error: BaseException) -> bool:
-    """Whether an error says nothing about the query during which it was raised."""
+    """Return whether an error says nothing about the query during which it was raised."""
     return not isinstance(error, Exception) or isinstance(error, _OF_THE_HOME)
 
 
 def plain_error(error: Exception) -> WeftError:
-    """The error itself, or an ExecutionError that names an exception which Weft did not raise on purpose."""
+    """Return the error itself, or an ExecutionError that names an exception which Weft did not raise on purpose."""
     if isinstance(error, WeftError):
         return error
     if isinstance(error, MemoryError):
-        return ExecutionError("it needs more memory than this process has", hint="Narrow it.")
-    return ExecutionError(f"Weft has a defect here: {told_shortly(error)}", hint="The home's logs/weft.log has more.")
+        return ExecutionError(
+            "the operation needs more memory than this process has", hint="Restrict it to fewer rows."
+        )
+    return ExecutionError(
+        f"this is a defect in Weft: {error_summary(error)}", hint="The traceback is in the home's logs/weft.log."
+    )
 
 
-def told_shortly(error: BaseException) -> str:
-    """The class of an exception and the first line of its message, at most 300 characters."""
+def error_summary(error: BaseException) -> str:
+    """Return the class of an exception and the first line of its message, at most 300 characters."""
     message = str(error).strip()
     return f"{type(error).__name__}: {message.splitlines()[0][:300]}" if message else type(error).__name__
 
 
 @contextmanager
 def query_faults() -> Iterator[None]:
-    """Raises what a computation of queries raises as QueryFault, unless it belongs to the home or is one of FAULTS."""
+    """Turn errors within the block into QueryFault, except the home's errors and FAULTS."""
     try:
         yield
     except FAULTS:
@@ -66,23 +70,23 @@ def query_faults() -> Iterator[None]:
     except Exception as error:
         if is_of_the_home(error):
             raise
-        found = plain_error(error)
+        plain = plain_error(error)
         defect = isinstance(error, DerivationError) or not isinstance(error, WeftError | MemoryError)
-        raise QueryFault(found.message, hint=found.hint, where=found.where, defect=defect) from error
+        raise QueryFault(plain.message, hint=plain.hint, where=plain.where, defect=defect) from error
 
 
 def isolated_error(error: Exception, logs: Path, at: int, doing: str) -> WeftError:
-    """``plain_error`` for one view or one channel; a defect goes to the log (``log_defect``)."""
-    found = plain_error(error)
-    if found is not error:
+    """Return ``plain_error`` for one view or one channel; write a defect to the log (``log_defect``)."""
+    plain = plain_error(error)
+    if plain is not error:
         log_defect(logs, at, doing, error)
-    return found
+    return plain
 
 
 def log_defect(folder: Path, at: int, doing: str, error: BaseException) -> Path | None:
-    """Appends a traceback to ``weft.log`` in a folder of logs; None where it cannot be written.
+    """Append a traceback to ``weft.log`` in a folder of logs; return the file, or None if it cannot be written.
 
-    ``at`` is the wall's instant (µs UTC), ``doing`` the command or the operation.
+    ``at`` is the wall clock's instant (µs UTC), ``doing`` the command or the operation.
     """
     log = folder / _LOG
     try:

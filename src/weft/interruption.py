@@ -1,7 +1,7 @@
-"""Cooperative cancellation of a command that runs in another process than the one it was typed in (``weft serve``).
+"""Cooperative cancellation of a command that runs in a server's process, not where the user typed it (``weft serve``).
 
-Ctrl-C raises in the main thread only.  A command that runs in a server's thread checks its ``CancelToken`` at the
-points where stopping leaves nothing half done: while it waits for a lease or for its turn, and between batches.
+Ctrl-C raises an exception in the main thread only. A command in a server's thread checks its ``CancelToken`` at the
+points where stopping leaves nothing incomplete: while it waits for a lease or for its turn, and between batches.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 
 class Stopped(BaseException):
-    """Raised in a command that was asked to stop.  As with SystemExit, handlers of Exception do not catch it."""
+    """Raised in a command that was asked to stop. As with SystemExit, handlers of Exception do not catch it."""
 
 
 class CancelToken:
@@ -24,18 +24,18 @@ class CancelToken:
 
     @property
     def ends_something(self) -> bool:
-        """Whether it was cancelled, and ended what the command was waiting for."""
+        """Whether the token was cancelled and has ended an operation that the command was waiting for."""
         return self.cancelled and bool(self._ends)
 
     def cancel(self) -> None:
-        """Asks the command to stop, and ends what it waits for, where that can be ended."""
+        """Ask the command to stop, and end the operation that it waits for, if possible."""
         self.cancelled = True
         for end in tuple(self._ends):
             end()
 
     @contextmanager
     def on_cancel(self, end: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, the cancel_token calls ``end``, in the thread of who cancels it it."""
+        """Call ``end`` if the token is cancelled while the block runs, in the thread that cancels it."""
         self._ends.append(end)
         try:
             yield
@@ -47,13 +47,13 @@ _current: ContextVar[CancelToken | None] = ContextVar("cancel_token", default=No
 
 
 def current_cancel_token() -> CancelToken | None:
-    """The cancel_token under which this command runs; None where nobody can cancel one."""
+    """Return the token that can cancel this command, or None."""
     return _current.get()
 
 
 @contextmanager
 def cancellable_by(cancel_token: CancelToken) -> Iterator[None]:
-    """Lets the block, in this thread, be stopped by the cancel_token."""
+    """Let the token stop the block in this thread."""
     token = _current.set(cancel_token)
     try:
         yield
@@ -62,7 +62,7 @@ def cancellable_by(cancel_token: CancelToken) -> Iterator[None]:
 
 
 def stop_here() -> None:
-    """A place where nothing is half done: raises Stopped where the command was asked to stop."""
+    """Raise Stopped if the command was asked to stop. Call it where nothing is incomplete."""
     cancel_token = _current.get()
     if cancel_token is not None and cancel_token.cancelled:
         raise Stopped

@@ -16,7 +16,7 @@ from weft.algebra.two_sorted import POINTS, undated
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.execution.synopsis.batch import EMPTY, Batch, State
 from weft.execution.synopsis.engine import Engine
-from weft.execution.synopsis.evaluating import evaluated_on
+from weft.execution.synopsis.evaluating import evaluate_on
 
 ARROW = {"BIGINT": pa.int64(), "STRING": pa.string(), "DOUBLE": pa.float64()}
 
@@ -64,7 +64,7 @@ def along_together(
     answers = [[Counter[Row]() for _ in log.at] for _ in formulas]
     state = EMPTY
     for first, end in ranges:
-        state, found = evaluated_on(plan, state, batch(log, first, end, predicates), engine)
+        state, found = evaluate_on(plan, state, batch(log, first, end, predicates), engine)
         if states is not None:
             states.append(state)
         for table, kept in zip(found, answers, strict=True):

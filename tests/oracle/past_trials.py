@@ -22,7 +22,7 @@ from weft.algebra.formula import Formula
 from weft.derivation.synopsis.construct import COUNT, Synopsis, synopsis
 from weft.derivation.synopsis.verdict import size_verdict
 from weft.execution.synopsis.batch import State
-from weft.execution.synopsis.duckdb_engine import local_engine
+from weft.execution.synopsis.duckdb_engine import duckdb_engine
 from weft.execution.synopsis.engine import Engine
 
 TRIES = 6
@@ -37,7 +37,7 @@ Ranges: TypeAlias = Sequence[tuple[int, int]]
 @contextmanager
 def on_duckdb() -> Iterator[Engine]:
     """The DuckDB of this process, which reads the SQL as it stands: what is planned is tiny."""
-    with local_engine(1) as engine:
+    with duckdb_engine(1) as engine:
         engine.sql.connection.execute("PRAGMA disable_optimizer")
         yield engine
 

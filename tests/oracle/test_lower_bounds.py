@@ -17,7 +17,7 @@ from weft.algebra.formula import Formula
 from weft.derivation.synopsis.construct import synopsis
 from weft.derivation.synopsis.prepared import Semantics
 from weft.execution.synopsis.batch import EMPTY, Batch, State
-from weft.execution.synopsis.evaluating import evaluated
+from weft.execution.synopsis.evaluating import evaluate
 from weft.formula.parse_formula import counted_reading
 from weft.formula.signature import signature
 
@@ -50,7 +50,7 @@ def batch(first: int, states: Sequence[str]) -> Batch:
 
 
 def stored(text: str, semantics: Semantics, states: Sequence[str]) -> State:
-    return evaluated(synopsis(formula(text), semantics), EMPTY, batch(0, states))[0]
+    return evaluate(synopsis(formula(text), semantics), EMPTY, batch(0, states))[0]
 
 
 def contents(state: State) -> str:
@@ -70,7 +70,7 @@ HISTORIES = [tuple(each) for each in product(("", "q"), repeat=LENGTH)]
 def test_theorem_34_every_history_is_another_state(text: str) -> None:
     """2^n histories, 2^n states: n bits.  Their answers differ at once, so that no synopsis could have fewer."""
     plan = synopsis(formula(text), "bag")
-    answers = {str(evaluated(plan, EMPTY, batch(0, states))[1].to_pydict()) for states in HISTORIES}
+    answers = {str(evaluate(plan, EMPTY, batch(0, states))[1].to_pydict()) for states in HISTORIES}
     assert len(answers) == 2**LENGTH
     assert told_apart(text, "bag", HISTORIES) == 2**LENGTH
 
@@ -87,7 +87,7 @@ def test_more_as_than_bs_needs_a_logarithm() -> None:
     prefixes = [["a"] * n for n in range(most)]
     plan = synopsis(formula(MORE), "bag")
     for n, m in combinations(range(most), 2):
-        after = [evaluated(plan, stored(MORE, "bag", ["a"] * each), batch(each, ["b" * n]))[1] for each in (n, m)]
+        after = [evaluate(plan, stored(MORE, "bag", ["a"] * each), batch(each, ["b" * n]))[1] for each in (n, m)]
         assert [answers.num_rows for answers in after] == [0, 1]
     assert told_apart(MORE, "bag", prefixes) == most
     assert told_apart(MORE, "set", prefixes) == 2

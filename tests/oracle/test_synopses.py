@@ -21,7 +21,7 @@ from oracle.past_logic import evaluated
 from oracle.past_logs import log, partition
 from oracle.past_trials import LINEAR, SEMANTICS, STATES, Trials, case
 from weft.derivation.synopsis.construct import shared, synopsis
-from weft.execution.synopsis.duckdb_engine import local_engine
+from weft.execution.synopsis.duckdb_engine import duckdb_engine
 
 FORMULAS = 800
 SHARDS = 2
@@ -76,7 +76,7 @@ def test_formulas_that_share_a_synopsis_answer_as_they_do_alone() -> None:
         plan = shared(formulas, semantics)
         fewer += len(plan.stored) < sum(len(synopsis(each, semantics).stored) for each in formulas)
         wanted = [evaluated(each, given, semantics) for each in formulas]
-        with local_engine(1) as engine:
+        with duckdb_engine(1) as engine:
             found = along_together(plan, formulas, given, partition(chance, STATES), engine)
         assert found == wanted, f"{formulas}\n{given}"
     assert fewer >= 6

@@ -21,8 +21,8 @@ from weft.algebra.schema import BIGINT
 from weft.derivation.synopsis.construct import synopsis
 from weft.errors import ExecutionError
 from weft.execution.synopsis.batch import EMPTY, Batch
-from weft.execution.synopsis.distributed import distributed_engine
-from weft.execution.synopsis.evaluating import evaluated_on
+from weft.execution.synopsis.distributed import spark_engine
+from weft.execution.synopsis.evaluating import evaluate_on
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +57,7 @@ def small_cases() -> list[int]:
 
 
 def tried(spark: SparkSession, numbers: list[int]) -> Counter[str]:
-    trials = Trials(1, 1, lambda: distributed_engine(spark, few=True), few_batches)
+    trials = Trials(1, 1, lambda: spark_engine(spark, few=True), few_batches)
     for number in numbers:
         trials.run(*case(number))
     return trials.counts
@@ -86,8 +86,8 @@ def test_the_number_of_jobs_does_not_depend_on_the_number_of_states(spark: Spark
         rows = {"tp": list(range(states)), "c1": [tp % 7 for tp in range(states)]}
         one = Batch(pa.table({"tp": rows["tp"], "at": rows["tp"]}), {"p": pa.table(rows), "q": pa.table(rows)})
         spark.sparkContext.setJobGroup(f"{states} states, {few}", "a batch")
-        with distributed_engine(spark, few=few) as engine:
-            evaluated_on(plan, EMPTY, one, engine)
+        with spark_engine(spark, few=few) as engine:
+            evaluate_on(plan, EMPTY, one, engine)
         jobs.append(len(spark.sparkContext.statusTracker().getJobIdsForGroup(f"{states} states, {few}")))
     assert jobs[0] == jobs[1] > 0
 
@@ -97,5 +97,5 @@ def test_a_count_that_leaves_its_type_fails_on_spark_too(spark: SparkSession) ->
     for _ in range(6):
         formula = And(formula, P)
     one = Batch(pa.table({"tp": [0], "at": [0]}), {"p": pa.table({"tp": [0] * 1000, "c1": [1] * 1000})})
-    with distributed_engine(spark) as engine, pytest.raises(ExecutionError, match="cannot be evaluated"):
-        evaluated_on(synopsis(formula, "bag"), EMPTY, one, engine)
+    with spark_engine(spark) as engine, pytest.raises(ExecutionError, match="cannot be evaluated"):
+        evaluate_on(synopsis(formula, "bag"), EMPTY, one, engine)

@@ -21,7 +21,7 @@ from weft.algebra.schema import TableSchema
 from weft.errors import WeftError
 from weft.execution.synopsis.answers import ledger_rows
 from weft.execution.synopsis.batch import EMPTY
-from weft.execution.synopsis.evaluating import evaluated_together
+from weft.execution.synopsis.evaluating import evaluate_shared
 from weft.execution.synopsis.news import News
 from weft.location import Location
 from weft.planning.synopsis_plan import SynopsisPlan, sql_synopsis
@@ -70,7 +70,7 @@ def ticked(plan: SynopsisPlan, rows: pa.Table) -> list[tuple[int, list[str | Non
     numbers = pa.array(range(len(rows)), pa.int64())
     points = pa.table({"tp": numbers, "at": stamps.cast(pa.int64()), "ts": stamps})
     events = dict.fromkeys(each for part in plan.parts for each in part.events)
-    _, answers = evaluated_together(plan.synopsis, EMPTY, news.batch(points, events))
+    _, answers = evaluate_shared(plan.synopsis, EMPTY, news.batch(points, events))
     found = []
     for part, table in zip(plan.parts, answers, strict=True):
         for row in ledger_rows(part, table, points, SimpleNamespace(query_id=1)).to_pylist():  # type: ignore[arg-type]

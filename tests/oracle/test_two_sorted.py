@@ -21,7 +21,7 @@ from weft.algebra.formula import Formula, Variable
 from weft.derivation.synopsis.construct import synopsis
 from weft.derivation.synopsis.verdict import size_verdict
 from weft.errors import FormulaError
-from weft.execution.synopsis.duckdb_engine import local_engine
+from weft.execution.synopsis.duckdb_engine import duckdb_engine
 from weft.formula.signature import Predicate
 from weft.formula.twofol.kept import over_history
 from weft.formula.twofol.resolve import TwoSorted, two_sorted
@@ -58,7 +58,7 @@ def answers(
     evaluated: Formula, columns: tuple[Variable, ...], given: Log, ranges: Any, semantics: str
 ) -> list[Counter[Row]]:
     plan = synopsis(evaluated, "set" if semantics == "set" else "bag")
-    with local_engine(1) as engine:
+    with duckdb_engine(1) as engine:
         engine.sql.connection.execute("PRAGMA disable_optimizer")
         found = course(plan, evaluated, given, ranges, engine).answers
     order = [plan.answers[0].index(each) for each in columns]

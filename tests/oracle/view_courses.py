@@ -45,7 +45,7 @@ from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog.records import TableRecord, table_schema
 from weft.derivation.temporal.delta_propagation import Kind
 from weft.execution.look_ups import LookUps
-from weft.execution.temporal.computing import Reading, gained
+from weft.execution.temporal.computing import RefreshInput, view_change
 from weft.location import Location
 from weft.planning.view_plan import ViewPlan, bound_view
 from weft.storage.columns import stored_schema
@@ -279,8 +279,8 @@ class Keeping:
         records = (*self.tables.values(), self.own)
         tables = {each.table_id: replace(each, last_ts=self.last.get(each.table_id)) for each in records}
         files = {key: tuple(self.files.get(key, ())) for key in tables}
-        reading = Reading(tables, files, 0, self.tau, t)
-        rows = gained(self.view_plan, tables[KEPT], reading, LookUps(self.folder), dated=False).rows
+        reading = RefreshInput(tables, files, 0, self.tau, t)
+        rows = view_change(self.view_plan, tables[KEPT], reading, LookUps(self.folder), dated=False).rows
         told = [tuple(row.values()) for row in _whole(rows).to_pylist()]
         self._add(self.own, told)
         for *key, end, _ in told:

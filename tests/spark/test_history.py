@@ -120,7 +120,7 @@ def test_a_load_that_holds_is_passed_by_no_tick(weft: Weft, tmp_path: Path, monk
 
     assert load("orders", True, ticking) == 0
     assert len(found) == 3
-    assert all("a load holds this home" in str(each) for each in found)
+    assert all("a load with --hold is running" in str(each) for each in found)
     weft.tick(now=START)
     found.clear()
     assert load("again", True, ticking) == 0

@@ -18,7 +18,7 @@ from weft.algebra.schema import STRING
 from weft.catalog import Catalog, open_catalog
 from weft.catalog.records import Choice
 from weft.errors import Conflict, Refused
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.extraction.ingest import ingest_file, ingest_mail
 from weft.extraction.quarantine import quarantined_bytes
 from weft.extraction.retrying import retry
@@ -44,7 +44,7 @@ def home(catalog: Catalog) -> Path:
 
 
 @dataclass
-class Loading(Home):
+class Loading(OpenHome):
     """A home whose session is the tests' own, or one that must not be asked for."""
 
     spark: Callable[[], Any]

@@ -217,10 +217,10 @@ def test_queries_over_a_view_that_fails_are_set_aside_and_miss_nothing(tmp_path:
         weft.tick(now=200)
     poll(["1,Ann,Dev", "2,Ben,Dev", "3,Cy,Ops"], 300)
     with pytest.MonkeyPatch.context() as patch:
-        failing(patch, refresh_views, "gained", lambda _, view, *__: view.name == "devs", RuntimeError("injected"))
+        failing(patch, refresh_views, "view_change", lambda _, view, *__: view.name == "devs", RuntimeError("injected"))
         reasons = {each.query.name: each.reason or "" for each in homes[0].tick(now=400).reports[-1].outcomes}
     homes[1].tick(now=400)
-    assert "the view devs, which it reads, could not be maintained" in reasons["over_devs"]
+    assert "the query reads the view devs, whose refresh failed" in reasons["over_devs"]
     assert "injected" in reasons["over_devs"]
     assert {query.name: query.state for query in homes[0].catalog.queries.all()} == {
         "over_devs": "failed",

@@ -138,14 +138,15 @@ def test_what_goes_beyond_its_limits_is_set_aside_and_the_others_go_on(tmp_path:
     reasons = {
         "backtracks": late,
         "deep": "the query nested too deep for Java",
-        "explodes": "the query gave many times the 1,000 rows that it may add in a tick",
-        "many": "the query found 1,500 rows, and may add 1,000 in a tick. Narrow it, or raise WEFT_QUERY_ROWS.",
+        "explodes": "the query produced many times the 1,000 rows that it may add in a tick",
+        "many": "the query found 1,500 new rows, but may add only 1,000 in a tick. "
+        "Restrict the query, or raise WEFT_QUERY_ROWS.",
     }
     for name, words in reasons.items():
         rows, state, reason = first[name]
         assert (rows, state) == (0, "failed"), name
         assert words in reason
-        assert f"`weft resume {name}` lets it go on" in reason
+        assert f"`weft resume {name}` resumes it" in reason
     assert told["free"]
     assert told["innocent"] == [0, 1, 2, 3, 4]
     assert told["again"]["innocent"][:2] == [0, "active"]
@@ -155,8 +156,8 @@ def test_what_goes_beyond_its_limits_is_set_aside_and_the_others_go_on(tmp_path:
     assert told["tried"] == {"innocent": 0, "explodes": 1, "many": 1, "product": 1}
     assert f"failed: the query took longer than {SECONDS} s" in done.stderr
     assert "raise WEFT_QUERY_SECONDS" in done.stderr
-    assert "failed: the query gave many times the 1,000 rows" in done.stderr
-    assert "failed: the query found 1,500 rows, and may add 1,000" in done.stderr
+    assert "failed: the query produced many times the 1,000 rows" in done.stderr
+    assert "failed: the query found 1,500 new rows, but may add only 1,000" in done.stderr
     assert "Traceback" not in done.stderr
 
 

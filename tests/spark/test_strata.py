@@ -98,7 +98,7 @@ def test_what_a_query_reads_is_run_with_it_and_holds_it_where_it_is_paused(
     weft.pause("waiting")
     load(weft, spark, "msgs", [message("d", 6, "b")])
     ((rows, reason),) = outcomes(weft, now=7).values()
-    assert (rows, reason) == (0, "waits for waiting, which was ticked to 1993-04-10 00:00:00 UTC and is paused")
+    assert (rows, reason) == (0, "waits for waiting, which was ticked up to 1993-04-10 00:00:00 UTC and is paused")
     assert weft.catalog.queries.named("late").tau == START + 5 * DAY
     assert weft.show("late").ticks[0].t == START + 5 * DAY
     weft.resume("waiting")

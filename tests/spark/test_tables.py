@@ -179,7 +179,7 @@ def test_on_a_wall_home_too_a_row_has_its_own_time_exactly(store: Store) -> None
 
 
 def test_a_replay_home_without_a_clock_refuses_rows_without_time(replay: Store) -> None:
-    with pytest.raises(ClockError, match="no clock before its first tick"):
+    with pytest.raises(ClockError, match="clock of this replay home is not set yet"):
         replay.append(("a", "g", 1, None))
     assert replay.catalog.reservations.still_open() == ()
     replay.append(("a", "g", 1, 7))

@@ -193,7 +193,7 @@ def test_quiet_ticks_need_no_spark_and_say_why(weft: Weft) -> None:
 
     weft.opened.session = no_spark  # type: ignore[method-assign]
     again = weft.tick(now=day(5)).reports[-1].outcomes
-    assert [o.reason for o in again] == ["the window is empty: it was ticked at this instant already"] * 2
+    assert [o.reason for o in again] == ["the query was already ticked at this instant"] * 2
     del weft.opened.session  # type: ignore[attr-defined]
     done = weft.tick(now=day(5) + HOUR).reports[-1].outcomes
     assert {o.query.name: o.rows for o in done} == {"space": 0, "waiting": 1}

@@ -9,7 +9,7 @@ import pytest
 
 from replayed import DAY, HOUR, START, answers, load, replay_home
 from weft.api import Weft
-from weft.execution.temp_views import Views
+from weft.execution.temp_views import TempViews
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,18 +31,18 @@ def test_ticks_that_are_interleaved_read_their_own_tables(
     """The second home's whole tick lies between the moment at which the first has registered what its branches name,
     and that at which it runs them."""
     homes = [home(tmp_path / name, spark, name, count) for name, count in (("a", 3), ("b", 5))]
-    register = Views.register
+    register = TempViews.register
 
     for later in (HOUR, DAY):
         waiting = [homes[1]]
 
-        def registered(self: Views, *arguments: Any) -> None:
+        def registered(self: TempViews, *arguments: Any) -> None:
             register(self, *arguments)
             while waiting:  # noqa: B023
                 waiting.pop().tick(now=START + later)  # noqa: B023
 
         with monkeypatch.context() as patch:
-            patch.setattr(Views, "register", registered)
+            patch.setattr(TempViews, "register", registered)
             homes[0].tick(now=START + later)
         assert not waiting
         for weft, prefix, count in zip(homes, ("a", "b"), (3, 5), strict=True):

@@ -13,7 +13,7 @@ from weft.catalog.outbox import OutboxEntry
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.errors import Conflict, NotFound, Refused
-from weft.execution.home import LEASE_WAIT_US, Home
+from weft.execution.home import LEASE_WAIT_US, OpenHome
 from weft.printable import Brief
 from weft.storage.ledger import Answers
 
@@ -197,7 +197,7 @@ class Delivering(WeftMethods):
             return change(sender)
 
 
-def _subscribed(home: Home, catalog: Writer, name: str, to: str | Several | None) -> tuple[Subscription, ...]:
+def _subscribed(home: OpenHome, catalog: Writer, name: str, to: str | Several | None) -> tuple[Subscription, ...]:
     """The subscriptions of a query, or those to some channels; raises NotFound with those that there are."""
     from weft.delivery.registry import canonical
 
@@ -220,7 +220,7 @@ def _subscribed(home: Home, catalog: Writer, name: str, to: str | Several | None
     return tuple(chosen.values())
 
 
-def _canonical_or(to: str, home: Home, canonical: Callable[..., str]) -> str:
+def _canonical_or(to: str, home: OpenHome, canonical: Callable[..., str]) -> str:
     """A channel's one name; as it is given where the settings do not know it any more: it can still be ended."""
     try:
         return canonical(to, home.folder)

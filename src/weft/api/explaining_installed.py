@@ -13,8 +13,8 @@ from weft.algebra.traverse import rename
 from weft.api.explaining import with_order
 from weft.catalog.records import QueryRecord, TickQuery
 from weft.execution import due
-from weft.execution.groups import Member, Shape, shape_of, tau_of
-from weft.execution.home import Home
+from weft.execution.groups import Member, Shape, shape_of, window_start
+from weft.execution.home import OpenHome
 from weft.execution.relations import Relation, relations
 from weft.instants import format_instant, format_interval
 from weft.planning.explain import Explanation, explain
@@ -27,7 +27,7 @@ _TICKS: Final = 100
 """Of so many ticks, the latest, answers a day are told."""
 
 
-def extents(home: Home, schemas: Mapping[str, TableSchema]) -> dict[str, Extent]:
+def extents(home: OpenHome, schemas: Mapping[str, TableSchema]) -> dict[str, Extent]:
     """How much is in the tables, and in the results, that a query is over."""
     views = {view.table_id for view in home.catalog.views.all()}
     found = {
@@ -40,7 +40,7 @@ def extents(home: Home, schemas: Mapping[str, TableSchema]) -> dict[str, Extent]
     return {name: found[name] for name in schemas if name in found}
 
 
-def explained_query(home: Home, name: str) -> Explanation | SynopsisExplanation:
+def explained_query(home: OpenHome, name: str) -> Explanation | SynopsisExplanation:
     """The explanation of a standing query; raises NotFound, PlanMismatch where it fits its tables no more."""
     query = home.catalog.queries.named(name)
     tables = relations(home.catalog, query.reads)
@@ -67,7 +67,7 @@ def own_plan(query: QueryRecord, shape: Plan) -> Plan:
     return Plan(lifted, Member(query, None, 0).values, shape.from_now)
 
 
-def _answers(home: Home, query: QueryRecord) -> str:
+def _answers(home: OpenHome, query: QueryRecord) -> str:
     if not query.rows or query.last_first_at is None:
         return "Answers so far: none."
     told = f"Answers so far: {query.rows:,}, the last of {format_instant(query.last_first_at)}"
@@ -95,15 +95,15 @@ def rate(ticks: Sequence[TickQuery]) -> str | None:
     return f"{rows:,} in {days:,.0f} day{'s' * (round(days) != 1)} of its last ticks"
 
 
-def _next_due(home: Home, query: QueryRecord, shape: Shape, tables: Mapping[str, Relation]) -> str:
+def _next_due(home: OpenHome, query: QueryRecord, shape: Shape, tables: Mapping[str, Relation]) -> str:
     if query.state != "active":
         return f"Next due: not while it is {query.state}; `weft resume {query.name}` lets it go on."
     every = "" if query.every_us is None else f" (it runs every {format_interval(query.every_us)})"
     return f"Next due: {_due(home, query, shape, tables)}{every}."
 
 
-def _due(home: Home, query: QueryRecord, shape: Shape, tables: Mapping[str, Relation]) -> str:
-    tau = tau_of(query, query.tau)
+def _due(home: OpenHome, query: QueryRecord, shape: Shape, tables: Mapping[str, Relation]) -> str:
+    tau = window_start(query, query.tau)
     if query.tau is None:
         whole = "everything again" if tau is None else f"everything from {format_instant(tau)} on"
         anew = any(tick.rows is not None for tick in home.catalog.ticks.of_query(query.query_id, _TICKS))

@@ -8,7 +8,7 @@ from typing import Final
 
 from weft.catalog.records import QueryRecord, QueryState, TickRecord
 from weft.catalog.subscriptions import Subscription
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.instants import MIN_INSTANT, format_instant, format_interval
 from weft.location import LEAST_FREE, free_bytes
 from weft.printable import Brief
@@ -43,7 +43,7 @@ class Health(Brief):
         return f"{format_instant(self.at)}: {told}"
 
 
-def examined(home: Home, max_lag_us: int) -> Health:
+def examined(home: OpenHome, max_lag_us: int) -> Health:
     """How the home does; ``max_lag_us`` is how long news may wait for a tick."""
     catalog, at = home.catalog, home.clock()
     subscribed = catalog.subscriptions.of_live_queries()
@@ -69,7 +69,7 @@ def examined(home: Home, max_lag_us: int) -> Health:
     )
 
 
-def _lag_us(home: Home, last_tick: TickRecord | None, at: int) -> int | None:
+def _lag_us(home: OpenHome, last_tick: TickRecord | None, at: int) -> int | None:
     catalog = home.catalog
     if catalog.home().clock != "wall":
         return None

@@ -123,12 +123,12 @@ class Loading(WeftMethods):
         ``extraction.appending.append_rows``;
         ExecutionError where Spark cannot compute a DataFrame.
         """
-        from weft.execution.written_frames import written
+        from weft.execution.written_frames import spark_rows
         from weft.extraction.appending import append_rows
         from weft.extraction.given_rows import reader_of
 
         home = self.opened
-        read, source = reader_of(rows, lambda frame: written(frame, home.catalog.data, home.clock()))
+        read, source = reader_of(rows, lambda frame: spark_rows(frame, home.catalog.data, home.clock()))
         times = timing(ts_from, "own", late, future, False)
         return append_rows(home, table, read, user or own_user(), source, times)
 

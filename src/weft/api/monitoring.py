@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from weft.derivation.synopsis.prepared import Semantics
 from weft.errors import Refused
-from weft.execution.monitoring import monitored
+from weft.execution.monitoring import monitor
 from weft.extraction.log_files import in_file, lines_of, opened_text, text_of
 from weft.formula.dejavu.log import events
 from weft.formula.dejavu.violations import properties
@@ -86,7 +86,7 @@ def lines(read: Reading, known: Signature, log: Path, options: Options, semantic
     kept = relevant(read.formula) if filtered else None
     with opened_text(log) as stream:
         points = time_points(stream, known, str(log))
-        for answered in monitored(read.formula, read.columns, points, semantics=semantics):
+        for answered in monitor(read.formula, read.columns, points, semantics=semantics):
             if kept is not None and not kept(answered.point):
                 continue
             shown = answers(answered.rows, answered.counts, closed=not read.columns, every_point=options.every_point)
@@ -104,6 +104,6 @@ def violations(specification: Path, log: Path) -> Iterator[tuple[str, int]]:
     for each in found.properties:
         with opened_text(log) as stream:
             states = events(lines_of(stream, str(log)), found.events, timed=".timed." in log.name, name=str(log))
-            for answered in monitored(each.violated, (), states):
+            for answered in monitor(each.violated, (), states):
                 if answered.rows:
                     yield each.name, answered.point.number + 1

@@ -12,8 +12,8 @@ from weft.catalog import CatalogParts
 from weft.catalog.naming import folded
 from weft.catalog.records import QueryDefinition, QueryRecord
 from weft.errors import Conflict, Refused, SynopsisError
-from weft.execution.home import Home
-from weft.execution.tabular import told_columns
+from weft.execution.home import OpenHome
+from weft.execution.tabular import columns_text
 from weft.failpoint import failpoint
 from weft.instants import parse_interval
 from weft.planning.plan import standing_plan
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.execution.replacement_preview import Replacement
 
 
-def replace(home: Home, query: NewQuery) -> QueryRecord:
+def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
     """See ``Weft.install`` with ``replace``."""
     _refuse_unfit(query)
     with home.writing(f"replace {query.name}") as writer:
@@ -37,10 +37,10 @@ def replace(home: Home, query: NewQuery) -> QueryRecord:
         return found
 
 
-def replacement(home: Home, query: NewQuery, current: Callable[[], int]) -> Replacement:
+def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> Replacement:
     """See ``Weft.replacement``; ``current`` maintains the views that the text names, and tells the home's clock."""
     from weft.execution.relations import relations
-    from weft.execution.replacement_preview import Replacement, foreseen
+    from weft.execution.replacement_preview import Replacement, preview_replacement
 
     _refuse_unfit(query)
     catalog = home.catalog
@@ -53,10 +53,10 @@ def replacement(home: Home, query: NewQuery, current: Callable[[], int]) -> Repl
         return Replacement(old, 0, 0, given.from_instant, until)
     plan = standing_plan(query.sql, home.schemas(query.sql), from_now=given.from_instant is not None)
     known = relations(catalog, plan.reads)
-    return foreseen(home.session(), catalog.data, known, old, plan, given, until, catalog.home().t0)
+    return preview_replacement(home.session(), catalog.data, known, old, plan, given, until, catalog.home().t0)
 
 
-def _definition(home: Home, catalog: CatalogParts, query: NewQuery, old: QueryRecord) -> QueryDefinition:
+def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: QueryRecord) -> QueryDefinition:
     """What the catalog is to keep; raises Conflict, SynopsisError where the text cannot take the place of the old one.
 
     What is not given stays as it is: the owner, the timeliness, the instant from which the query stands.
@@ -105,7 +105,7 @@ def _refuse_columns(old: QueryRecord, given: QueryDefinition) -> None:
     alike = all(folded(one) == folded(other) and _continues(was, kind) for (one, was), (other, kind) in pairs)
     if alike and len(old.columns) == len(given.columns):
         return
-    told = [told_columns(each.columns) for each in (given, old)]
+    told = [columns_text(each.columns) for each in (given, old)]
     raise Conflict(
         f"the new text gives ({told[0]}), and the answers of {old.name} are ({told[1]}): they cannot be compared",
         hint="Select the same columns under the same names, with AS and CAST, or TO_JSON and FROM_JSON of nested ones; "

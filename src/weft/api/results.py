@@ -10,7 +10,7 @@ from weft.algebra.ordering import Key
 from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
 from weft.catalog.queries import Queries
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord
-from weft.execution.tabular import Columns, Tabular, told_columns
+from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.location import Location
 from weft.printable import counted
 
@@ -110,4 +110,4 @@ class Results(Tabular):
         return self._spark()
 
     def _brief(self) -> str:
-        return f"{counted(len(self), 'answer')} of {self.query.name}: {told_columns(self.query.columns)}"
+        return f"{counted(len(self), 'answer')} of {self.query.name}: {columns_text(self.query.columns)}"

@@ -141,10 +141,10 @@ class Sourcing(WeftMethods):
         A view is maintained first.  ``known`` has them as they were known at an instant.  See ``execution.histories``.
         """
         from weft.execution.histories import history
-        from weft.execution.temporal.refresh_views import bring_up
+        from weft.execution.temporal.refresh_views import refresh_named
 
         if known is None:
-            bring_up(self.opened, name)
+            refresh_named(self.opened, name)
         return history(self.opened, name, where, limit, None if known is None else micros(known))
 
     def sources(self) -> tuple[SourceRecord, ...]:

@@ -16,7 +16,7 @@ from weft.catalog.replaced_texts import ReplacedText
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import configuration
 from weft.errors import Conflict, QueryFault, Refused, SynopsisError, WeftError
-from weft.execution.home import Home, finish_purges
+from weft.execution.home import OpenHome, finish_purges
 from weft.faults import query_faults
 from weft.instants import parse_interval
 from weft.planning.plan import columns_of, standing_plan
@@ -90,7 +90,7 @@ class NewQuery:
         return self.keep == "synopsis" or self.language != "sql"
 
 
-def install(home: Home, query: NewQuery) -> QueryRecord:
+def install(home: OpenHome, query: NewQuery) -> QueryRecord:
     """See ``Weft.install``."""
     query = _canonical(home, query)
     with home.writing(f"install {query.name}") as writer:
@@ -101,7 +101,7 @@ def install(home: Home, query: NewQuery) -> QueryRecord:
         return writer.queries.install(_taken(home, query, home.schemas(query.sql)), home.clock())
 
 
-def install_all(home: Home, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
+def install_all(home: OpenHome, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
     """See ``Weft.install_all``."""
     left, installed = iter(queries), list[QueryRecord]()
     while some := [_named(each, partial(_canonical, home, each)) for each in islice(left, _AT_ONCE)]:
@@ -121,7 +121,7 @@ def _named(query: NewQuery, made: Callable[[], Made]) -> Made:
         raise
 
 
-def _canonical(home: Home, query: NewQuery) -> NewQuery:
+def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
     """The query with its timeliness in microseconds, and its channels as they are kept, what it leaves open being as
     the settings have it; raises Refused."""
     from weft.delivery.registry import canonical, default_channels
@@ -140,7 +140,7 @@ def _canonical(home: Home, query: NewQuery) -> NewQuery:
     return replace(query, user=user, every=every, start=start, to=to, digest=digest, zone=zone)
 
 
-def _taken(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
+def _taken(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
     """As ``defined``; raises Refused, too, where one of its channels cannot take its answers."""
     from weft.delivery.registry import require_taken
 
@@ -149,7 +149,7 @@ def _taken(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> Q
     return found
 
 
-def defined(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
+def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
     """What the catalog keeps of a query in its canonical form; raises SqlError, SynopsisError."""
     definition = partial(
         QueryDefinition,
@@ -187,7 +187,7 @@ def defined(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> 
     )
 
 
-def _synopsis(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> SynopsisPlan:
+def _synopsis(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> SynopsisPlan:
     from weft.execution.synopsis.discarding import require_discardable, require_whole_history
 
     if query.start == "now":
@@ -206,7 +206,7 @@ def _synopsis(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -
     return found
 
 
-def show(home: Home, name: str, ticks: int) -> Shown:
+def show(home: OpenHome, name: str, ticks: int) -> Shown:
     """See ``Weft.show``."""
     catalog = home.catalog
     query = catalog.queries.named(name)
@@ -223,7 +223,7 @@ def show(home: Home, name: str, ticks: int) -> Shown:
     )
 
 
-def _stored(home: Home, query: QueryRecord) -> tuple[tuple[Relation, int], ...]:
+def _stored(home: OpenHome, query: QueryRecord) -> tuple[tuple[Relation, int], ...]:
     """What is stored of a synopsis; nothing of one that fits its tables no more."""
     record = home.catalog.queries.plan(query.plan_id)
     if not is_synopsis(record.body):
@@ -241,7 +241,7 @@ def _stored(home: Home, query: QueryRecord) -> tuple[tuple[Relation, int], ...]:
     return tuple((each, rows[each.name]) for each in explain_synopsis(plan).relations)
 
 
-def pause(home: Home, name: str) -> QueryRecord:
+def pause(home: OpenHome, name: str) -> QueryRecord:
     """See ``Weft.pause``."""
     with home.writing(f"pause {name}") as writer:
         query = writer.queries.named(name)
@@ -250,7 +250,7 @@ def pause(home: Home, name: str) -> QueryRecord:
         return writer.queries.set_state(name, "paused")
 
 
-def resume(home: Home, name: str, *, skip: bool) -> QueryRecord:
+def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
     """See ``Weft.resume``."""
     from weft.execution.groups import from_now_form
     from weft.execution.relations import relations
@@ -275,7 +275,7 @@ def resume(home: Home, name: str, *, skip: bool) -> QueryRecord:
         return writer.queries.set_state(name, "active")
 
 
-def remove(home: Home, name: str, *, purge: bool) -> QueryRecord:
+def remove(home: OpenHome, name: str, *, purge: bool) -> QueryRecord:
     """See ``Weft.remove``."""
     with home.writing(f"remove {name}") as writer:
         query = writer.queries.remove(name, home.clock(), purge=purge)
@@ -287,7 +287,7 @@ def remove(home: Home, name: str, *, purge: bool) -> QueryRecord:
         return query
 
 
-def time_driven(home: Home, queries: Iterable[QueryRecord]) -> dict[int, bool | None]:
+def time_driven(home: OpenHome, queries: Iterable[QueryRecord]) -> dict[int, bool | None]:
     """See ``Weft.time_driven``."""
     from weft.execution.groups import shape_of
     from weft.execution.relations import relations

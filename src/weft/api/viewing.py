@@ -16,7 +16,7 @@ from weft.printable import Brief, counted
 
 if TYPE_CHECKING:
     from weft.algebra.schema import DataType
-    from weft.execution.temporal.refresh_views import Maintained
+    from weft.execution.temporal.refresh_views import Refreshed
     from weft.execution.temporal.showing import ShownAuxiliary
     from weft.planning.view_plan_words import ViewExplanation
 
@@ -71,17 +71,17 @@ class Viewing(WeftMethods):
 
     def show_view(self, name: str) -> ShownView:
         """One view in full, as it is kept; raises NotFound, StorageError."""
-        from weft.execution.temporal.showing import auxiliaries_of, counted, names_read
+        from weft.execution.temporal.showing import auxiliaries_of, input_names, storage_counts
 
         catalog = self.opened.catalog
         views, tables = catalog.views.all(), {table.table_id: table for table in catalog.tables.all()}
         view = catalog.views.named(name)
         table = tables[view.table_id]
-        periods, still, size = counted(catalog, table)
+        periods, still, size = storage_counts(catalog, table)
         return ShownView(
             view=view,
             columns=tuple((c.name, c.type) for c in table.schema.columns if c.name not in ("valid_from", "valid_to")),
-            reads=names_read(view, {each.table_id: each for each in views}, tables),
+            reads=input_names(view, {each.table_id: each for each in views}, tables),
             readers=tuple(each.name for each in readers(views, view.table_id)),
             auxiliaries=auxiliaries_of(catalog, view),
             periods=periods,
@@ -105,11 +105,11 @@ class Viewing(WeftMethods):
 
     def _kept(self, view: ViewRecord) -> tuple[str, ...]:
         """How much is kept of a view, and when it is maintained, in words."""
-        from weft.execution.temporal.showing import counted
+        from weft.execution.temporal.showing import storage_counts
 
         catalog = self.opened.catalog
         tables = {table.table_id: table for table in catalog.tables.all()}
-        periods, still, _ = counted(catalog, tables[view.table_id])
+        periods, still, _ = storage_counts(catalog, tables[view.table_id])
         when = "it is read or refreshed" if view.mode == "batched" else "a poll has changed what it reads"
         last = "it was not yet" if view.tau is None else f"last at {format_instant(view.tau)}"
         told = f"It has {periods:,} period{'s' * (periods != 1)}, {still:,} of them open."
@@ -117,15 +117,13 @@ class Viewing(WeftMethods):
         trouble += [f"WARNING: {each}" for each in self.warnings_of_view(view.name)]
         return (*trouble, told, f"Next due: it is maintained when {when}; {last}.")
 
-    def refresh_views(
-        self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None
-    ) -> tuple[Maintained, ...]:
+    def refresh_views(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
         """Maintains views (none named: all) and what they read; now None: at the home's clock.
 
         What failed is told in each outcome; a view that was maintained at ``now`` is left as it is.  Raises NotFound,
         ClockError for a ``now`` that is past or on a home with the wall's clock, LeaseBusy.
         """
-        from weft.execution.temporal.refresh_views import maintain_views
+        from weft.execution.temporal.refresh_views import refresh_views
 
         named = texts(names)
         known = self.opened.catalog.views
@@ -133,7 +131,7 @@ class Viewing(WeftMethods):
         at = None if now is None else micros(now)
         if at is not None:
             self._check_instant(at, wanted)
-        return maintain_views(self.opened, [view.table_id for view in wanted], now=at)
+        return refresh_views(self.opened, [view.table_id for view in wanted], now=at)
 
     def _check_instant(self, at: int, views: Sequence[ViewRecord]) -> None:
         """Raises ClockError where the home's clock is not told, or a view was maintained later than ``at``."""
@@ -146,26 +144,26 @@ class Viewing(WeftMethods):
                     hint="A clock never goes back. What held then is read by FOR SYSTEM_TIME AS OF.",
                 )
 
-    def keep_views(self, *, now: AnyInstant | None = None) -> tuple[Maintained, ...]:
+    def keep_views(self, *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
         """Maintains the eager views that are behind what they read, as after every poll; raises as ``refresh_views``.
 
         ``now`` is the instant of the polls, where they were told one.
         """
-        from weft.execution.temporal.eager_views import maintain_eager
+        from weft.execution.temporal.eager_views import refresh_eager
 
-        return maintain_eager(self.opened, now=None if now is None else micros(now))
+        return refresh_eager(self.opened, now=None if now is None else micros(now))
 
     def current_views(self, sql: str, now: int | None) -> int:
         """Maintains the views that a text names, for it to be asked at ``now`` (µs UTC; None: the home's clock).
 
         The instant at which it is to be asked.  Raises what a view's maintenance failed with, LeaseBusy.
         """
-        from weft.execution.temporal.refresh_views import bring_up_to
+        from weft.execution.temporal.refresh_views import refresh_up_to
 
         named = words(sql)
         views = [view for view in self.opened.catalog.views.known() if folded(view.name) in named]
         at = self.opened.now() if now is None else now
-        return bring_up_to(self.opened, views, at, told=now is not None) if views else at
+        return refresh_up_to(self.opened, views, at, exact=now is not None) if views else at
 
     def remove_view(self, name: str) -> ViewRecord:
         """Takes a view away with all that was recorded of it.

@@ -26,7 +26,7 @@ from weft.catalog import Catalog, Writer, layout, open_catalog
 from weft.catalog.records import Choice, Clock, FromMode, QueryRecord
 from weft.configuration import configuration
 from weft.errors import ClockError, Conflict, LeaseBusy, NotFound, WeftError
-from weft.execution.home import LEASE_WAIT_US, Home
+from weft.execution.home import LEASE_WAIT_US, OpenHome
 from weft.instants import format_instant
 from weft.location import Location
 from weft.planning.synopsis_plan import Language
@@ -97,7 +97,7 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
                 f"{folder} is a home already, and its clock is {found}",
                 hint="A home's clock is fixed; choose another folder.",
             )
-        return cls(Home(folder, catalog, wall))
+        return cls(OpenHome(folder, catalog, wall))
 
     @property
     def home(self) -> Path:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from weft.catalog.database import home_closed
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 
 
 class WeftMethods:
     """An object over an open home; once it is closed, whatever needs the home raises HomeClosed."""
 
-    def __init__(self, opened: Home) -> None:
+    def __init__(self, opened: OpenHome) -> None:
         self._home = opened
         self._closed = False
 
     @property
-    def opened(self) -> Home:
+    def opened(self) -> OpenHome:
         """What operations work with; raises HomeClosed."""
         if self._closed:
             raise home_closed(self._home.folder)

@@ -1,8 +1,8 @@
-"""One arrangement: opened, caught up with its table's files, asked for the rows of some keys, merged.
+"""Open an arrangement, catch up with its table's files, look up the rows of keys, and merge runs.
 
-How a caller uses it: ``behind`` says what catching up would read; ``catch_up`` covers exactly the files given; then
-``lookup`` answers for these.  Where one of them raises ArrangementError, the caller reads the table itself and goes on;
-after ArrangementDamaged the next ``catch_up`` builds everything again.
+``behind`` says what catching up would read; ``catch_up`` covers exactly the given files; ``lookup`` then answers for
+these. If one of them raises ArrangementError, the caller reads the table instead; after ArrangementDamaged, the next
+``catch_up`` rebuilds everything.
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ from weft.failpoint import failpoint
 from weft.storage.compaction import Compaction
 from weft.storage.delta_log import DataFile
 
-_HINT: Final = "Nothing is lost: an arrangement is made from its table. Its folder may be deleted at any time."
+_HINT: Final = "Nothing is lost: an arrangement is derived from its table. Its folder may be deleted at any time."
 _ATTEMPTS: Final = 5
 
 
 class Arrangement:
-    """Rows of a table in the order of a hash of their key columns; state on this machine's disk, rebuildable any time.
+    """Rows of a table in the order of a hash of their key columns, stored on this machine's disk and rebuildable at any
+    time.
 
-    One process writes at a time (it holds the home's lease); any number read.  An object is used by one thread at a
-    time.  ``why_rebuilt`` says why state that was there is not used (None: it is, or there was none).
+    One process writes at a time (it holds the home's lease); any number read. An object is not thread-safe.
+    ``why_rebuilt`` says why existing state is not used (None: it is used, or there was none).
     """
 
     def __init__(self, folder: Path, key: Sequence[str], schema: pa.Schema) -> None:
@@ -70,47 +71,47 @@ class Arrangement:
 
     @classmethod
     def open(cls, folder: Path, key: Sequence[str], schema: pa.Schema) -> Arrangement:
-        """The arrangement in ``folder`` with the columns of ``schema``, the key's among them.
+        """Open the arrangement in ``folder`` with the columns of ``schema``, which include the key.
 
-        State that is damaged, half written, or of another key, schema, format or hash is taken as none.  Raises
-        ArrangementError for a key that is not in the schema and for types that cannot be carried.
+        State that is damaged, incomplete, or of another key, schema, format or hash counts as absent. Raise
+        ArrangementError if the schema lacks a key column or has a type that is not supported.
         """
         kinds = {field.name: field.type for field in schema}
         unfit = [field.name for field in schema if not is_supported(field.type)]
         unfit += [name for name in key if name not in kinds or pa.types.is_list(kinds[name])]
         if unfit or not key or len(kinds) < len(schema):
             raise ArrangementError(
-                f"an arrangement by ({', '.join(key)}) of ({', '.join(schema.names)}) cannot be made"
-                + (f": {', '.join(unfit)} has no type for that, or is not there" if unfit else ""),
+                f"an arrangement by ({', '.join(key)}) with the columns ({', '.join(schema.names)}) cannot be created"
+                + (f": {', '.join(unfit)} is missing or has an unsupported type" if unfit else ""),
                 where=str(folder),
             )
-        found = cls(folder, key, schema)
-        found._load()
-        return found
+        arrangement = cls(folder, key, schema)
+        arrangement._load()
+        return arrangement
 
     @property
     def rows(self) -> int:
-        """How many rows the covered files have; 0 where there is no state."""
+        """The number of rows in the covered files; 0 without state."""
         return self._manifest.rows if self._manifest else 0
 
     @property
     def runs(self) -> int:
-        """How many runs a look-up goes through."""
+        """The number of runs that a look-up searches."""
         return len(self._runs)
 
     @property
     def runs_to_merge(self) -> int:
-        """How many runs ``merge`` would make fewer of."""
+        """The number of runs that ``merge`` would merge into fewer."""
         return sum(map(len, merging.groups_to_merge([run.record for run in self._runs])))
 
     def gone(self, files: Sequence[DataFile]) -> list[str]:
-        """The places of covered files that are not among these: compactions explain them, or all is built again."""
+        """Return the covered files that are not among ``files``. Unless compactions explain them, a rebuild follows."""
         self._load()
         there = sizes(files)
         return [place for place in self._manifest.files if place not in there] if self._manifest else []
 
     def behind(self, files: Sequence[DataFile], moved: Sequence[Compaction] = ()) -> int | None:
-        """How many rows ``catch_up`` would read to cover these files; None where the log has no count of one."""
+        """Return the number of rows that ``catch_up`` would read, or None if the log lacks the row count of a file."""
         self._load()
         missing = self._manifest.missing(files, moved) if self._manifest else None
         return _rows_of(files if missing is None else missing)
@@ -121,12 +122,11 @@ class Arrangement:
         read: Callable[[Sequence[DataFile]], Iterable[pa.Table]],
         moved: Sequence[Compaction] = (),
     ) -> None:
-        """Covers exactly these files afterwards: adds the rows of new ones, which ``read`` gives.
+        """Cover exactly these files: add the rows of new files, which ``read`` yields as any number of tables.
 
-        It gives any number of tables.  They have the columns of the schema, in any order and beside others.  Where
-        covered files are gone, all is built again, unless ``moved`` names the compactions that replaced them, in
-        the log's order.  Raises ArrangementError where that cannot be written, or ``read`` gave another number of rows
-        than the log has.
+        The tables have the columns of the schema, in any order and possibly with others. If covered files are gone,
+        everything is rebuilt, unless ``moved`` names the compactions that replaced them, in the order of the log. Raise
+        ArrangementError if writing fails or if ``read`` yields another number of rows than the log records.
         """
         with self._writing():
             self._load()
@@ -136,53 +136,53 @@ class Arrangement:
                 return
             make_folder(self.folder)
             self._clean()
-            kept: tuple[RunRecord, ...] = ()
+            existing: tuple[RunRecord, ...] = ()
             if before and missing is None:
-                self.why_rebuilt = "files that it covered are no longer in the table"
+                self.why_rebuilt = "covered files are no longer in the table"
             elif before:
-                kept = before.runs
+                existing = before.runs
             new = list(files) if missing is None else missing
-            records = [*kept, *self._written(new, read)]
-            while tier := merging.full_tier(records, any_size=not kept):
+            records = [*existing, *self._written(new, read)]
+            while tier := merging.full_tier(records, any_size=not existing):
                 records = self._merged(records, tier)
             self._commit(sizes(files), records)
 
     def lookup(self, keys: pa.Table, *, null_safe: bool = False, most: int | None = None) -> pa.Table:
-        """All rows (columns of the schema) whose key equals a row of ``keys`` (its columns by position), each once.
+        """Return all rows (columns of the schema) whose key equals a row of ``keys`` (columns by position), each once.
 
-        NULL in a key equals nothing, with ``null_safe`` NULL.  For a key that is given twice, a row of another
-        key may come, too, where their hashes are the same (about rows × keys / 2⁶⁴ of all cases).  Raises
-        ArrangementDamaged for rows that are not what was written, ArrangementError where there is no state, and where
-        there are more than ``most`` rows, before these are in memory.
+        NULL in a key equals nothing, or with ``null_safe`` NULL. If a key occurs twice, rows of another key with the
+        same hash may be returned, too (in about rows × keys / 2⁶⁴ of all cases). Raise ArrangementDamaged if rows
+        differ from what was written, and ArrangementError without state or before more than ``most`` rows are in
+        memory.
         """
         if self._manifest is None:
-            raise ArrangementError("an arrangement that has no state was asked", where=str(self.folder), hint=_HINT)
+            raise ArrangementError("the arrangement has no state to look up in", where=str(self.folder), hint=_HINT)
         for run in self._runs:
             if is_cut(self.folder, run.record):
-                raise self._damaged("a run has another size than was written")
+                raise self._damaged("the size of a run differs from what was written")
         wanted = self._key_rows(keys, null_safe)
         if wanted is None:
             return self.schema.empty_table()
         hashes, first, times = distinct_hashes(wanted)
-        found: list[pa.RecordBatch] = []
-        for rows, which in (each for run in self._runs for each in run.lookup(hashes)):
-            found.append(rows.append_column("which", which))
-            if most is not None and sum(batch.num_rows for batch in found) > most:
+        batches: list[pa.RecordBatch] = []
+        for rows, places in (each for run in self._runs for each in run.lookup(hashes)):
+            batches.append(rows.append_column("which", places))
+            if most is not None and sum(batch.num_rows for batch in batches) > most:
                 raise ArrangementError(f"more than {most} rows have one of the keys", where=str(self.folder))
-        if not found:
+        if not batches:
             return self.schema.empty_table()
         checked = []
-        for batch in pa.Table.from_batches(found).combine_chunks().to_batches():
+        for batch in pa.Table.from_batches(batches).combine_chunks().to_batches():
             carried = self._checked(batch)
-            which = batch.column("which")
-            same = _equal_rows(carried.select(self.key), wanted.take(first.take(which)))
-            checked.append(carried.filter(pc.or_(same, pc.greater(times.take(which), 1))))
+            places = batch.column("which")
+            same = _equal_rows(carried.select(self.key), wanted.take(first.take(places)))
+            checked.append(carried.filter(pc.or_(same, pc.greater(times.take(places), 1))))
         return pa.Table.from_batches(checked, self.schema)
 
     def merge(self) -> int:
-        """Merges runs of about one size, for look-ups to go through fewer; how many runs went away.
+        """Merge runs of similar size, so that look-ups search fewer; return how many runs disappeared.
 
-        Raises ArrangementError where that cannot be written.
+        Raise ArrangementError if writing fails.
         """
         with self._writing():
             self._load()
@@ -198,7 +198,7 @@ class Arrangement:
             return gone
 
     def _load(self) -> None:
-        """Takes the state that is there now; another process may have gone on."""
+        """Load the current state, which another process may have changed."""
         try:
             for _ in range(_ATTEMPTS):
                 raw = manifest_bytes(self.folder)
@@ -211,7 +211,7 @@ class Arrangement:
                     manifest = parsed(raw, hash_version(), self.key, self.schema)
                     self._take(raw, manifest, self._opened(manifest.runs))
                     return
-                except FileNotFoundError:  # merged by another process between the two, or lost
+                except FileNotFoundError:  # another process merged in between, or the file is lost
                     continue
             raise StateRefused("one of its runs is missing")
         except StateRefused as refused:
@@ -234,7 +234,7 @@ class Arrangement:
         self._take(None, None, ())
 
     def _damaged(self, why: str) -> ArrangementDamaged:
-        """Drops the state, for good: the manifest that names it is not taken again."""
+        """Drop the state permanently: its manifest is not loaded again."""
         self._distrusted = self._raw
         self._refuse(why)
         return ArrangementDamaged(f"an arrangement is damaged: {why}", where=str(self.folder), hint=_HINT)
@@ -252,18 +252,19 @@ class Arrangement:
         expected = _rows_of(files)
         if expected is not None and rows != expected:
             raise ArrangementError(
-                f"{rows} rows were read of files that have {expected} by their table's log", where=str(self.folder)
+                f"{rows} rows were read from files that have {expected} rows according to the table's log",
+                where=str(self.folder),
             )
 
     def _conformed(self, table: pa.Table) -> pa.Table:
         return table.select(self.schema.names).cast(self.schema)
 
     def _merged(self, records: Sequence[RunRecord], group: Sequence[RunRecord]) -> list[RunRecord]:
-        """The records with one run for those of the group."""
+        """Return the records with one merged run instead of the group."""
         one = write_run(self.folder, self.schema, merging.in_order(self._opened(group)))
         failpoint("arrangement.merged")
         if one.rows != sum(record.rows for record in group):
-            raise self._damaged("a merge did not give the rows that went into it")
+            raise self._damaged("a merge returned another number of rows than it read")
         return [*(record for record in records if record not in group), one]
 
     def _commit(self, files: Mapping[str, int], records: Sequence[RunRecord]) -> None:
@@ -275,18 +276,18 @@ class Arrangement:
         failpoint("arrangement.cleaned")
 
     def _clean(self) -> None:
-        """Deletes what the state does not name: what it replaced, and what a process that was killed left."""
+        """Delete files that the state does not name: replaced ones, and those of a process that was killed."""
         named = {record.name for record in self._manifest.runs} if self._manifest else set()
         for path in self.folder.iterdir():
             if path.name == UNFINISHED or (path.suffix == RUN_SUFFIX and path.name not in named):
                 path.unlink(missing_ok=True)
 
     def _key_rows(self, keys: pa.Table, null_safe: bool) -> pa.RecordBatch | None:
-        """The keys in one batch under the key's types; None where none is left that may equal anything."""
+        """Return the keys in one batch with the key's types, or None if no key can equal anything."""
         kinds = [self.schema.field(name).type for name in self.key]
         if keys.num_columns != len(kinds):
             raise ArrangementError(
-                f"{keys.num_columns} columns were given for the key ({', '.join(self.key)})", where=str(self.folder)
+                f"{keys.num_columns} columns do not match the key ({', '.join(self.key)})", where=str(self.folder)
             )
         columns = [column.cast(kind) for column, kind in zip(keys.columns, kinds, strict=True)]
         table = pa.table(columns, names=list(self.key))
@@ -298,14 +299,14 @@ class Arrangement:
         return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The carried columns of rows that were found, each held against its checksum."""
+        """Return the carried columns of the rows, after verifying each row's checksum."""
         carried = pa.RecordBatch.from_arrays(batch.columns[: len(self.schema)], schema=self.schema)
         try:
             intact = pc.all(pc.equal(row_checksums(carried), batch.column("sum"))).as_py()
         except duckdb.Error as error:
             raise self._damaged(f"its rows cannot be read: {error}") from error
         if not intact:
-            raise self._damaged("rows have other values than were written")
+            raise self._damaged("rows differ from what was written")
         return carried
 
     @contextmanager
@@ -320,10 +321,10 @@ class Arrangement:
             ) from error
 
 
-def _equal_rows(found: pa.RecordBatch, wanted: pa.RecordBatch) -> pa.Array:
-    """Row by row whether they are equal as a key is: NULL with NULL, NaN with NaN."""
+def _equal_rows(rows: pa.RecordBatch, wanted: pa.RecordBatch) -> pa.Array:
+    """Compare two batches row by row as keys: NULL equals NULL, NaN equals NaN."""
     same = None
-    for one, other in zip(found.columns, wanted.columns, strict=True):
+    for one, other in zip(rows.columns, wanted.columns, strict=True):
         equal = pc.fill_null(pc.equal(one, other), False)
         equal = pc.or_(equal, pc.and_(pc.is_null(one), pc.is_null(other)))
         if pa.types.is_floating(one.type):
@@ -333,7 +334,7 @@ def _equal_rows(found: pa.RecordBatch, wanted: pa.RecordBatch) -> pa.Array:
 
 
 def _chunks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of a size that is sorted at once."""
+    """Yield the same rows in tables small enough to be sorted at once."""
     held: list[pa.Table] = []
     rows = size = 0
     for table in tables:

@@ -1,8 +1,8 @@
-"""The hash that orders an arrangement's rows, and the checksum of each row: both DuckDB's hash().
+"""Compute the hash that orders an arrangement's rows, and each row's checksum, with DuckDB's hash().
 
 Columns are hashed by their bytes (text as bytes, instants and dates as integers, decimals as 16 bytes), so that neither
-depends on how DuckDB reads a type.  In a key, what Spark calls equal hashes equal: -0.0 and 0.0, every NaN, and NULL
-with NULL for `<=>`.  In a checksum they differ.
+depends on how DuckDB interprets a type. In a key, values that Spark considers equal have equal hashes: -0.0 and 0.0,
+every NaN, and NULL with NULL for `<=>`. In a checksum they differ.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _SAMPLES: Final = (
 
 @functools.cache
 def hash_version() -> str:
-    """The hashes of fixed values: another DuckDB, whose hash differs, is noticed by them."""
+    """Return the hashes of fixed values, which identify a DuckDB with another hash function."""
     row = _connection().sql(f"SELECT {', '.join(_SAMPLES)}").fetchall()[0]
     return "duckdb:" + ",".join(f"{value:016x}" for value in row)
 
 
 def is_supported(kind: pa.DataType) -> bool:
-    """Whether a column of the type can be carried; one of a list cannot be in the key."""
+    """Return whether columns of the type are supported; a list is supported except in the key."""
     types = pa.types
     return bool(
         types.is_signed_integer(kind)
@@ -62,28 +62,30 @@ def is_supported(kind: pa.DataType) -> bool:
 
 
 def key_and_row_hashes(batch: pa.RecordBatch, key: Sequence[int]) -> tuple[pa.Array, pa.Array]:
-    """For each row the hash of its key columns (by their positions) and its checksum: UINT64 each, never NULL."""
+    """Return for each row the hash of its key columns (by position) and its checksum: UINT64, never NULL."""
     columns = [_bytes_of(column) for column in batch.columns]
     carried = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
     key_columns = [_key_form(batch.column(position)) for position in key]
     for at, column in enumerate(key_columns):
         carried = carried.append_column(f"k{at}", column)
-    found = _computed(carried, f"{_key_hash(key_columns)} AS hash, {_row_hash(len(columns))} AS sum")
-    return _one(found["hash"]), _one(found["sum"])
+    hashes = _computed(carried, f"{_key_hash(key_columns)} AS hash, {_row_hash(len(columns))} AS sum")
+    return _one(hashes["hash"]), _one(hashes["sum"])
 
 
 def row_checksums(batch: pa.RecordBatch) -> pa.Array:
-    """The checksum of each row over all columns: UINT64."""
+    """Return each row's checksum over all columns: UINT64."""
     columns = [_bytes_of(column) for column in batch.columns]
     carried = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
     return _one(_computed(carried, f"{_row_hash(len(columns))} AS sum")["sum"])
 
 
 def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """The distinct hashes of keys in ascending order; of each a row that has it, and how many have it."""
+    """Return the distinct hashes of keys in ascending order, and for each the index of one of its keys and their
+    number.
+    """
     columns = [_key_form(column) for column in keys.columns]
-    given = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])
-    hashes = _one(_computed(given, f"{_key_hash(columns)} AS hash")["hash"])
+    table = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])
+    hashes = _one(_computed(table, f"{_key_hash(columns)} AS hash")["hash"])
     order = pc.array_sort_indices(hashes)
     hashes = hashes.take(order)
     differs = pc.not_equal(hashes.slice(1), hashes.slice(0, len(hashes) - 1))
@@ -93,7 +95,7 @@ def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]
 
 
 def _key_hash(columns: Sequence[pa.Array]) -> str:
-    """A sum with 0.0 makes 0.0 of -0.0."""
+    """Return the SQL of the key's hash; adding 0.0 turns -0.0 into 0.0."""
     terms = []
     for at, column in enumerate(columns):
         name = {pa.float32(): "FLOAT", pa.float64(): "DOUBLE"}.get(column.type)
@@ -110,7 +112,7 @@ def _key_form(column: pa.Array) -> pa.Array:
 
 
 def _bytes_of(column: pa.Array) -> pa.Array:
-    """The same memory under a type that has no more to it than its bytes."""
+    """Return the same memory with a type that is interpreted as bytes or integers only."""
     kind = column.type
     if pa.types.is_string(kind):
         return column.view(pa.binary())
@@ -123,25 +125,27 @@ def _bytes_of(column: pa.Array) -> pa.Array:
     return column
 
 
-def _computed(given: pa.Table, expressions: str) -> Any:
-    """To register the table and to parse a statement would take three times as long."""
-    return _connection().from_arrow(given).project(expressions).to_arrow_table()
+def _computed(table: pa.Table, expressions: str) -> Any:
+    """Evaluate expressions over a table. Registering the table and parsing a statement would take three times as
+    long.
+    """
+    return _connection().from_arrow(table).project(expressions).to_arrow_table()
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """One a thread: to open one takes longer than a look-up.  Rows come back in the order in which they were given."""
-    found: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
-    if found is None:
-        found = duckdb.connect(":memory:")
+    """Return this thread's connection, which preserves row order; opening one takes longer than a look-up."""
+    connection: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
+    if connection is None:
+        connection = duckdb.connect(":memory:")
         for setting in (
             "SET autoinstall_known_extensions = false",
             "SET autoload_known_extensions = false",
             "SET threads = 2",
             "SET preserve_insertion_order = true",
         ):
-            found.execute(setting)
-        _local.connection = found
-    return found
+            connection.execute(setting)
+        _local.connection = connection
+    return connection
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

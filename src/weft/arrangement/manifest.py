@@ -1,7 +1,7 @@
-"""What an arrangement's state is: the data files that it covers, and its runs; one JSON file, replaced as a whole.
+"""Read and write an arrangement's manifest: the data files that it covers, and its runs, in one JSON file.
 
-The file has a line of JSON and a line with its CRC-32.  Files of a table are told apart by place and size as Delta's
-log has them; Delta never changes a file.
+The file is replaced as a whole. It has a line of JSON and a line with its CRC-32. Place and size in Delta's log
+identify a file of a table; Delta never changes a file.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ UNFINISHED: Final = "manifest.json.unfinished"
 
 
 class StateRefused(Exception):
-    """State that is not taken: of another format, key, schema or hash, or damaged; the text says which."""
+    """State that is not used: damaged, or of another format, key, schema or hash; the text says which."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """``schema`` has each carried column's name and type, ``files`` each covered file's place and size in bytes."""
+    """The state of an arrangement: ``schema`` has the name and type of each carried column, ``files`` place and size of
+    files.
+    """
 
     hash_version: str
     key: tuple[str, ...]
@@ -43,14 +45,15 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """How many rows the covered files have."""
+        """The number of rows in the covered files."""
         return sum(run.rows for run in self.runs)
 
     def missing(self, files: Sequence[DataFile], moved: Sequence[Compaction]) -> list[DataFile] | None:
-        """The files that are not covered yet; None where it covers one that is not among them: that is a rebuild.
+        """Return the files that are not yet covered; None if a covered file is not among them, so that a rebuild is
+        needed.
 
-        ``moved`` are the compactions since, in the order of the log; one of which all removed files are covered has its
-        added files covered instead.
+        ``moved`` are the compactions since, in the order of the log. If all files that a compaction removed are
+        covered, the files that it added are covered instead.
         """
         covered = dict(self.files)
         for compaction in moved:
@@ -68,17 +71,17 @@ class Manifest:
 
 
 def sizes(files: Sequence[DataFile]) -> dict[str, int]:
-    """Each file's place and size in bytes."""
+    """Return the place and size in bytes of each file."""
     return {str(file.location): file.size for file in files}
 
 
 def columns_of(schema: pa.Schema) -> tuple[tuple[str, str], ...]:
-    """Each column's name and type."""
+    """Return the name and type of each column."""
     return tuple((field.name, str(field.type)) for field in schema)
 
 
 def manifest_bytes(folder: Path) -> bytes | None:
-    """The manifest's file; None where there is none.  Raises StateRefused where it cannot be read."""
+    """Return the content of the manifest, or None if there is none. Raise StateRefused if it cannot be read."""
     try:
         return (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -88,7 +91,7 @@ def manifest_bytes(folder: Path) -> bytes | None:
 
 
 def carried_columns(folder: Path) -> tuple[str, ...]:
-    """The names of the columns that the state in ``folder`` carries; none where there is no state that can be read."""
+    """Return the names of the columns that the state in ``folder`` carries; empty without readable state."""
     try:
         raw = manifest_bytes(folder)
         return tuple(name for name, _ in json.loads(raw.rpartition(b"\n")[0])["schema"]) if raw else ()
@@ -97,29 +100,29 @@ def carried_columns(folder: Path) -> tuple[str, ...]:
 
 
 def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema) -> Manifest:
-    """Raises StateRefused for one that is damaged or not of this format, hash, key and schema."""
+    """Parse a manifest. Raise StateRefused if it is damaged or of another format, hash, key or schema."""
     body, _, check = raw.rpartition(b"\n")
     if check != _check(body):
         raise StateRefused("its manifest is damaged")
-    found: dict[str, Any] = json.loads(body)
-    if found["format"] != FORMAT:
-        raise StateRefused(f"its format is {found['format']}, this Weft writes {FORMAT}")
-    if found["hash_version"] != hash_version:
-        raise StateRefused("this DuckDB's hash is another than that which sorted it")
-    if tuple(found["key"]) != tuple(key):
-        raise StateRefused(f"its key is {', '.join(found['key'])}")
-    stored = tuple((name, kind) for name, kind in found["schema"])
+    content: dict[str, Any] = json.loads(body)
+    if content["format"] != FORMAT:
+        raise StateRefused(f"its format is {content['format']}; this version of Weft writes {FORMAT}")
+    if content["hash_version"] != hash_version:
+        raise StateRefused("it was sorted with the hash of another version of DuckDB")
+    if tuple(content["key"]) != tuple(key):
+        raise StateRefused(f"its key is {', '.join(content['key'])}")
+    stored = tuple((name, kind) for name, kind in content["schema"])
     if stored != columns_of(schema):
         raise StateRefused("it carries other columns")
     runs = tuple(
         RunRecord(run["name"], run["rows"], run["size"], run["crc"], tuple((a, b) for a, b in run["values"]))
-        for run in found["runs"]
+        for run in content["runs"]
     )
-    return Manifest(found["hash_version"], tuple(found["key"]), stored, found["files"], runs)
+    return Manifest(content["hash_version"], tuple(content["key"]), stored, content["files"], runs)
 
 
 def write_manifest(folder: Path, manifest: Manifest, new: Sequence[RunRecord]) -> bytes:
-    """Makes this the state, after forcing the ``new`` runs to the disk; its bytes.  Raises OSError."""
+    """Force the ``new`` runs to disk, make this manifest the state, and return its content. Raise OSError."""
     for run in new:
         _force(folder / run.name)
     failpoint("arrangement.forced")

@@ -1,7 +1,7 @@
-"""Which runs become one, and their rows in order, a bounded number in memory at a time.
+"""Choose the runs to merge, and merge their rows in order, with a bounded number of rows in memory.
 
-Runs of about one size are a tier; a tier that is full becomes a run of the next, so that n rows lie in O(log n) runs
-and each is written again O(log n) times (size-tiered compaction of a log-structured merge tree).
+Runs of similar size form a tier; a full tier becomes a run of the next, so that n rows lie in O(log n) runs and each
+row is written O(log n) times (size-tiered compaction of a log-structured merge tree).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from weft.arrangement.search import insertion_points
 
 BATCH_ROWS: Final = 1 << 19
 BATCH_BYTES: Final = 128 << 20
-"""What is sorted at once has at most so many rows and about so many bytes."""
+"""Bounds of what is sorted at once: rows, and approximate bytes."""
 
 FANOUT: Final = 8
 LEAST_TIER_ROWS: Final = 4096
 MERGED_AT_ONCE: Final = 300_000
-"""A catch-up leaves a merge of more rows to `merge`, so that no tick waits for it, unless there are …"""
+"""A catch-up leaves larger merges to ``merge``, so that no tick waits for them, unless there are more runs than …"""
 MOST_RUNS: Final = 40
 
 _SAMPLES_A_BATCH: Final = 8
@@ -31,7 +31,7 @@ _GREATEST_HASH: Final = (1 << 64) - 1
 
 
 def full_tier(runs: Sequence[RunRecord], *, any_size: bool) -> list[RunRecord]:
-    """The runs of the lowest tier that is full; none where no tier is, or the merge would take too long for a tick."""
+    """Return the runs of the lowest full tier; empty if no tier is full or the merge would take too long for a tick."""
     tiers: dict[int, list[RunRecord]] = {}
     for run in runs:
         tiers.setdefault(_tier(run.rows), []).append(run)
@@ -43,7 +43,7 @@ def full_tier(runs: Sequence[RunRecord], *, any_size: bool) -> list[RunRecord]:
 
 
 def groups_to_merge(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """The runs by size, those together that are small beside each other: merged, each is some times the one before."""
+    """Return groups of runs to merge, so that each remaining run is several times as large as the next smaller one."""
     groups: list[list[RunRecord]] = []
     for run in sorted(runs, key=lambda each: each.rows):
         if groups and run.rows <= FANOUT * sum(each.rows for each in groups[-1]):
@@ -54,7 +54,7 @@ def groups_to_merge(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
 
 
 def in_order(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
-    """All rows of the runs in the order of their hash, one range of hashes after another."""
+    """Yield all rows of the runs in the order of their hash, one range of hashes after another."""
     batches = [batch for run in runs for batch in run.batches]
     step = _rows_at_once([run.record for run in runs])
     bounds = _bounds(batches, step)
@@ -71,7 +71,9 @@ def in_order(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
 
 
 def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBatch]:
-    """Rows of one hash may be many more than ``step`` (NULL is a key, too); they need no sorting."""
+    """Yield the rows in order. Rows of a single hash may far exceed ``step`` (NULL is a key, too), but need no
+    sorting.
+    """
     if not parts:
         return
     least = min(part.column("hash")[0].as_py() for part in parts)
@@ -81,12 +83,12 @@ def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBat
                 yield part.slice(start, step)
         return
     together = pa.Table.from_batches(parts).combine_chunks().to_batches()
-    whole = together[0] if len(together) == 1 else pa.concat_batches(together)
-    yield whole.take(pc.array_sort_indices(whole.column("hash")))
+    batch = together[0] if len(together) == 1 else pa.concat_batches(together)
+    yield batch.take(pc.array_sort_indices(batch.column("hash")))
 
 
 def _bounds(batches: Sequence[pa.RecordBatch], step: int) -> pa.Array:
-    """Hashes between which lie about ``step`` rows; one that has more has a range of its own."""
+    """Return hashes that bound ranges of about ``step`` rows; a hash with more rows has a range of its own."""
     stride = max(1, step // _SAMPLES_A_BATCH)
     samples: list[int] = []
     for batch in batches:

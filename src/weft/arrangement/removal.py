@@ -1,4 +1,4 @@
-"""An arrangement that nobody needs any more is deleted."""
+"""Delete an arrangement that is no longer needed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from weft.failpoint import failpoint
 
 
 def remove(folder: Path) -> None:
-    """Deletes the arrangement, the manifest first: what is left of it by a kill is litter, and no state.
+    """Delete the arrangement, manifest first, so that an interrupted deletion leaves files but no state.
 
-    The caller holds the home's lease.  Raises ArrangementError where it cannot be deleted.
+    The caller holds the home's lease. Raise ArrangementError if it cannot be deleted.
     """
     try:
         (folder / MANIFEST).unlink(missing_ok=True)

@@ -1,9 +1,9 @@
 """A run: rows in the order of their key's hash, in one Arrow IPC file that is mapped into memory.
 
-Its columns are ``c0, c1, …`` as the arrangement carries them, then ``hash`` and ``sum``, the checksum of the row.  What
-a row's checksum does not cover (the hashes, where texts begin and end, which values are NULL, the file's own structure)
-is covered by one CRC-32 that the manifest has, which is checked before Arrow reads the file: an offset gone wrong would
-have it read beyond the file.  It is checked once a process.
+Its columns are ``c0, c1, …`` as the arrangement carries them, then ``hash`` and ``sum``, the row's checksum. A CRC-32
+in the manifest covers what the rows' checksums do not: the hashes, the boundaries of texts, the NULLs, and the file's
+structure. It is verified before Arrow reads the file, once for each process, since a wrong offset would make Arrow read
+beyond the file.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _checked: set[tuple[object, ...]] = set()
 
 
 class ArrangementError(StorageError):
-    """An arrangement cannot be written, or not be used for this; the table itself is as it was: read that."""
+    """An arrangement cannot be written or used; its table is unaffected, so read that."""
 
 
 class ArrangementDamaged(ArrangementError):
-    """What an arrangement holds is not what was written.  It has dropped its state: read the table, catch up later."""
+    """An arrangement differs from what was written, and has dropped its state; read the table, and catch up later."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What the manifest has of a run: its file's name, rows, size in bytes, and the CRC-32 of all but ``values``.
+    """The manifest's entry for a run: file name, rows, size in bytes, and the CRC-32 of all bytes outside ``values``.
 
-    ``values`` are the ranges (first byte, how many) of the file with values that the rows' checksums cover.
+    ``values`` are the ranges (first byte, length) of the file that the rows' checksums cover.
     """
 
     name: str
@@ -53,7 +53,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class SortedRun:
-    """An open run.  Its memory stays readable when another process has deleted the file."""
+    """An open run. Its memory remains readable after another process deletes the file."""
 
     record: RunRecord
     batches: tuple[pa.RecordBatch, ...]
@@ -61,24 +61,24 @@ class SortedRun:
     greatest: pa.Array
 
     def lookup(self, wanted: pa.Array) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-        """The rows whose hash is one of those wanted (ascending, distinct), and of each, which one it is."""
+        """Yield the rows whose hash is in ``wanted`` (ascending, distinct), each with the index of that hash."""
         begin = insertion_points(wanted, self.least, "left").to_pylist()
         end = insertion_points(wanted, self.greatest, "right").to_pylist()
         for batch, first, last in zip(self.batches, begin, end, strict=True):
             if first < last:
-                positions, which = matches(batch.column("hash"), wanted.slice(first, last - first))
+                positions, places = matches(batch.column("hash"), wanted.slice(first, last - first))
                 if len(positions):
-                    yield batch.take(positions), pc.add(which, first)
+                    yield batch.take(positions), pc.add(places, first)
 
 
 def run_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns of a run's file."""
+    """Return the columns of a run's file."""
     fields = [pa.field(f"c{at}", field.type) for at, field in enumerate(schema)]
     return pa.schema([*fields, pa.field("hash", pa.uint64()), pa.field("sum", pa.uint64())])
 
 
 def sorted_rows(batch: pa.RecordBatch, key: Sequence[int]) -> pa.RecordBatch:
-    """A run's rows of the rows given, with hash and checksum, in the order of the hash."""
+    """Return the rows with hash and checksum, in the order of the hash."""
     hashes, sums = key_and_row_hashes(batch, key)
     names = [f"c{at}" for at in range(batch.num_columns)]
     rows = pa.RecordBatch.from_arrays([*batch.columns, hashes, sums], names=[*names, "hash", "sum"])
@@ -86,9 +86,9 @@ def sorted_rows(batch: pa.RecordBatch, key: Sequence[int]) -> pa.RecordBatch:
 
 
 def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RunRecord:
-    """Writes rows that come in the order of their hash to a new file, not yet forced to the disk.
+    """Write rows, given in the order of their hash, to a new file, which is not yet forced to disk.
 
-    Raises OSError, and what Arrow raises, where it cannot be written.
+    Raise OSError or an Arrow exception if writing fails.
     """
     path = folder / f"run-{uuid.uuid4().hex}{RUN_SUFFIX}"
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run_schema(schema)) as writer:
@@ -96,34 +96,38 @@ def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
             writer.write_batch(batch)
     follow_folder(path)
     with pa.memory_map(str(path)) as source:
-        whole = source.read_buffer()
-    written = _batches(whole)
-    values = tuple(sorted(_value_ranges(whole, written)))
+        buffer = source.read_buffer()
+    written = _batches(buffer)
+    values = tuple(sorted(_value_ranges(buffer, written)))
     rows = sum(batch.num_rows for batch in written)
-    record = RunRecord(path.name, rows, whole.size, _crc_without(whole, values), values)
+    record = RunRecord(path.name, rows, buffer.size, _crc_without(buffer, values), values)
     _checked.add(_identity(path, record))
     return record
 
 
 def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
-    """Raises ArrangementDamaged where the file is not what was written, FileNotFoundError where it is missing."""
+    """Open a run. Raise ArrangementDamaged if the file differs from what was written, FileNotFoundError if it is
+    missing.
+    """
     path = folder / record.name
     try:
         identity = _identity(path, record)
         if os.stat(path).st_size != record.size:
-            raise ArrangementDamaged("a run of an arrangement has another size than was written", where=str(path))
+            raise ArrangementDamaged("the size of an arrangement's run differs from what was written", where=str(path))
         with pa.memory_map(str(path)) as source:
-            whole = source.read_buffer()
-        if identity not in _checked and _crc_without(whole, record.values) != record.crc:
-            raise ArrangementDamaged("a run of an arrangement has other bytes than were written", where=str(path))
-        batches = _batches(whole)
+            buffer = source.read_buffer()
+        if identity not in _checked and _crc_without(buffer, record.values) != record.crc:
+            raise ArrangementDamaged(
+                "the content of an arrangement's run differs from what was written", where=str(path)
+            )
+        batches = _batches(buffer)
     except FileNotFoundError:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise ArrangementDamaged(f"a run of an arrangement cannot be read: {error}", where=str(path)) from error
+        raise ArrangementDamaged(f"an arrangement's run cannot be read: {error}", where=str(path)) from error
     wrong = any(batch.schema != run_schema(schema) for batch in batches)
     if wrong or sum(batch.num_rows for batch in batches) != record.rows:
-        raise ArrangementDamaged("a run of an arrangement has other rows than were written", where=str(path))
+        raise ArrangementDamaged("the rows of an arrangement's run differ from what was written", where=str(path))
     _checked.add(identity)
     bounds = [(batch.column("hash")[0].as_py(), batch.column("hash")[-1].as_py()) for batch in batches]
     least, greatest = (pa.array([bound[at] for bound in bounds], pa.uint64()) for at in (0, 1))
@@ -131,32 +135,32 @@ def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
 
 
 def is_cut(folder: Path, record: RunRecord) -> bool:
-    """Whether the file has another size by now: to read what is mapped of it would end the process."""
+    """Return whether the file's size has changed; reading its mapped memory would then end the process."""
     try:
         return os.stat(folder / record.name).st_size != record.size
     except FileNotFoundError:
-        return False  # merged by another process: what is mapped stays
+        return False  # merged by another process; the mapping remains valid
 
 
-def _batches(whole: pa.Buffer) -> tuple[pa.RecordBatch, ...]:
-    reader = pa.ipc.open_file(whole)
-    found = tuple(reader.get_batch(at) for at in range(reader.num_record_batches))
-    for batch in found:
+def _batches(buffer: pa.Buffer) -> tuple[pa.RecordBatch, ...]:
+    reader = pa.ipc.open_file(buffer)
+    batches = tuple(reader.get_batch(at) for at in range(reader.num_record_batches))
+    for batch in batches:
         batch.validate()
-    return tuple(batch for batch in found if batch.num_rows)
+    return tuple(batch for batch in batches if batch.num_rows)
 
 
-def _value_ranges(whole: pa.Buffer, batches: Sequence[pa.RecordBatch]) -> Iterator[tuple[int, int]]:
-    """The last buffer of a column has its values."""
+def _value_ranges(buffer: pa.Buffer, batches: Sequence[pa.RecordBatch]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of the columns' values, which are in each column's last buffer."""
     for batch in batches:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             last = column.buffers()[-1]
             if name != "hash" and last is not None and last.size:
-                yield last.address - whole.address, last.size
+                yield last.address - buffer.address, last.size
 
 
-def _crc_without(whole: pa.Buffer, values: Iterable[tuple[int, int]]) -> int:
-    bytes_of = memoryview(whole)
+def _crc_without(buffer: pa.Buffer, values: Iterable[tuple[int, int]]) -> int:
+    bytes_of = memoryview(buffer)
     crc = at = 0
     for start, length in values:
         crc = zlib.crc32(bytes_of[at:start], crc)
@@ -165,5 +169,5 @@ def _crc_without(whole: pa.Buffer, values: Iterable[tuple[int, int]]) -> int:
 
 
 def _identity(path: Path, record: RunRecord) -> tuple[object, ...]:
-    found = os.stat(path)
-    return path, found.st_dev, found.st_ino, found.st_mtime_ns, record.crc
+    status = os.stat(path)
+    return path, status.st_dev, status.st_ino, status.st_mtime_ns, record.crc

@@ -1,4 +1,4 @@
-"""Binary search of many values at once, and the rows between what it found; no step is taken row by row in Python."""
+"""Binary search for many values at once, and the rows of the matches, without Python loops over rows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 HAS_SEARCH_SORTED: Final = hasattr(pc, "search_sorted")
-"""Arrow has it since 26.0, which Python 3.10 cannot have."""
+"""Arrow has search_sorted since 26.0, which does not support Python 3.10."""
 
 
 def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
-    """For each wanted value (UINT64, no NULL) how many of ``values``, ascending, lie before it: UINT64.
+    """Return for each wanted value (UINT64, no NULL) how many of the ascending ``values`` lie before it: UINT64.
 
-    ``side`` is ``left``, or ``right`` to count equal ones, too.
+    ``side`` is ``left``, or ``right`` to count equal values as well.
     """
     if HAS_SEARCH_SORTED:
         return pc.search_sorted(values, wanted, side=side)
@@ -22,24 +22,25 @@ def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
 
 
 def halving(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
-    """The same for an Arrow without search_sorted: all the searches take each halving step together."""
+    """Do the same without search_sorted: all searches take each halving step together."""
     low = pa.repeat(pa.scalar(0, pa.uint64()), len(wanted))
     high = pa.repeat(pa.scalar(len(values), pa.uint64()), len(wanted))
     lies_before = pc.less if side == "left" else pc.less_equal
     for _ in range(len(values).bit_length()):
         middle = pc.shift_right(pc.add(low, high), pa.scalar(1, pa.uint64()))
         is_open = pc.less(low, high)
-        found = values.take(pc.min_element_wise(middle, pa.scalar(len(values) - 1, pa.uint64())))
-        before = lies_before(found, wanted)
+        probed = values.take(pc.min_element_wise(middle, pa.scalar(len(values) - 1, pa.uint64())))
+        before = lies_before(probed, wanted)
         low = pc.if_else(pc.and_(is_open, before), pc.add(middle, pa.scalar(1, pa.uint64())), low)
         high = pc.if_else(pc.and_not(is_open, before), middle, high)
     return low
 
 
 def matches(values: pa.Array, wanted: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The positions in ``values``, ascending, that equal a wanted value; and of each, which of them: UINT64, INT64.
+    """Return the positions in ``values`` that equal a wanted value (UINT64), and for each the index of that value
+    (INT64).
 
-    The wanted values ascend, too, and each is there once.
+    Both arguments are ascending, and the wanted values are distinct.
     """
     starts = insertion_points(values, wanted, "left")
     counts = pc.subtract(insertion_points(values, wanted, "right"), starts).cast(pa.int64())

@@ -24,7 +24,7 @@ from weft.api.standing import NewQuery
 from weft.api.weft import Weft
 from weft.bench.bench_home import NEW, BenchHome, Ticks
 from weft.bench.netnews import GROUPS
-from weft.execution.phases import measured
+from weft.execution.phases import measure_phases
 from weft.runtime.session import stop_session
 
 _SENDERS: Final = 5_000
@@ -125,7 +125,7 @@ def _measure(
     for number in range(warm + ticks):
         for bench, case in found:
             bench.load(NEW)
-            with measured() as parts:
+            with measure_phases() as parts:
                 seconds, jobs, rows = bench.tick()
             say(f"  {case.queries:,}: tick {seconds:.2f} s, {jobs} jobs, {rows} rows")
             if number >= warm:

@@ -25,7 +25,7 @@ from weft.bench.synopsis_ticks import KEPT, ticked
 from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.errors import ExecutionError
 from weft.execution.synopsis.batch import EMPTY, Batch
-from weft.execution.synopsis.evaluating import evaluated
+from weft.execution.synopsis.evaluating import evaluate
 from weft.formula.parse_formula import reading
 from weft.formula.signature import signature
 
@@ -136,7 +136,7 @@ def _course(name: str, made: Synopsis, log: Log, size: int, *, largest: bool) ->
     places = {(number * place) // _PLACES - 1 for place in range(1, _PLACES + 1)} if largest else set()
     for place, batch in enumerate(log.batches(size)):
         before = time.perf_counter()
-        state, answers = evaluated(made, state, batch)
+        state, answers = evaluate(made, state, batch)
         course.seconds.append(time.perf_counter() - before)
         course.answers += answers.num_rows
         course.tuples.append(state.tuples)
@@ -150,7 +150,7 @@ def _from_history(name: str, made: Synopsis, log: Log, window: tuple[int, int], 
     """Answers the events of a window from all up to its end."""
     first, end = window
     before = time.perf_counter()
-    _, answers = evaluated(made, EMPTY, log.batch(0, end))
+    _, answers = evaluate(made, EMPTY, log.batch(0, end))
     found = answers.filter(pc.greater_equal(answers.column("tp"), first))
     seconds = time.perf_counter() - before
     if not found.equals(expected):

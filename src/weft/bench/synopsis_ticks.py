@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from weft.api import Weft
 from weft.api.standing import Keep
-from weft.execution.phases import measured
+from weft.execution.phases import measure_phases
 
 _BEGIN: Final = 1_600_000_000_000_000
 _STEP: Final = 200_000
@@ -150,7 +150,7 @@ class _Home:
         self._load(weft, size)
         loaded = time.perf_counter() - began
         began, used = time.perf_counter(), time.process_time()
-        with measured() as parts:
+        with measure_phases() as parts:
             weft.tick(now=self._now)
         seconds.append(time.perf_counter() - began)
         if seconds is self.ticks.last:

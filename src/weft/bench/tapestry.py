@@ -24,7 +24,7 @@ from weft.bench.bench_home import NEW, BenchHome, Ticks
 from weft.bench.netnews import COLUMNS, QUERIES, arrival
 from weft.errors import Refused
 from weft.execution.groups import instant
-from weft.execution.phases import measured
+from weft.execution.phases import measure_phases
 from weft.execution.reader import Reader
 from weft.planning.plan import at_instant, plan
 from weft.runtime.session import stop_session
@@ -140,7 +140,7 @@ def measure(home: Path, count: int, rounds: tuple[int, int, int], say: Callable[
     say(f"{count:,} messages: loaded in {size.load:.0f} s, first delivery in {size.first_tick:.1f} s")
     for number in range(warm + ticks):
         bench.load(NEW)
-        with measured() as parts:
+        with measure_phases() as parts:
             seconds, jobs, rows = bench.tick()
         reference = bench.reference()
         full = bench.full() if in_full and warm - 1 <= number < warm + in_full else {}

@@ -117,9 +117,9 @@ def plain(text: str) -> str:
 
 def typed(columns: Iterable[tuple[str, DataType]]) -> str:
     """Columns and their types on a line, control characters made visible: names of fields may come from a file."""
-    from weft.execution.tabular import told_columns
+    from weft.execution.tabular import columns_text
 
-    return visible(told_columns(columns))
+    return visible(columns_text(columns))
 
 
 def lines(text: str) -> str:

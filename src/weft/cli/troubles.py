@@ -16,7 +16,7 @@ from typer._click.exceptions import ClickException, UsageError
 
 from weft.cli import terminal
 from weft.errors import WeftError
-from weft.faults import log_defect, told_shortly
+from weft.faults import error_summary, log_defect
 from weft.interruption import Stopped
 from weft.printable import visible
 
@@ -195,7 +195,7 @@ def tell_unexpected(error: Exception) -> int:
         place = f" ({error.filename})" if error.filename else ""
         told = f"{error.strerror}{place}"
     else:
-        told = f"Weft has a defect here: {told_shortly(error)}"
+        told = f"Weft has a defect here: {error_summary(error)}"
     if _seen.get(_Seen()).json:
         _tell_json("failed", told, log=str(log) if log else None)
         return 1

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from weft.api.viewing import ShownView
     from weft.catalog.views import ViewRecord
-    from weft.execution.temporal.refresh_views import Maintained
+    from weft.execution.temporal.refresh_views import Refreshed
     from weft.execution.temporal.showing import ShownAuxiliary
     from weft.planning.view_plan_words import ViewExplanation
 
@@ -86,7 +86,7 @@ def refresh(
         raise typer.Exit(1)
 
 
-def maintained_json(done: Maintained) -> dict[str, Any]:
+def maintained_json(done: Refreshed) -> dict[str, Any]:
     """What a maintenance did, as JSON has it."""
     trouble = done.trouble
     return {
@@ -98,7 +98,7 @@ def maintained_json(done: Maintained) -> dict[str, Any]:
     }
 
 
-def tell_maintained(done: Iterable[Maintained]) -> None:
+def tell_maintained(done: Iterable[Refreshed]) -> None:
     """Prints what maintenances did, a line each."""
     for each in done:
         if each.trouble is not None:

@@ -1,1 +1,1 @@
-"""Spark and Delta: the session, the tables, the ticks.  The only part that imports pyspark."""
+"""Execution of queries, loads and ticks with Spark, Delta and Arrow."""

@@ -1,4 +1,4 @@
-"""A query asked once, at one instant, as if the database were fixed: Q(s) (``weft try``)."""
+"""Run a query once, at one instant, without installing it: Q(s) (``weft try``)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from weft.execution.answers import COLLECTED, columns_by_table, guarded, in_memo
 from weft.execution.groups import instant
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
-from weft.execution.spark_runner import one_question, too_many
-from weft.execution.tabular import Columns, Tabular, told_columns
-from weft.execution.temp_views import Views
+from weft.execution.spark_runner import ad_hoc_reader, too_many
+from weft.execution.tabular import Columns, Tabular, columns_text
+from weft.execution.temp_views import TempViews
 from weft.instants import format_instant
 from weft.location import Location
 from weft.planning.plan import Branch, at_instant, columns_of, encoded
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Answer(Tabular):
-    """Q(s): its distinct rows, at most as many as asked for, sorted; ``count`` counts them all; ``at`` is s (µs UTC).
+    """The answer Q(s) of a query: distinct rows, sorted, at most as many as the limit allows.
 
-    ``session`` is the one in which it was asked.
+    ``count`` is the number of all rows, ``at`` is s (µs UTC), ``session`` is the Spark session that ran the query.
     """
 
     columns: tuple[tuple[str, DataType], ...]
@@ -54,7 +54,7 @@ class Answer(Tabular):
 
     def _brief(self) -> str:
         shown = "" if len(self.rows) == self.count else f", {len(self.rows):,} of them here"
-        return f"{counted(self.count, 'row')}{shown}, as of {format_instant(self.at)}: {told_columns(self.columns)}"
+        return f"{counted(self.count, 'row')}{shown}, as of {format_instant(self.at)}: {columns_text(self.columns)}"
 
 
 def ask(
@@ -66,29 +66,32 @@ def ask(
     limit: int | None,
     order: Sequence[Key] = (),
 ) -> Answer:
-    """Runs the query over the rows alive at ``s`` (microseconds UTC) with NOW = s; ``limit`` None: every row.
+    """Run the query over the rows alive at ``s`` (microseconds UTC) with NOW = s.
 
-    The rows are sorted by the keys of ``order`` first, then by all columns.
+    ``limit`` None returns every row. The rows are sorted by the keys of ``order``, then by all columns.
 
-    Raises ExecutionError where Spark cannot run it, LimitExceeded (one, too) where it takes more than a query may in a
-    tick, StorageError for a damaged table.
+    Raise ExecutionError if Spark cannot run the query, LimitExceeded (a subclass) if the query exceeds the limits of a
+    tick, and StorageError if a table is damaged.
     """
     columns = columns_of(query)
     named = Query(query.input, tuple(Output(f"c{n}", output.value) for n, output in enumerate(query.outputs, 1)))
     branches = at_instant(named, instant(s))
-    with one_question(spark, data, tables) as (reader, allowed):
-        views = Views(reader, columns_by_table(branches))
+    with ad_hoc_reader(spark, data, tables) as (reader, allowed):
+        views = TempViews(reader, columns_by_table(branches))
         views.register([path for branch in branches for path in branch.paths.values()], {})
-        asked = _Asked(named, branches, limit, allowed.rows, order)
-        found = _at_once(reader, asked) if views.small else None
-        rows, count = found or _step_by_step(reader, asked)
+        request = _Request(named, branches, limit, allowed.rows, order)
+        result = _from_memory(reader, request) if views.small else None
+        rows, count = result or _from_files(reader, request)
     types = [type_ for _, type_ in columns]
     return Answer(columns, tuple(decode(row, types) for row in rows), count, s, spark)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A query with its branches at one instant; at most ``limit`` of its rows are wanted, ``most`` may be found."""
+class _Request:
+    """A query with its branches at one instant.
+
+    ``limit`` is the number of rows to return; a query with more than ``most`` rows fails.
+    """
 
     query: Query
     branches: Sequence[Branch]
@@ -97,7 +100,7 @@ class _Asked:
     order: Sequence[Key]
 
     def sorted(self, rows: DataFrame) -> DataFrame:
-        """The rows by the keys, then by all columns."""
+        """Sort the rows by the keys, then by all columns."""
         return rows.orderBy(*(_sorting(rows, key) for key in self.order), *rows.columns)
 
 
@@ -108,42 +111,42 @@ def _sorting(rows: DataFrame, key: Key) -> Column:
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
 
 
-def _at_once(reader: Reader, asked: _Asked) -> tuple[list[list[str | None]], int] | None:
-    """The rows asked for, sorted, and how many there are, by one job over rows in memory; None: too many for that."""
-    distinct = reader.spark.sql(_text(asked.query, asked.branches, min(asked.most, COLLECTED))).distinct()
-    found = in_memory(reader.spark, _encoded(asked.query, asked.sorted(distinct)))
-    if found is None:
+def _from_memory(reader: Reader, request: _Request) -> tuple[list[list[str | None]], int] | None:
+    """Return the first rows and the row count from one job over rows in memory; None if there are too many rows."""
+    distinct = reader.spark.sql(_text(request.query, request.branches, min(request.most, COLLECTED))).distinct()
+    result = in_memory(reader.spark, _encoded(request.query, request.sorted(distinct)))
+    if result is None:
         return None
-    if found.num_rows > asked.most:
-        raise too_many(found.num_rows, asked.most)
-    return found.slice(0, asked.limit).column("row").to_pylist(), found.num_rows
+    if result.num_rows > request.most:
+        raise too_many(result.num_rows, request.most)
+    return result.slice(0, request.limit).column("row").to_pylist(), result.num_rows
 
 
-def _step_by_step(reader: Reader, asked: _Asked) -> tuple[list[list[str | None]], int]:
-    """The same from all that Spark has to read: found and counted, then sorted as far as it is asked for."""
-    found = reader.keep(reader.spark.sql(_text(asked.query, asked.branches, asked.most)).distinct())
-    count = found.count()
-    if count > asked.most:
-        raise too_many(count, asked.most)
-    ordered = asked.sorted(found)
-    shown = _encoded(asked.query, ordered if asked.limit is None else ordered.limit(asked.limit))
+def _from_files(reader: Reader, request: _Request) -> tuple[list[list[str | None]], int]:
+    """Return the first rows and the row count where Spark reads the files: count first, then sort and limit."""
+    result = reader.keep(reader.spark.sql(_text(request.query, request.branches, request.most)).distinct())
+    count = result.count()
+    if count > request.most:
+        raise too_many(count, request.most)
+    ordered = request.sorted(result)
+    shown = _encoded(request.query, ordered if request.limit is None else ordered.limit(request.limit))
     return [row["row"] for row in shown.collect()], count
 
 
 def _text(query: Query, branches: Sequence[Branch], most: int) -> str:
-    """All branches as one; a row may be there more than once."""
+    """Return the UNION ALL of the branches; a row may occur more than once."""
     names = ", ".join(f"q.{output.name}" for output in query.outputs)
     texts = [f"SELECT {names}\nFROM ({branch.sql}) AS q" for branch in branches]
     return guarded("\nUNION ALL ".join(texts) or _nothing(query), most)
 
 
 def _encoded(query: Query, rows: DataFrame) -> DataFrame:
-    """Each row as an array of texts, in the column ``row``."""
+    """Return one column ``row``: each row as an array of texts."""
     refs = (ColumnRef("q", output.name, output.value.type) for output in query.outputs)
     return rows.alias("q").selectExpr(f"ARRAY({', '.join(encoded(ref) for ref in refs)}) AS row")
 
 
 def _nothing(query: Query) -> str:
-    """SQL of an answer that can have no row."""
+    """Return SQL with the query's columns and no row."""
     columns = (f"CAST(NULL AS {output.value.type}) AS {output.name}" for output in query.outputs)
     return f"SELECT {', '.join(columns)} WHERE FALSE"

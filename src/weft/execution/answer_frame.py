@@ -1,4 +1,4 @@
-"""A query's answers as a DataFrame of Spark, read from the ledger by Spark itself."""
+"""Read a query's answers from the ledger as a Spark DataFrame."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _OWN: Final = ((ORDINAL, "ordinal"), (FIRST_AT, "first_at"), ("_tick", "tick"))
 def answer_frame(
     session: Callable[[], SparkSession], data: Location, query: QueryRecord, after: int, last: int
 ) -> DataFrame | None:
-    """The answers with ordinals from ``after`` + 1 to ``last``, in no order; None where no file has any.
+    """Return the answers with ordinals from ``after`` + 1 to ``last``, unordered, or None if no file has any.
 
-    Its columns are ``_ordinal``, ``_first_at``, ``_tick`` and the query's, a name that is there already with a number.
+    The columns are ``_ordinal``, ``_first_at``, ``_tick`` and the query's columns; a repeated name gets a number.
     """
     ledger = data / layout.LEDGER
     files = delta_snapshot(ledger, check_files=False).files if has_commits(ledger) else ()

@@ -1,7 +1,8 @@
-"""The branches of a tick as one relation of ledger rows: ``query_id, first_at, row_hash, row``.
+"""Unite the branches of a tick into one relation of ledger rows: ``query_id, first_at, row_hash, row``.
 
-Every branch is brought to one general form (a row is an array of strings, lossless; its hash is taken over a versioned,
-type-tagged, length-prefixed encoding of the values by position, design section 1), so that one union serves all plans.
+Every branch produces the same general form, so that one union serves all plans: a row is an array of strings
+(lossless), and its hash covers a versioned, type-tagged, length-prefixed encoding of the values by position (design
+section 1).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from weft.execution.groups import Group
 from weft.execution.parameters import register_parameters
 from weft.execution.phases import ANALYSIS, READING, phase
 from weft.execution.reader import Reader
-from weft.execution.temp_views import Views
+from weft.execution.temp_views import TempViews
 from weft.execution.windows import slices_of
 from weft.planning.plan import Branch, columns_read, encoded
 from weft.runtime.session import spark_errors, told_by
@@ -27,34 +28,39 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _VERSION = "1"
-"""Of the encoding under the hash: rows hashed by another version could be delivered again."""
+"""Version of the encoding under the hash. A new version would deliver old answers again."""
 
 
 MANY: Final = "a task of Weft gave too many rows"
-"""What a task raises that is stopped because its branch gives too many rows."""
+"""Error message of a task that stops because its branch produces too many rows."""
 
 _RAISED: Final = "USER_RAISED_EXCEPTION"
-"""Spark's condition of what RAISE_ERROR raises; no query may call it."""
+"""Spark's error condition for RAISE_ERROR. Queries cannot call RAISE_ERROR."""
 
 COLLECTED: Final = 5_000
-"""Rows that all queries of a branch may give to the driver, times the allowance of ``guarded`` (half a million)."""
+"""Most rows that the queries of a branch may return to the driver, before the factor of ``guarded`` (half a
+million).
+"""
 
 _TOO_LARGE: Final = "spark.driver.maxResultSize"
-"""In Spark's error for a result of more bytes than it gives to the driver."""
+"""Setting named in Spark's error for a result with too many bytes for the driver."""
 
 _REPEATED: Final = 100
-"""Rows that a branch may give for each one that its queries may add: the same row may come many times over."""
+"""Rows that a branch may produce for each row its queries may add: the same row may occur many times."""
 
 
 _UNITED: Final = 16
-"""SELECTs that are united in one chain."""
+"""Most SELECTs in one UNION ALL chain."""
 
 _ROWS_OF_A_TASK: Final = 2**33
-"""Spark's monotonically_increasing_id counts a task's rows in its lower 33 bits."""
+"""Spark's monotonically_increasing_id counts the rows of a task in its lower 33 bits."""
 
 
 def ledger_select(branch: Branch, query_id: int | None) -> str:
-    """The SQL of a branch in the ledger's general form; ``query_id`` None: the branch gives it itself."""
+    """Return the SQL of a branch in the ledger's general form.
+
+    ``query_id`` None: the branch has a column ``_query_id``.
+    """
     refs = [ColumnRef("b", output.name, output.value.type) for output in branch.outputs if output.name != "_query_id"]
     key = "b._query_id" if query_id is None else f"CAST({query_id} AS BIGINT)"
     row = ", ".join(encoded(ref) for ref in refs)
@@ -74,7 +80,7 @@ def _hash(refs: Sequence[ColumnRef]) -> str:
 
 
 def _identity(ref: ColumnRef) -> str:
-    """The stored form, but -0.0 and 0.0 are one value."""
+    """Return the stored form, with -0.0 and 0.0 made equal."""
     if ref.type.name in ("DOUBLE", "FLOAT"):
         return f"IF({ref.scan}.{ref.column} = 0, '0.0', {encoded(ref)})"
     return encoded(ref)
@@ -82,9 +88,9 @@ def _identity(ref: ColumnRef) -> str:
 
 @dataclass(frozen=True)
 class Candidates:
-    """What the branches of some groups give, in the general form; a row may be there more than once.
+    """The rows of the branches of some groups, in the general form; a row may occur more than once.
 
-    ``small``: it is made from rows in the driver's memory alone.  ``branches`` is their number.
+    ``small`` is true if all input rows are in the driver's memory. ``branches`` is the number of branches.
     """
 
     rows: DataFrame
@@ -95,37 +101,37 @@ class Candidates:
 def candidates(
     reader: Reader, groups: Sequence[Group], most: int | None, *, collected: int | None = None, small_only: bool = False
 ) -> Candidates:
-    """Makes the views that the groups' branches read, and the branches over them; nothing of them is computed yet.
+    """Register the views that the groups' branches read and return the union of the branches; compute nothing yet.
 
-    A task that gives many more rows than its queries may add (``most`` each; None: any number), or, where all is small,
-    many more than ``collected``, fails, and says so (``MANY``), before it fills the disk.  With ``small_only`` NotSmall
-    is raised where not every view is of rows in the driver's memory.
+    A task that produces far too many rows fails with the message ``MANY`` before it fills the disk. The limit is a
+    multiple of ``most`` rows for each query (None: no limit) and, if all input is small, of ``collected``. With
+    ``small_only``, raise NotSmall if a view needs rows that are not in the driver's memory.
     """
     spark = reader.spark
     work = [(group, group.branches()) for group in groups]
-    branches = [branch for _, found in work for branch in found]
-    views = Views(reader, columns_by_table(branches), small_only)
+    branches = [branch for _, branches_of_group in work for branch in branches_of_group]
+    views = TempViews(reader, columns_by_table(branches), small_only)
     with phase(READING):
         paths = [path for b in branches for path in b.paths.values() if path.table in reader.tables]
         views.register(paths, slices_of(work))
-        for group, found in work:
-            register_parameters(spark, group, found, views.local)
+        for group, branches_of_group in work:
+            register_parameters(spark, group, branches_of_group, views.local)
     parts = []
-    for group, found in work:
+    for group, branches_of_group in work:
         queries = len(group.members)
         single = group.members[0].query.query_id if queries == 1 else None
         bounds = [most * queries] if most is not None else []
         bounds += [collected] if collected is not None and views.small else []
-        selects = [ledger_select(branch, single) for branch in found]
+        selects = [ledger_select(branch, single) for branch in branches_of_group]
         parts += [guarded(each, min(bounds)) for each in selects] if bounds else selects
-    # One text: each relation that is made of another is analysed as a whole again.
+    # One SQL text: Spark analyses a DataFrame made from others from scratch.
     with phase(ANALYSIS):
         rows = spark.sql(_united(parts)) if parts else union(spark, [])
     return Candidates(rows, views.small, len(parts))
 
 
 def _united(selects: Sequence[str]) -> str:
-    """UNION ALL of the SELECTs; of many as a tree, since Spark's parser goes down a chain one by one."""
+    """Return the UNION ALL of the SELECTs, as a tree if there are many: Spark's parser recurses along a chain."""
     if len(selects) > _UNITED:
         size = -(-len(selects) // _UNITED)
         selects = [_united(selects[at : at + size]) for at in range(0, len(selects), size)]
@@ -133,7 +139,7 @@ def _united(selects: Sequence[str]) -> str:
 
 
 def guarded(select: str, most: int) -> str:
-    """The SELECT; a task that gives many times more than ``most`` fails.  Nothing has to be exchanged to know that."""
+    """Return the SELECT with a condition that fails a task after many times ``most`` rows. It needs no exchange."""
     allowed = min(most * _REPEATED, _ROWS_OF_A_TASK - 1)
     return (
         f"SELECT * FROM (\n{select}\n) AS g\n"
@@ -143,31 +149,31 @@ def guarded(select: str, most: int) -> str:
 
 
 def gave_too_many(error: Exception) -> bool:
-    """Whether an error of Spark is that of a task which ``guarded`` stopped.
+    """Return whether ``guarded`` raised this Spark error.
 
-    The condition and its parameter tell: an error of another condition may quote the SQL of ``guarded`` in its text.
+    The condition and its parameter decide: the text of another error may quote the SQL of ``guarded``.
     """
     from pyspark.errors import PySparkException
 
     if not isinstance(error, PySparkException):
         return False
     try:
-        told = error.getMessageParameters() or {}
-        return error.getCondition() == _RAISED and told.get("errorMessage") == MANY
-    except spark_errors():  # the JVM is asked, which may be gone
+        parameters = error.getMessageParameters() or {}
+        return error.getCondition() == _RAISED and parameters.get("errorMessage") == MANY
+    except spark_errors():  # py4j asks the JVM, which may have ended
         return False
 
 
 def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
-    """What one job gives that reads no file, in the driver's memory; None where it is too much for that.
+    """Return the result of one job that reads no file, or None if the result is too large for the driver.
 
     ``rows`` are ``guarded`` by ``COLLECTED``.
     """
     try:
         with rows_only(spark):
-            # Every task is sent the whole union: as many tasks as work at once will do.
-            found: pa.Table = rows.coalesce(spark.sparkContext.defaultParallelism).toArrow()
-            return found
+            # Every task receives the whole union, so use only as many tasks as run in parallel.
+            table: pa.Table = rows.coalesce(spark.sparkContext.defaultParallelism).toArrow()
+            return table
     except spark_errors() as error:
         if not gave_too_many(error) and _TOO_LARGE not in told_by(error):
             raise
@@ -175,7 +181,7 @@ def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
 
 
 def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
-    """UNION ALL of relations in the general form; of none: the empty one."""
+    """Return the UNION ALL of relations in the general form; an empty relation if there are none."""
     if parts:
         return reduce(lambda a, b: a.unionAll(b), parts)
     return spark.range(0).selectExpr(
@@ -187,9 +193,9 @@ def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
 
 
 def columns_by_table(branches: Iterable[Branch]) -> dict[str, set[str]]:
-    """By table, the columns that any of the branches reads."""
-    found: dict[str, set[str]] = {}
+    """Return for each table the columns that any branch reads."""
+    columns: dict[str, set[str]] = {}
     for branch in branches:
         for table, names in columns_read(branch).items():
-            found.setdefault(table, set()).update(names)
-    return found
+            columns.setdefault(table, set()).update(names)
+    return columns

@@ -1,9 +1,9 @@
-"""Rows into the tables: reserved in the catalog, committed to Delta behind a fence, recorded in the catalog.
+"""Append rows to tables: reserve in the catalog, commit to Delta behind a fence, record in the catalog.
 
-Design, sections 1 and 6.  A batch goes through four states: its instants are *reserved* (no tick goes beyond them),
-its rows are *written* in one Delta commit that carries the reservation's number, the commit is found in Delta's log and
-forced to the disk, and the reservation is *committed* in the catalog.  A writer that dies in between leaves an open
-reservation, which the next one settles by looking at Delta.
+See design sections 1 and 6. A batch goes through four states. The catalog *reserves* its instants, so that no tick
+passes them. One Delta commit that carries the reservation's number *writes* the rows. The writer finds the commit in
+Delta's log and forces it to disk. The catalog *commits* the reservation. A writer that dies in between leaves an open
+reservation, and the next writer settles it by looking at Delta.
 """
 
 from __future__ import annotations
@@ -35,21 +35,23 @@ from weft.storage.local_sql import first_of_equals, without_equals, without_know
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
 OWN_TIME: Final = "_own_time"
-"""Column of a batch: the ts that the row asks for, microseconds UTC, or NULL."""
+"""Batch column: the ts that the row asks for (microseconds UTC), or NULL."""
 SEQ: Final = "_seq"
-"""Column of a batch: the row's place in the order of arrival; no two rows of a batch have the same."""
+"""Batch column: the row's place in the order of arrival, unique in a batch."""
 
 OnLate = Callable[[Sequence[int], int], None]
-"""Called with the places (``_seq``) of late rows, and with F, before anything of the batch is written."""
+"""Called with the places (``_seq``) of late rows and with F (the watermark), before anything of the batch is
+written.
+"""
 
 
 @dataclass(frozen=True)
 class Appended:
-    """What became of a batch: rows ``stored``, rows ``known`` already, and how many of those stored came ``late``.
+    """The result of appending a batch: counts of rows ``stored``, already ``known``, and stored but ``late``.
 
-    Of the known ones ``differ`` have other values than the row that is stored.  A row is late where its own time lies
-    before F; it got F.  ``version`` is Delta's version of the commit,
-    ``first_ts`` and ``last_ts`` bound what was stored; all None where nothing was.
+    ``differ`` counts known rows whose other values differ from the stored row's. A row is late if its own time lies
+    before F; its ts is then F. ``version`` is the Delta version of the commit, ``first_ts`` and ``last_ts`` are the
+    least and greatest stored ts; all three are None if nothing was stored.
     """
 
     stored: int
@@ -63,14 +65,14 @@ class Appended:
 
 @dataclass(frozen=True)
 class Settled:
-    """What became of a dead writer's reservation; ``rows`` is 0 where nothing of it had reached Delta."""
+    """A dead writer's reservation after settling; ``rows`` is 0 if none of its rows had reached Delta."""
 
     reservation: Reservation
     rows: int
 
 
-def application(table_id: int) -> str:
-    """The ``txnAppId`` of a table's commits."""
+def table_app_id(table_id: int) -> str:
+    """Return the ``txnAppId`` of a table's commits."""
     return f"weft-table-{table_id}"
 
 
@@ -83,16 +85,18 @@ def append(
     distinct_on: tuple[str, ...] | None,
     on_late: OnLate | None = None,
 ) -> Appended:
-    """Stores the rows of ``batch`` that the table does not have yet, all or none of them.
+    """Store the rows of ``batch`` that the table does not have yet, all or none of them.
 
-    ``batch`` has the table's columns except its start column, and ``_own_time`` and ``_seq``.  ``at`` is the wall's
-    instant in microseconds UTC.  ``distinct_on`` names the columns by which a row is known (two NULLs are the same; of
-    equal rows in the batch the first by ``_seq`` counts), None: every row is new.
+    ``batch`` has the table's columns except its start column, plus ``_own_time`` and ``_seq``. ``at`` is the wall
+    clock's instant in microseconds UTC. ``distinct_on`` names the columns that identify a row; two NULLs are equal, and
+    of equal rows in the batch the first by ``_seq`` counts. None: every row is new.
 
-    ts: the row's own time where it has one, else the home's clock, and in both cases at least F.  A row whose own time
-    lies before F is late: it gets F, or is left out where ``on_late`` is given.  Raises LeaseLost where another writer
-    took over (nothing of the batch is in the table then), ClockError for rows without own time on a replay home whose
-    clock was never set, StorageError where the table cannot be read or written, and what ``on_late`` raises.
+    A row's ts is its own time if it has one, else the home's clock, and at least F. A row whose own time lies before F
+    is late: its ts is F, or, if ``on_late`` is given, the row is left out.
+
+    Raise LeaseLost if another writer took over; the table then has nothing of the batch. Raise ClockError for rows
+    without own time on a replay home whose clock was never set, and StorageError if the table cannot be read or
+    written. Errors of ``on_late`` pass through.
     """
     settle(writer)
     place = writer.data / table.path
@@ -125,7 +129,7 @@ def append(
 def _differing(
     place: Location, table: TableRecord, batch: pa.Table, fresh: pa.Table, distinct_on: tuple[str, ...]
 ) -> int:
-    """How many rows of the batch are known and have other values than the row that is stored, or is to be."""
+    """Count the known rows of the batch that differ from the stored row, or from the equal new row of the batch."""
     names = [*(name for name in stored_schema(table.schema).names if name != table.schema.start), SEQ]
     known = batch.filter(pc.invert(pc.is_in(batch.column(SEQ), value_set=fresh.column(SEQ).combine_chunks())))
     files = [file.location for file in delta_snapshot(place, check_files=False).files] if has_commits(place) else []
@@ -135,9 +139,9 @@ def _differing(
 def late_beforehand(
     catalog: CatalogParts, table: TableRecord | None, batch: pa.Table, floor: int, distinct_on: tuple[str, ...]
 ) -> int:
-    """How many rows of a batch would be late, F being ``floor``, and are not known; nothing is changed.
+    """Count the rows of a batch that are new and would be late if F is ``floor``; change nothing.
 
-    ``table`` is None where there is none yet.  A row that comes twice counts twice.
+    ``table`` is None if it does not exist yet. A row that occurs twice counts twice.
     """
     late = batch.filter(pc.fill_null(pc.less(batch.column(OWN_TIME), floor), False))
     place = None if table is None else catalog.data / table.path
@@ -154,7 +158,7 @@ def _store(
     reservation: Reservation,
     counted: tuple[int, int],
 ) -> Appended:
-    """The rows in Delta and in the catalog; ``counted`` are those known and those late."""
+    """Commit the rows to Delta and record them in the catalog; ``counted`` are the numbers of known and late rows."""
     version = commit_rows(writer, place, stamped, reservation)
     failpoint("ingest.written")
     start = writer.tables.by_id(reservation.table_id).schema.start
@@ -168,11 +172,11 @@ def _store(
 
 
 def settle(writer: Writer) -> tuple[Settled, ...]:
-    """Closes the reservations that dead writers left open, needing no Spark; to be called by whoever took the lease.
+    """Close the reservations that dead writers left open. The caller has just taken the lease; Spark is not needed.
 
-    One whose commit is in Delta is recorded as committed.  One whose rows are staged, as a part of what several tables
-    get as one, is committed now.  Of any other the number is spent in Delta first, so that its writer, should it live,
-    can no longer commit; then it is given up.  A load that was being undone is undone.
+    A reservation whose commit is in Delta becomes committed. A reservation with staged rows (part of an append to
+    several tables) is committed to Delta now. Any other is abandoned, after its number is spent in Delta so that its
+    writer can no longer commit if it still lives. An interrupted undo of a load is finished.
     """
     writer.loads.forget_dead(writer.lease.acquired_at)
     finish_undoing(writer)
@@ -181,27 +185,31 @@ def settle(writer: Writer) -> tuple[Settled, ...]:
 
 def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
     table = writer.tables.by_id(reservation.table_id)
-    place, app, number = writer.data / table.path, application(table.table_id), reservation.reservation_id
-    found = find_commit(place, app, number, table.stored.start)
-    if found is None:
+    place, app, number = writer.data / table.path, table_app_id(table.table_id), reservation.reservation_id
+    commit = find_commit(place, app, number, table.stored.start)
+    if commit is None:
         rows = staged(writer.data, number) if writer.sources.intended(number) else None
         if rows is None:
             spend(place, app, number)
         else:
             commit_rows(writer, place, rows, reservation)
-        found = find_commit(place, app, number, table.stored.start)  # it may have come just before
-    if found is None or not found.rows:
+        commit = find_commit(
+            place, app, number, table.stored.start
+        )  # the writer may have committed just before ``spend``
+    if commit is None or not commit.rows:
         writer.reservations.abandon(number)
         return Settled(reservation, 0)
-    make_durable(place, found.version)
-    writer.reservations.commit(number, found.version, found.rows, found.first_ts, found.last_ts)
-    return Settled(reservation, found.rows)
+    make_durable(place, commit.version)
+    writer.reservations.commit(number, commit.version, commit.rows, commit.first_ts, commit.last_ts)
+    return Settled(reservation, commit.rows)
 
 
 def _new_rows(
     writer: Writer, place: Location, table: TableRecord, batch: pa.Table, distinct_on: tuple[str, ...] | None
 ) -> pa.Table:
-    """The batch in order of arrival: of rows that are equal in ``distinct_on`` the first, unless the table has one."""
+    """Return the new rows of the batch in order of arrival: the first of equal rows, unless the table has it
+    already.
+    """
     if not distinct_on:
         return batch if _rises(batch.column(SEQ)) else batch.sort_by(SEQ)
     first = first_of_equals(batch, distinct_on, SEQ)
@@ -210,66 +218,67 @@ def _new_rows(
     files = [file for file in delta_snapshot(place, check_files=False).files if file.rows != 0]
     bounds, there = driver_reader.BOUNDS, rows_of(files)
     if bounds.loaded < there and (first.num_rows <= bounds.keys or bounds.passes * first.num_rows < there):
-        found = _not_found(LookUps(layout.arrangements_folder(writer.path)), table, files, first, distinct_on)
-        if found is not None:
-            return found
+        new = _rows_not_in_table(LookUps(layout.arrangements_folder(writer.path)), table, files, first, distinct_on)
+        if new is not None:
+            return new
     return without_known(first, [file.location for file in files], distinct_on, SEQ)
 
 
-def _not_found(
+def _rows_not_in_table(
     look_ups: LookUps, table: TableRecord, files: Sequence[DataFile], rows: pa.Table, keys: tuple[str, ...]
 ) -> pa.Table | None:
-    """The rows whose keys the table's arrangement does not have; None where it cannot be asked."""
+    """Return the rows whose keys are not in the table's arrangement, or None if the arrangement cannot be used."""
     new = []
     for at in range(0, rows.num_rows, driver_reader.BOUNDS.keys):
         piece = rows.slice(at, driver_reader.BOUNDS.keys)
         try:
-            found = look_ups.known(table.schema, files, keys, piece.select(keys))
-        except (pa.ArrowException, KeyError):  # a key of another type than the table has
+            known = look_ups.known(table.schema, files, keys, piece.select(keys))
+        except (pa.ArrowException, KeyError):  # a key of another type than the table's
             return None
-        if found.rows is None:
+        if known.rows is None:
             return None
-        new.append(without_equals(piece, found.rows, keys, SEQ))
+        new.append(without_equals(piece, known.rows, keys, SEQ))
     return pa.concat_tables(new) if new else rows
 
 
 def properties(table: TableRecord) -> dict[str, str]:
-    """What its Delta table has beside every one's: news and thresholds of queries are found by statistics of instants;
-    those of anything else would only make the log longer."""
+    """Return the Delta properties of a table. Statistics cover the start column only: the statistics of instants locate
+    news and thresholds of queries, and other statistics would only lengthen the log.
+    """
     with_statistics = instants([table.stored.start], stored_schema(table.stored))
     return {"delta.appendOnly": "true", COLUMNS_PROPERTY: named_columns(with_statistics)}
 
 
 def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
-    """The home's clock for rows without a time of their own."""
+    """Return the home's clock for rows without own time; raise ClockError on a replay home without a clock."""
     if home.clock == "wall":
         return at
     if replay_without_clock(home) and batch.column(OWN_TIME).null_count:
-        raise no_clock()
+        raise clock_not_set()
     return home.last_ts if home.now is None else home.now
 
 
 def replay_without_clock(home: HomeRecord) -> bool:
-    """Whether it is a replay home whose clock nothing has set yet."""
+    """Return whether this is a replay home whose clock was never set."""
     return home.clock == "replay" and (home.last_ts if home.now is None else home.now) == MIN_INSTANT
 
 
-def no_clock() -> ClockError:
-    """What to say of rows without a time of their own on such a home."""
+def clock_not_set() -> ClockError:
+    """Return the error for rows without own time on a replay home without a clock."""
     return ClockError(
-        "a replay home has no clock before its first tick, and these rows have no time of their own",
-        hint="Name the column that holds their time with --ts-from, or tick once with --now.",
+        "these rows have no time of their own, and the clock of this replay home is not set yet",
+        hint="Name the column with their time (--ts-from), or set the clock: weft tick --now T.",
     )
 
 
 def _least(batch: pa.Table, now: int) -> int:
-    """The least ts that a row of the batch asks for."""
+    """Return the least ts that a row of the batch asks for."""
     least: int = pc.min(pc.fill_null(batch.column(OWN_TIME), now)).as_py()
     return least
 
 
 def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int) -> pa.Table:
-    """The batch, which is in order of arrival, with its ts, in the table's columns and order, sorted by ts."""
+    """Return the batch (in order of arrival) with its ts, in the table's columns, sorted by ts."""
     ts = pc.max_element_wise(pc.fill_null(batch.column(OWN_TIME), now), pa.scalar(floor, pa.int64()))
     arrays = {name: batch.column(name) for name in batch.column_names}
     arrays[table.schema.start] = ts.cast(pa.timestamp("us", "UTC"))
@@ -282,12 +291,14 @@ def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int) -> pa.Tabl
 
 
 def _rises(column: pa.ChunkedArray) -> bool:
-    """Whether no value is less than the one before: most files are in order, and sorting is a good part of a load."""
+    """Return whether the column never decreases. Most files are in order, and sorting takes much of the time of a
+    load.
+    """
     flat = column.combine_chunks()
     return bool(pc.all(pc.less_equal(flat.slice(0, max(len(flat) - 1, 0)), flat.slice(1))).as_py())
 
 
 def commit_rows(writer: Writer, place: Location, rows: pa.Table, reservation: Reservation) -> int:
-    """Writes the rows in one commit with the reservation's number; Delta's version of it, found in the log."""
+    """Write the rows in one commit that carries the reservation's number; return the commit's Delta version."""
     writer.check()
-    return append_rows(place, rows, application(reservation.table_id), reservation.reservation_id)
+    return append_rows(place, rows, table_app_id(reservation.table_id), reservation.reservation_id)

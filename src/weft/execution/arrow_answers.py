@@ -1,6 +1,7 @@
-"""New answers in the driver's memory: each row once, less what is known, numbered.  Arrow only; no Spark, no files.
+"""Compute new answers in the driver's memory: deduplicate, subtract known answers, number. Arrow only: no Spark, no
+files.
 
-Tables here have the ledger's general form: ``query_id BIGINT, first_at TIMESTAMP, row_hash BINARY, row ARRAY<STRING>``.
+Tables have the ledger's general form: ``query_id BIGINT, first_at TIMESTAMP, row_hash BINARY, row ARRAY<STRING>``.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ _KEY = ["query_id", "row_hash"]
 
 
 def each_once(rows: pa.Table) -> pa.Table:
-    """Each row of each query once, with the least of its instants."""
+    """Return each row of each query once, with its least instant."""
     ordered = rows.sort_by([("query_id", "ascending"), ("row_hash", "ascending"), ("first_at", "ascending")])
     return ordered.filter(_begins(ordered, _KEY)).combine_chunks()
 
 
 def without_known(rows: pa.Table, known: pa.Table) -> pa.Table:
-    """The rows whose (query_id, row_hash) is not in ``known``."""
+    """Return the rows whose (query_id, row_hash) is not in ``known``."""
     if not rows.num_rows or not known.num_rows:
         return rows
-    # Lists cannot go through a join of Arrow's, so the rows' places do.
+    # Arrow cannot join columns of lists, so join the positions of the rows.
     places = rows.select(_KEY).append_column("place", pa.array(range(rows.num_rows), pa.int64()))
     new = places.join(known.select(_KEY), keys=_KEY, join_type="left anti").column("place")
     return rows.take(new)
 
 
 def added(rows: pa.Table) -> dict[int, Added]:
-    """By query: how many rows there are, and the greatest of their instants."""
+    """Return for each query the number of rows and their greatest instant."""
     counted = _by_query(rows, [("first_at", "count"), ("first_at", "max")])
     return {
         key: Added(number, last)
@@ -47,15 +48,15 @@ def added(rows: pa.Table) -> dict[int, Added]:
 
 
 def first_instants(rows: pa.Table) -> dict[int, int]:
-    """By query, the least instant, in microseconds."""
-    found = _by_query(rows, [("first_at", "min")])
-    return dict(zip(found.column("query_id").to_pylist(), found.column("first_at_min").to_pylist(), strict=True))
+    """Return for each query its least instant in microseconds."""
+    least = _by_query(rows, [("first_at", "min")])
+    return dict(zip(least.column("query_id").to_pylist(), least.column("first_at_min").to_pylist(), strict=True))
 
 
 def numbered(rows: pa.Table, before: Mapping[int, int], columns: Columns, tick_id: int) -> pa.Table:
-    """The rows as the ledger keeps them, numbered within their query in the order of ``execution.ordering``.
+    """Return the rows in the ledger's form, numbered within their query in the order of ``execution.ordering``.
 
-    ``before`` is the number of answers that a query has already, ``columns`` the types of its columns.
+    ``before`` is the number of answers that each query has already, ``columns`` the types of its columns.
     """
     ordered = in_order(rows, columns)
     places = pa.array(range(ordered.num_rows), pa.int64())
@@ -64,14 +65,14 @@ def numbered(rows: pa.Table, before: Mapping[int, int], columns: Columns, tick_i
     known = pa.array(list(before.values()), pa.int64())
     own = known.take(pc.index_in(ordered.column("query_id"), value_set=pa.array(list(before), pa.int64())))
     ordinal = pc.add(pc.add(pc.subtract(places, first), own), pa.scalar(1, pa.int64()))
-    made = {name: ordered.column(name) for name in ordered.column_names}
-    made |= {"ordinal": ordinal, "tick": pa.repeat(pa.scalar(tick_id, pa.int64()), ordered.num_rows)}
+    columns_by_name = {name: ordered.column(name) for name in ordered.column_names}
+    columns_by_name |= {"ordinal": ordinal, "tick": pa.repeat(pa.scalar(tick_id, pa.int64()), ordered.num_rows)}
     schema = ledger_schema()
-    return pa.table({name: made[name] for name in schema.names}).cast(schema)
+    return pa.table({name: columns_by_name[name] for name in schema.names}).cast(schema)
 
 
 def _begins(ordered: pa.Table, names: list[str]) -> pa.Array:
-    """Whether each row differs from the one before it in one of the columns; the first one does."""
+    """Return for each row whether it differs from the previous row in one of the columns; true for the first row."""
     if not ordered.num_rows:
         return pa.array([], pa.bool_())
     differs = pa.repeat(pa.scalar(False), ordered.num_rows - 1)

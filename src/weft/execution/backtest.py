@@ -1,6 +1,6 @@
-"""What a query would have delivered, had it stood: its new answers over one window, as a tick finds them; none is kept.
+"""Compute what a query would have delivered over a window in the past; store nothing.
 
-It is the incremental query over the whole of the window, run once, and not a tick for each step of it.
+The incremental query runs once over the whole window, not once for each tick.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from weft.execution.groups import Group, Member
 from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.ordering import in_order, kinds_of, spark_order
 from weft.execution.relations import Relation
-from weft.execution.spark_runner import one_question, too_many
-from weft.execution.tabular import Columns, Tabular, told_columns
+from weft.execution.spark_runner import ad_hoc_reader, too_many
+from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.instants import format_instant
 from weft.location import Location
 from weft.planning.form import stored_form
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTS: Final = 60
-"""Into how many parts of equal length the time is divided in which answers are counted."""
+"""Number of equal intervals of the window for which answers are counted."""
 
 
 @dataclass(frozen=True, repr=False)
 class Backtest(Tabular):
-    """The answers that a query would have delivered, in the order in which it would number them
-    (``execution.ordering``), instants in microseconds UTC.
+    """The answers that a query would have delivered, in ordinal order (``execution.ordering``); instants in
+    microseconds UTC.
 
-    ``answers`` are the first of them, each with its first instant; ``count`` counts all.  ``since`` is where the window
-    begins (None: it is open, and the query stood from the start), ``until`` the first instant after it.  ``counts`` has
-    how many first instants are in each of the parts of equal length between ``begin`` and ``until``.  ``nothing`` says
-    why there is no answer (None: there are some).
+    ``answers`` are the first answers, each with its first instant; ``count`` counts all. The window begins at ``since``
+    (None: at the start of time) and ends before ``until``. ``counts`` has the number of first instants in each of the
+    equal intervals between ``begin`` and ``until``. ``nothing`` explains why there is no answer (None: there are
+    answers).
     """
 
     columns: tuple[tuple[str, DataType], ...]
@@ -70,12 +70,14 @@ class Backtest(Tabular):
     def _brief(self) -> str:
         since = "the start" if self.since is None else format_instant(self.since)
         window = f"from {since} to {format_instant(self.until)}"
-        return f"{counted(self.count, 'answer')} {window}: {told_columns(self.columns)}"
+        return f"{counted(self.count, 'answer')} {window}: {columns_text(self.columns)}"
 
 
 @dataclass(frozen=True)
 class Window:
-    """[since, until), microseconds UTC; ``since`` None: open; ``t0`` is the instant at which time begins (or None)."""
+    """The window [since, until) in microseconds UTC; ``since`` None: from the start. ``t0`` is where time begins, or
+    None.
+    """
 
     since: int | None
     until: int
@@ -90,20 +92,20 @@ def backtest(
     window: Window,
     limit: int | None,
 ) -> Backtest:
-    """Runs the query over the window; ``limit`` None: every answer is given.
+    """Run the query over the window; ``limit`` None returns every answer.
 
-    Raises ExecutionError where Spark cannot run it, LimitExceeded where it takes more than a query may in a tick,
-    StorageError for a damaged table.
+    Raise ExecutionError if Spark cannot run the query, LimitExceeded if it exceeds the limits of a tick, and
+    StorageError if a table is damaged.
     """
     member = Member(_as_standing(plan), window.since, window.until)
     group = Group(member.query.plan_id, plan.with_numbered_columns, (member,), window.until, window.t0)
-    with one_question(spark, data, tables) as (reader, allowed):
-        found = new_answers(reader, [group], most=allowed.rows)
-        return _told(spark, found, plan, window, limit, allowed.rows)
+    with ad_hoc_reader(spark, data, tables) as (reader, allowed):
+        new = new_answers(reader, [group], most=allowed.rows)
+        return _result(spark, new, plan, window, limit, allowed.rows)
 
 
 def _as_standing(plan: Plan) -> QueryRecord:
-    """The query as the catalog would have it; it has no answers yet."""
+    """Return the catalog record that the query would have, without answers."""
     return QueryRecord(
         query_id=0,
         name="",
@@ -124,26 +126,26 @@ def _as_standing(plan: Plan) -> QueryRecord:
     )
 
 
-def _told(spark: SparkSession, found: NewAnswers, plan: Plan, window: Window, limit: int | None, most: int) -> Backtest:
-    added = found.added.get(0)
+def _result(spark: SparkSession, new: NewAnswers, plan: Plan, window: Window, limit: int | None, most: int) -> Backtest:
+    added = new.added.get(0)
     count = added.rows if added is not None else 0
     if count > most:
         raise too_many(count, most)
     columns = columns_of(plan.query)
     types = [type_ for _, type_ in columns]
-    begin = min(window.since if window.since is not None else found.first.get(0, window.until), window.until)
+    begin = min(window.since if window.since is not None else new.first.get(0, window.until), window.until)
     length = max(1, -(-(window.until - begin) // PARTS))
-    if isinstance(found.rows, pa.Table):
-        ordered = in_order(found.rows, {0: types})
+    if isinstance(new.rows, pa.Table):
+        ordered = in_order(new.rows, {0: types})
         shown = ordered if limit is None else ordered.slice(0, limit)
         parts = pc.divide(pc.subtract(ordered.column("first_at").cast(pa.int64()), begin), length)
         by_part = {each["values"]: each["counts"] for each in pc.value_counts(parts).to_pylist()}
     else:
         from pyspark.sql import functions as F
 
-        ordered = found.rows.orderBy("first_at", *map(F.expr, spark_order(kinds_of({0: types}))))
+        ordered = new.rows.orderBy("first_at", *map(F.expr, spark_order(kinds_of({0: types}))))
         shown = (ordered if limit is None else ordered.limit(limit)).toArrow()
-        part = found.rows.selectExpr(f"(UNIX_MICROS(first_at) - {begin}) DIV {length} AS part").groupBy("part").count()
+        part = new.rows.selectExpr(f"(UNIX_MICROS(first_at) - {begin}) DIV {length} AS part").groupBy("part").count()
         by_part = {row["part"]: row["count"] for row in part.collect()}
     instants = shown.column("first_at").cast(pa.int64()).to_pylist()
     rows = zip(instants, shown.column("row").to_pylist(), strict=True)

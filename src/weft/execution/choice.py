@@ -1,6 +1,6 @@
-"""How each relation that branches read is read, one after the other as look-ups go through one another; no Spark.
+"""Choose how each relation that branches read is read, step by step, since look-ups depend on each other; no Spark.
 
-The tick makes Spark's views of what is chosen here (``views``), and ``explain --tick`` shows it (``forecast``).
+The tick makes Spark views of these readings (``temp_views``); ``explain --tick`` shows them (``forecast``).
 """
 
 from __future__ import annotations
@@ -20,31 +20,34 @@ def readings(
     paths: Iterable[Access],
     slices: Mapping[str, Sequence[Slice]],
 ) -> Iterator[tuple[list[Access], Reading]]:
-    """Paths that are read together, and how: whole tables and news first, then look-ups step by step.
+    """Yield the paths that are read together with their reading: whole tables and news first, then look-ups step by
+    step.
 
-    ``columns`` has those that are read of each table, ``slices`` the ranges of its news.  One pass over a table serves
-    all its look-ups of one step: each gets what any of them finds.  More rows than a look-up asks for change nothing: a
-    branch tests its equalities itself.
+    ``columns`` has the columns to read of each table, ``slices`` the ranges of its news. One pass over a table serves
+    all its look-ups of one step, so a look-up may return rows for the keys of another. Extra rows are harmless: each
+    branch tests its own equalities.
     """
-    found: dict[str, Reading] = {}
+    by_view: dict[str, Reading] = {}
     for same in _in_order(paths):
         first = same[0]
         names = columns[first.table]
         if isinstance(first, FullScan):
             reading = driver.whole(first.table, names)
         elif isinstance(first, Lookup):
-            reading = _looked_up(driver, names, [path for path in same if isinstance(path, Lookup)], found)
+            reading = _looked_up(driver, names, [path for path in same if isinstance(path, Lookup)], by_view)
         else:
             reading = driver.news(first.table, slices[first.table], names)
         for path in same:
-            found.setdefault(path.view, reading)
+            by_view.setdefault(path.view, reading)
         yield same, reading
 
 
-def _looked_up(driver: DriverReader, names: set[str], same: Sequence[Lookup], found: Mapping[str, Reading]) -> Reading:
+def _looked_up(
+    driver: DriverReader, names: set[str], same: Sequence[Lookup], by_view: Mapping[str, Reading]
+) -> Reading:
     keys: dict[str, list[pa.ChunkedArray]] = {}
     for path in same:
-        via = found[path.via.view]
+        via = by_view[path.via.view]
         if via.rows is None:
             if via.by == "Spark":
                 return Reading("Spark", f"its keys come from {path.via.view}, which Spark reads")
@@ -54,12 +57,12 @@ def _looked_up(driver: DriverReader, names: set[str], same: Sequence[Lookup], fo
 
 
 def _in_order(paths: Iterable[Access]) -> list[list[Access]]:
-    """The paths, and all that they go through, in groups that are read at once."""
+    """Return the paths and the paths below them, grouped by what one reading serves."""
     groups: dict[tuple[int, str], dict[Access, None]] = {}
     for path in paths:
         step: Access = path
         while True:
-            # Whole tables and news by view, look-ups by table.
+            # Group whole tables and news by view, look-ups by table.
             key = (step.step, step.table) if isinstance(step, Lookup) else (0, step.view)
             groups.setdefault(key, {})[step] = None
             if not isinstance(step, Lookup):

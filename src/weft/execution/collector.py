@@ -1,4 +1,4 @@
-"""Python's collector of circular garbage, while very many objects are made that live on."""
+"""Run Python's garbage collector less often while many long-lived objects are created."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Final
 _OBJECTS: Final = 200_000
 _lock: Final = threading.Lock()
 _running: Final[list[None]] = []
-"""One entry for each thread within the block."""
+"""One entry for each thread inside the block."""
 _before: Final[list[int]] = []
 
 
 @contextmanager
-def collecting_seldom() -> Iterator[None]:
-    """Within the block the collector looks once in 200,000 new objects.
+def fewer_collections() -> Iterator[None]:
+    """Collect only once in 200,000 new objects inside the block.
 
-    A tick makes some objects for each of its queries.  With Python's own pace (700) they were gone through again and
-    again, which took half of the time in which they are made.
+    A tick creates some objects for each query. At Python's default threshold (700) the collector scanned them
+    repeatedly and took half of the time.
     """
     with _lock:
         if not _running:

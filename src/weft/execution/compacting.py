@@ -1,7 +1,7 @@
-"""The files of a home's tables and ledger: small ones are made one, and what nobody needs any more is deleted.
+"""Compact the small files of a home's tables and ledger, and delete the files that are no longer needed.
 
-A new file is written without the lease, which is then held for the one commit, so that loads and ticks wait for no more
-than that.  Nothing of it changes a row, so it may stop or die anywhere: what it left undone is found by the next time.
+Compaction writes a new file without the lease and holds the lease for one commit only, so loads and ticks wait briefly.
+It changes no row, so it may stop or die at any point; the next run finds what remains.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from weft.catalog import CatalogParts, layout
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.failpoint import failpoint
 from weft.interruption import stop_here
 from weft.location import Location
@@ -24,16 +24,16 @@ from weft.storage.removing import Remover
 from weft.storage.stored_relations import SINCE
 from weft.storage.verify import require_whole
 
-KEPT_US: Final = LONGEST_KEPT_US
-"""How long files that nobody needs any more are kept where nothing else is said, in microseconds."""
+RETENTION_US: Final = LONGEST_KEPT_US
+"""Default retention of unneeded files, in microseconds."""
 _PATIENCE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """``files`` small files of the table ``name`` (or the ledger) became one: of ``size`` bytes, ``new_size`` bytes.
+    """A compaction: ``files`` small files of the table ``name`` (or the ledger) with ``size`` bytes became one.
 
-    The table had ``before`` files and has ``after``.  Where it is only told what would be done, ``new_size`` is None.
+    The table had ``before`` files and has ``after``. The new file has ``new_size`` bytes (None in a dry run).
     """
 
     name: str
@@ -47,9 +47,9 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """Data files of a table (or the ledger) and files of its log that were deleted, and their bytes together.
+    """The deletion of unneeded data files and log files of a table or the ledger; ``size`` is their total bytes.
 
-    ``problem`` says why they were not.
+    ``problem`` says why they were not deleted.
     """
 
     name: str
@@ -61,50 +61,50 @@ class Cleaned:
 
 
 @dataclass(frozen=True)
-class Stored:
-    """A Delta table of a home: its name for people, its path, and how its rows and files are sorted."""
+class StoredTable:
+    """A Delta table of a home: its display name, its path, and the order of its rows and files."""
 
     name: str
     path: str
     sorting: Sorting
 
 
-def of_synopses(catalog: CatalogParts) -> list[Stored]:
-    """What synopses store: ticks make one file of many themselves, and leave the old ones."""
+def synopsis_tables(catalog: CatalogParts) -> list[StoredTable]:
+    """Return the tables of synopses. Ticks compact them, but leave the old files."""
     paths = (each.path for each in catalog.tables.versions() if each.path.startswith(f"{layout.SYNOPSES}/"))
-    return [Stored(path, path, Sorting(SINCE, (SINCE,))) for path in paths]
+    return [StoredTable(path, path, Sorting(SINCE, (SINCE,))) for path in paths]
 
 
-def stored(catalog: CatalogParts) -> list[Stored]:
-    """The home's tables and the ledger, as far as anything was ever written to them."""
-    found = [
-        Stored(table.name, table.path, Sorting(table.stored.start, (table.stored.start,)))
+def stored_tables(catalog: CatalogParts) -> list[StoredTable]:
+    """Return the home's tables and the ledger, without those that have no commit yet."""
+    tables = [
+        StoredTable(table.name, table.path, Sorting(table.stored.start, (table.stored.start,)))
         for table in catalog.tables.all()
     ]
-    found.append(Stored("ledger", layout.LEDGER, compaction.LEDGER))
-    return [each for each in found if has_commits(catalog.data / each.path)]
+    tables.append(StoredTable("ledger", layout.LEDGER, compaction.LEDGER))
+    return [each for each in tables if has_commits(catalog.data / each.path)]
 
 
-def groups(home: Home, table: Stored) -> list[tuple[DataFile, ...]]:
-    """The files of the table that are to become one each."""
+def groups_to_compact(home: OpenHome, table: StoredTable) -> list[tuple[DataFile, ...]]:
+    """Return groups of files, each to become one file."""
     files = delta_snapshot(home.catalog.data / table.path, check_files=False).files
     return compactable(files, table.sorting.neighbours, compaction.BOUNDS)
 
 
-def compact(home: Home, table: Stored, group: Sequence[DataFile]) -> Iterator[Compacted]:
-    """Makes the files of the group one, or few where one would not fit into memory.
+def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> Iterator[Compacted]:
+    """Compact the files of the group into one file, or into a few if one would exceed memory.
 
-    Stops early where another process has changed one of them.  Raises LeaseBusy, LeaseLost, StorageError.
+    Stop early if another process has changed one of the files. Raise LeaseBusy, LeaseLost or StorageError.
     """
-    place, left = home.catalog.data / table.path, tuple(group)
-    while len(left) > 1:
+    place, remaining = home.catalog.data / table.path, tuple(group)
+    while len(remaining) > 1:
         stop_here()
-        with place.shared():  # nobody deletes them meanwhile
-            if not _are_there(place, left):
+        with place.shared():  # keeps a purge from deleting the files
+            if not _are_there(place, remaining):
                 return
-            rewritten = rewrite(place, left, table.sorting.within, compaction.BOUNDS)
-        if rewritten is None:  # the first one alone is too large for it
-            left = left[1:]
+            rewritten = rewrite(place, remaining, table.sorting.within, compaction.BOUNDS)
+        if rewritten is None:  # the first file alone exceeds the bound
+            remaining = remaining[1:]
             continue
         failpoint("compaction.written")
         counted = _committed(home, table, place, rewritten)
@@ -112,11 +112,11 @@ def compact(home: Home, table: Stored, group: Sequence[DataFile]) -> Iterator[Co
             return
         count, size = len(rewritten.removed), sum(file.size for file in rewritten.removed)
         yield Compacted(table.name, count, *counted, size, rewritten.added.size)
-        left = left[count:]
+        remaining = remaining[count:]
 
 
-def _committed(home: Home, table: Stored, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
-    """How many files the table had and has; None where the old ones are not there any more."""
+def _committed(home: OpenHome, table: StoredTable, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
+    """Commit the new file; return how many files the table had and has, or None if the old files are gone."""
     with home.writing("maintain") as writer:
         require_whole(writer)
         version = commit_rewritten(place, rewritten, writer.lease.token, home.clock())
@@ -135,24 +135,24 @@ def _are_there(place: Location, group: Sequence[DataFile]) -> bool:
     return all(file.location in there for file in group)
 
 
-def to_compact(home: Home, table: Stored) -> Iterator[Compacted]:
-    """What ``compact`` would do with each group, as far as the log tells."""
+def to_compact(home: OpenHome, table: StoredTable) -> Iterator[Compacted]:
+    """Yield what ``compact`` would do with each group, according to the log."""
     after = len(delta_snapshot(home.catalog.data / table.path, check_files=False).files)
-    for group in groups(home, table):
+    for group in groups_to_compact(home, table):
         before, after = after, after - len(group) + 1
         yield Compacted(table.name, len(group), before, after, sum(file.size for file in group), None)
 
 
-def clean(home: Home, table: Stored, keep_us: int, *, dry_run: bool) -> Iterator[Cleaned]:
-    """Deletes the files of the table that nobody has needed for ``keep_us``; raises LeaseBusy, StorageError."""
+def clean(home: OpenHome, table: StoredTable, keep_us: int, *, dry_run: bool) -> Iterator[Cleaned]:
+    """Delete the table's files that have been unneeded for ``keep_us``. Raise LeaseBusy or StorageError."""
     place = home.catalog.data / table.path
-    found, problem = litter(place, keep_us, home.clock()), None
-    if not found.data and not found.log:
+    unneeded, problem = litter(place, keep_us, home.clock()), None
+    if not unneeded.data and not unneeded.log:
         return
     if not dry_run:
         with home.writing("maintain") as writer:
             require_whole(writer)
-            found = litter(place, keep_us, home.clock())
-            if not delete(place, found, Remover(writer.lease.token, writer.check), _PATIENCE_SECONDS):
-                problem = "somebody is reading it"
-    yield Cleaned(table.name, len(found.data), len(found.log), found.size, problem)
+            unneeded = litter(place, keep_us, home.clock())
+            if not delete(place, unneeded, Remover(writer.lease.token, writer.check), _PATIENCE_SECONDS):
+                problem = "another process is reading the table"
+    yield Cleaned(table.name, len(unneeded.data), len(unneeded.log), unneeded.size, problem)

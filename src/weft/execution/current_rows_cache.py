@@ -1,8 +1,8 @@
-"""The open rows of a tracked table, kept beside it: what a poll reads does not grow with the history.
+"""Cache the open rows of a tracked table, so that a poll need not read the whole history.
 
-A Parquet file a table, behind its checksum, on the driver's local disk; derived from the log, and may be deleted at any
-time.  It names the log that it was made of by what the catalog counts of it (rows are only ever added, and their
-instants rise), so one that is of another state, damaged or not there is made again from the log.
+The cache is one Parquet file for each table, behind a checksum, on the driver's local disk. It derives from the log and
+may be deleted at any time. It identifies its log by the catalog's counts: rows are only added, and their instants rise.
+A file that is missing, damaged or of another state of the log is built from the log again.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from weft.storage.columns import conformed, stored_schema
 from weft.storage.periods import TS, open_periods
 
 FEWEST: Final = 20_000
-"""Log rows from which on the file is worth its while."""
+"""Least number of log rows for which the cache is worthwhile."""
 _MARK: Final = b"weft.log"
 _CHECKSUM: Final = 4
-"""Bytes of the CRC-32 that the file begins with."""
+"""Length in bytes of the CRC-32 at the start of the file."""
 
 
-def open_now(writer: Writer, table: TableRecord) -> pa.Table:
-    """The open periods of the table, without ``valid_to``; raises StorageError for a damaged log."""
-    kept = open_if_kept(writer.path, table)
-    return open_periods(log_of(writer, table)) if kept is None else kept
+def current_rows(writer: Writer, table: TableRecord) -> pa.Table:
+    """Return the table's open periods, without ``valid_to``. Raise StorageError if the log is damaged."""
+    cached = cached_open_rows(writer.path, table)
+    return open_periods(log_of(writer, table)) if cached is None else cached
 
 
-def open_if_kept(home: Path, table: TableRecord) -> pa.Table | None:
-    """The same, None where no file has them; for a home's folder."""
-    return _kept(layout.present_folder(home) / f"{table.table_id}.parquet", table)
+def cached_open_rows(home: Path, table: TableRecord) -> pa.Table | None:
+    """Return the table's open periods from the cache of the home in this folder, or None if the cache has none."""
+    return _cached(layout.present_folder(home) / f"{table.table_id}.parquet", table)
 
 
-def keep(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None) -> None:
-    """Keeps the open periods: those ``before`` log rows were added, and these (None: none were).
+def update_cache(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None) -> None:
+    """Cache the open periods after ``added`` log rows (None: no row) are applied to the open periods ``before``.
 
-    What cannot be written is told by the log the next time.
+    If the file cannot be written, the next reader uses the log.
     """
     table = writer.tables.by_id(table_id)
     if table.rows < FEWEST or added is None:
         return
     begins = before.append_column(VALID_TO, pa.nulls(before.num_rows, added.schema.field(VALID_TO).type))
     begins = conformed(begins.append_column(TS, before.column(VALID_FROM)), added.schema)
-    found = open_periods(pa.concat_tables([begins, added]))
+    rows = open_periods(pa.concat_tables([begins, added]))
     file = _file(writer, table)
     new = file.with_suffix(".new")
     with suppress(OSError):
         make_folder(file.parent)
-        marked = found.replace_schema_metadata({_MARK: _mark(table)})
+        marked = rows.replace_schema_metadata({_MARK: _mark(table)})
         written = pa.BufferOutputStream()
         pq.write_table(marked, written, compression="zstd", compression_level=1)
         content = written.getvalue().to_pybytes()
@@ -73,22 +73,20 @@ def _mark(table: TableRecord) -> bytes:
     return f"{table.rows} {table.last_ts} {' '.join(str(column.id) for column in table.stored.columns)}".encode()
 
 
-def _kept(file: Path, table: TableRecord) -> pa.Table | None:
-    """What is kept of exactly this log; None where nothing is, or it is damaged."""
+def _cached(file: Path, table: TableRecord) -> pa.Table | None:
+    """Return the cached rows of exactly this log, or None if the file is missing, outdated or damaged."""
     if table.rows < FEWEST or not file.exists():
         return None
     try:
         content = file.read_bytes()
     except OSError:
         return None
-    # A power cut may leave a file of no bytes, or of zeros, whose checksum would be right.
+    # A power cut may leave an empty file or one of zeros, whose checksum would match.
     checked = content[_CHECKSUM:]
     if not checked or zlib.crc32(checked) != int.from_bytes(content[:_CHECKSUM], "big"):
         return None
-    found = pq.read_table(pa.BufferReader(content[_CHECKSUM:]))
-    if (found.schema.metadata or {}).get(_MARK) != _mark(table):
+    rows = pq.read_table(pa.BufferReader(content[_CHECKSUM:]))
+    if (rows.schema.metadata or {}).get(_MARK) != _mark(table):
         return None
     schema = stored_schema(table.stored)
-    return conformed(
-        found.replace_schema_metadata(None), pa.schema([f for f in schema if f.name not in (VALID_TO, TS)])
-    )
+    return conformed(rows.replace_schema_metadata(None), pa.schema([f for f in schema if f.name not in (VALID_TO, TS)]))

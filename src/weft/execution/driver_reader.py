@@ -1,7 +1,7 @@
-"""What is small of a tick's tables, read by the driver: no job of Spark's is as short as reading a file or two.
+"""Read the small relations of a tick in the driver: no Spark job is as fast as reading a file or two.
 
-Every question is answered with a ``Reading``: rows in the driver's memory, or the reason why it is Spark's to answer.
-The bounds below are the one place where that is chosen.
+Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read them. The bounds below
+are the only place where that choice is made.
 """
 
 from __future__ import annotations
@@ -33,11 +33,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Up to how many rows the driver reads: a table as a whole; a table for a look-up, before an arrangement is asked;
-    news; files that are read through for news; a table for the keys of rows that are loaded into it, before an
-    arrangement is asked.  ``keys`` bounds how many are looked up, ``size`` the bytes of what is found: few rows of long
-    texts would fill the JVM's memory all the same.  ``passes`` is how many times as many rows as are loaded by key at
-    once are read through, rather than looked up ``keys`` at a time."""
+    """The limits of what the driver reads.
+
+    - ``whole``: rows of a table that is read whole
+    - ``filtered``: rows of a table that a look-up scans; a larger table uses an arrangement
+    - ``news``: rows of news, or rows that a look-up returns
+    - ``scanned``: rows in the files that are scanned for news
+    - ``keys``: keys of one look-up
+    - ``loaded``: rows of a table that a load scans for known keys; a larger table uses an arrangement
+    - ``size``: bytes of a result, since few rows with long texts would fill the JVM's memory, too
+    - ``passes``: a load scans a table with up to this many times as many rows as the batch, if the batch exceeds
+      ``keys``
+    """
 
     whole: int = 20_000
     filtered: int = 20_000
@@ -50,27 +57,29 @@ class Bounds:
 
 
 BOUNDS: Final = Bounds()
-"""What is small."""
+"""The default bounds."""
 NOTHING: Final = Bounds(-1, -1, -1, -1, -1, -1)
-"""Spark reads everything."""
+"""Bounds under which Spark reads everything."""
 
 _LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")
 
 
 @dataclass(frozen=True)
 class LocalRows:
-    """Rows of a relation in the driver's memory: with its own columns, or, of results, with the ledger's."""
+    """Rows of a relation in the driver's memory, with the relation's columns; rows of ``Results`` have the ledger's
+    columns.
+    """
 
     relation: Relation
     data: pa.Table
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """As a relation of Spark's (``given_rows``)."""
-        rows = given_rows(spark, self.data)
+        """Return the rows as a Spark relation (``local_frame``)."""
+        rows = local_frame(spark, self.data)
         return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, Results) else rows
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """A column's values."""
+        """Return the values of a column."""
         if not isinstance(self.relation, Results):
             return self.data.column(_spelled(self.data.schema, name))
         results = self.relation
@@ -81,13 +90,13 @@ class LocalRows:
         return texts if type_.name == "STRING" else pa.chunked_array([_decoded(texts.to_pylist(), type_)])
 
 
-def given_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """The rows as a relation of Spark's, in one partition, so that a join of two needs no exchange.
+def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Return the rows as a Spark DataFrame with one partition, so that a join of two needs no exchange.
 
-    The limit keeps a condition with a subquery from being put before the coalescing, and with it the join that it
-    becomes; and it tells Spark how many rows there are.
+    The limit keeps Spark from moving a condition with a subquery, and the join that it becomes, below the coalescing.
+    It also gives Spark the row count.
     """
-    if not rows.num_rows:  # pyspark wants a piece of each column, be it an empty one
+    if not rows.num_rows:  # pyspark needs a chunk for each column, even an empty one
         rows = pa.table([pa.array([], field.type) for field in rows.schema], rows.schema)
     return spark.createDataFrame(rows).coalesce(1).limit(max(rows.num_rows, 1))
 
@@ -97,17 +106,17 @@ def _decoded(texts: Sequence[str | None], type_: DataType) -> pa.Array:
 
 
 def _spelled(schema: pa.Schema, name: str) -> str:
-    """The name as the table's schema has it: SQL's names are of any case."""
+    """Return the name as the table's schema spells it: names in SQL are case-insensitive."""
     folded = name.lower()
     return next(str(each) for each in schema.names if each.lower() == folded)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How one relation is read: ``by`` what, and in words ``how``.
+    """How one relation is read: the reader ``by`` and a description ``how``.
 
-    ``rows`` None: they are not in the driver's memory.  Then Spark reads them, or, where nothing may be written, an
-    arrangement would have to be caught up first.
+    ``rows`` None: the rows are not in the driver's memory. Spark reads them or, where nothing may be written, the tick
+    would have to catch up an arrangement first.
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -117,42 +126,42 @@ class Reading:
 
 @dataclass
 class DriverReader:
-    """Reads the same files as the tick's ``Reader`` (``files`` by name)."""
+    """Reads the same files as the tick's ``Reader``; ``files`` returns the files of a relation by name."""
 
     tables: Mapping[str, Relation]
     files: Callable[[str], Sequence[DataFile]]
     bounds: Bounds = BOUNDS
     look_ups: LookUps | None = None
-    kept: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
+    tables_read: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
 
     def whole(self, name: str, columns: Iterable[str]) -> Reading:
-        """The table: some of its columns, and its start."""
+        """Read a whole relation: the given columns and the start column."""
         rows = rows_of(self.files(name))
         if rows > self.bounds.whole:
-            return Reading("Spark", f"the whole table, {too_many(rows, self.bounds.whole)}")
-        found = self._all(name, columns)
-        if found is None:
+            return Reading("Spark", f"the whole table, {over_bound(rows, self.bounds.whole)}")
+        local = self._all(name, columns)
+        if local is None:
             return Reading("Spark", self._beyond())
-        return Reading("driver", f"the whole table, {counted(rows)}", found)
+        return Reading("driver", f"the whole table, {count_text(rows)}", local)
 
     def _all(self, name: str, columns: Iterable[str]) -> LocalRows | None:
         relation, files = self.tables[name], self.files(name)
-        asked = frozenset() if isinstance(relation, Results) else frozenset({*columns, relation.schema.start})
-        if (name, asked) not in self.kept:
-            found = self._read(relation, files, _stored_of(relation, asked), None, None)
-            if found is None:
+        names = frozenset() if isinstance(relation, Results) else frozenset({*columns, relation.schema.start})
+        if (name, names) not in self.tables_read:
+            data = self._read(relation, files, _stored_of(relation, names), None, None)
+            if data is None:
                 return None
-            self.kept[name, asked] = _told(relation, found, asked)
-        return LocalRows(relation, self.kept[name, asked])
+            self.tables_read[name, names] = _rows_for_queries(relation, data, names)
+        return LocalRows(relation, self.tables_read[name, names])
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> Reading:
-        """The rows in any of the slices."""
+        """Read the rows in any of the slices."""
         relation = self.tables[name]
         wanted = log_slices(relation, slices)
         files = news_files(relation, self.files(name), wanted)
         held = rows_of(files)
         if held > self.bounds.scanned:
-            return Reading("Spark", f"of {counted(len(files), 'file')} with {too_many(held, self.bounds.scanned)}")
+            return Reading("Spark", f"{count_text(len(files), 'file')} with {over_bound(held, self.bounds.scanned)}")
         names = {*columns, relation.schema.start, *(part.column for part in slices)}
         if isinstance(relation, Results):
             data = self._read(relation, files, (), None, None)
@@ -163,57 +172,63 @@ class DriverReader:
         else:
             condition = reduce(or_, map(_inside, wanted))
             data = self._read(relation, files, _stored_of(relation, names), condition, self.bounds.news)
-            data = None if data is None else _told(relation, data, names)
+            data = None if data is None else _rows_for_queries(relation, data, names)
         if data is None or data.num_rows > self.bounds.news:
             return Reading("Spark", self._beyond())
-        how = f"{counted(data.num_rows)} of {counted(len(files), 'file')} with {counted(held)}"
+        how = f"{count_text(data.num_rows)} from {count_text(len(files), 'file')} with {count_text(held)}"
         return Reading("driver", how, LocalRows(relation, data))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
-        """The rows of which one of the columns in ``keys`` is among its keys; others may be among them."""
-        given = sum(len(part) for parts in keys.values() for part in parts)
-        if given > self.bounds.keys:
-            return Reading("Spark", too_many(given, self.bounds.keys, "key"))
+        """Read the rows for which one of the columns in ``keys`` has one of its keys; the result may have other rows,
+        too.
+        """
+        count = sum(len(part) for parts in keys.values() for part in parts)
+        if count > self.bounds.keys:
+            return Reading("Spark", over_bound(count, self.bounds.keys, "key"))
         wide, held = {*columns, *keys}, rows_of(self.files(name))
-        asked = f"{counted(given, 'key')} looked up"
+        keys_text = f"{count_text(count, 'key')} looked up"
         if held > self.bounds.filtered:
-            return self._looked_up(name, keys, wide, asked)
-        found = self._all(name, wide)
-        if found is None:
-            return self._looked_up(name, keys, wide, asked)
-        if not isinstance(found.relation, Results):
-            met = [_among(found.column(column), parts) for column, parts in keys.items()]
-            found = LocalRows(found.relation, found.data.filter(reduce(pc.or_kleene, met)))
-        return Reading("driver", f"{asked} in the whole table, {counted(held)}: {found.data.num_rows:,} met", found)
+            return self._looked_up(name, keys, wide, keys_text)
+        local = self._all(name, wide)
+        if local is None:
+            return self._looked_up(name, keys, wide, keys_text)
+        if not isinstance(local.relation, Results):
+            met = [_among(local.column(column), parts) for column, parts in keys.items()]
+            local = LocalRows(local.relation, local.data.filter(reduce(pc.or_kleene, met)))
+        return Reading(
+            "driver", f"{keys_text} in the whole table, {count_text(held)}: {local.data.num_rows:,} found", local
+        )
 
     def _looked_up(
-        self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str], asked: str
+        self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str], keys_text: str
     ) -> Reading:
         relation = self.tables[name]
         if self.look_ups is None or isinstance(relation, Results):
-            return Reading("Spark", f"no arrangement, and {too_many(rows_of(self.files(name)), self.bounds.filtered)}")
+            return Reading(
+                "Spark", f"no arrangement, and {over_bound(rows_of(self.files(name)), self.bounds.filtered)}"
+            )
         if not may_look_up(relation, keys):
             return Reading("Spark", "the ends of periods are not looked up in a large table")
         shown = {*columns, relation.schema.start}
-        schema, parts, how = stored_schema(relation.stored, _stored_of(relation, shown)), [], [asked]
-        for column, given in keys.items():
+        schema, parts, how = stored_schema(relation.stored, _stored_of(relation, shown)), [], [keys_text]
+        for column, column_keys in keys.items():
             kind = schema.field(_spelled(schema, column)).type
-            wanted = pa.table({"key": pa.chunked_array([chunk for part in given for chunk in part.chunks], kind)})
-            found = self.look_ups.rows(relation.stored, self.files(name), column, schema.names, wanted)
-            if found.by == "Spark":
-                return Reading("Spark", f"by {column}: {found.how}")
-            how.append(f"by {column}: {found.how}")
-            if found.rows is not None:
-                if found.rows.num_rows > self.bounds.news or found.rows.nbytes > self.bounds.size:
+            wanted = pa.table({"key": pa.chunked_array([chunk for part in column_keys for chunk in part.chunks], kind)})
+            result = self.look_ups.rows(relation.stored, self.files(name), column, schema.names, wanted)
+            if result.by == "Spark":
+                return Reading("Spark", f"by {column}: {result.how}")
+            how.append(f"by {column}: {result.how}")
+            if result.rows is not None:
+                if result.rows.num_rows > self.bounds.news or result.rows.nbytes > self.bounds.size:
                     return Reading("Spark", f"by {column}: {self._beyond()}")
-                parts.append(found.rows.select(schema.names))
+                parts.append(result.rows.select(schema.names))
         rows = None
         if len(parts) == len(keys):
-            rows = LocalRows(relation, _told(relation, pa.concat_tables(parts), shown))
+            rows = LocalRows(relation, _rows_for_queries(relation, pa.concat_tables(parts), shown))
         return Reading("arrangement", "; ".join(how), rows)
 
     def _beyond(self) -> str:
-        return f"more than {max(self.bounds.news, 0):,} rows, or {max(self.bounds.size, 0) >> 20:,} MB, are asked for"
+        return f"the result exceeds {max(self.bounds.news, 0):,} rows or {max(self.bounds.size, 0) >> 20:,} MB"
 
     def _read(
         self,
@@ -223,43 +238,44 @@ class DriverReader:
         condition: pc.Expression | None,
         most: int | None,
     ) -> pa.Table | None:
-        """The rows for which the condition holds; None as soon as they are more than ``most``, or too large."""
+        """Return the rows that satisfy the condition, or None once they exceed ``most`` rows or the size bound."""
         schema = _LEDGER
         if isinstance(relation, Results):
             condition = (pc.field("query_id") == relation.query.query_id) & (pc.field("ordinal") <= relation.rows)
         else:
             schema = stored_schema(relation.stored, columns)
-        found: list[pa.RecordBatch] = []
+        batches: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in (each for file in files for each in file_batches(file, schema, condition)):
             if batch.num_rows:
-                found.append(batch)
+                batches.append(batch)
                 rows, size = rows + batch.num_rows, size + batch.nbytes
             if size > self.bounds.size or (most is not None and rows > most):
                 return None
-        return pa.Table.from_batches(found, schema)
+        return pa.Table.from_batches(batches, schema)
 
 
 def _stored_of(relation: Relation, columns: Iterable[str]) -> set[str]:
-    """What is read so that these columns of its rows are known: of a tracked table all that tells its periods."""
+    """Return the stored columns needed for these columns; for a tracked table, all columns of the log."""
     if isinstance(relation, Results) or not relation.tracked:
         return set(columns)
     return {column.name for column in relation.stored.columns}
 
 
-def _told(relation: Relation, rows: pa.Table, columns: Iterable[str]) -> pa.Table:
-    """The rows as queries see them: of a tracked table these columns of the periods that its log tells."""
+def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]) -> pa.Table:
+    """Return the rows as queries see them; for a tracked table, these columns of the periods in the log."""
     if isinstance(relation, Results) or not relation.tracked:
         return rows
     return periods(rows).select(stored_schema(relation.schema, columns).names)
 
 
 def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]:
-    """The slices of what is stored that tell all about the rows in those slices.
+    """Return slices of the stored rows that determine the rows in the given slices.
 
-    Of a tracked table: what was ever recorded of a period that ends in a slice was recorded since the slice began, as a
-    change is recorded at its instant or later; so that part of the log is read, and its end is not taken for the truth
-    where it was changed later on.  All that was recorded of one period has the same values in the other columns.
+    In a tracked table, a slice of period ends becomes the log from the start of the slice on: every record about a
+    period that ends in the slice is at or after that start, since a change is recorded at its instant or later. A later
+    record may change the recorded end, so the end itself is not a filter. All records of one period have the same
+    values in the other columns.
     """
     if isinstance(relation, Results) or not relation.tracked:
         return tuple(slices)
@@ -270,25 +286,25 @@ def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]
 
 
 def may_look_up(relation: Relation, columns: Iterable[str]) -> bool:
-    """Whether what is stored of the rows with some values in these columns can be found by them alone."""
+    """Return whether values of these columns suffice to find everything stored about the rows that have them."""
     return isinstance(relation, Results) or not relation.tracked or relation.schema.end not in set(columns)
 
 
 def news_files(relation: Relation, files: Iterable[DataFile], slices: Sequence[Slice]) -> list[DataFile]:
-    """Those of the relation's files that may have rows in any of the slices, by their statistics."""
+    """Return the relation's files that may have rows in any of the slices, according to their statistics."""
     names = LEDGER_COLUMNS if isinstance(relation, Results) else None
     return [file for file in files if any(may_hold(file, part, names) for part in slices)]
 
 
 def rows_of(files: Iterable[DataFile]) -> float:
-    """How many rows the files have; without end where the log does not say."""
+    """Return the number of rows in the files; infinity if the log does not record it."""
     return sum(float("inf") if file.rows is None else file.rows for file in files)
 
 
-def counted(count: float, what: str = "row") -> str:
-    """A number of things.
+def count_text(count: float, what: str = "row") -> str:
+    """Format a number of things.
 
-    >>> counted(1), counted(4_000, "file"), counted(float("inf"))
+    >>> count_text(1), count_text(4_000, "file"), count_text(float("inf"))
     ('1 row', '4,000 files', 'an unknown number of rows')
     """
     if count == float("inf"):
@@ -296,9 +312,9 @@ def counted(count: float, what: str = "row") -> str:
     return f"{count:,.0f} {what}" + ("" if count == 1 else "s")
 
 
-def too_many(count: float, most: int, what: str = "row") -> str:
-    """A number of things that is beyond its bound."""
-    return f"{counted(count, what)}, more than the {max(most, 0):,} that are read by the driver"
+def over_bound(count: float, most: int, what: str = "row") -> str:
+    """Format a number of things that exceeds its bound."""
+    return f"{count_text(count, what)}, more than the {max(most, 0):,} that the driver reads"
 
 
 def _inside(part: Slice) -> pc.Expression:
@@ -317,7 +333,11 @@ def _instant(micros: int) -> pa.Scalar:
 
 
 def _among(column: pa.ChunkedArray, parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Whether each value is one of those in ``parts``; of numbers with a fraction, which have two zeros, every one."""
+    """Return whether each value is one of those in ``parts``.
+
+    For floats, return true for every value except NULL, since -0.0 and 0.0 are equal in SQL but not in Arrow's
+    ``is_in``.
+    """
     if pa.types.is_floating(column.type):
         return column.is_valid()
     wanted = pa.concat_arrays([chunk for part in parts for chunk in part.chunks] or [pa.array([], column.type)])

@@ -1,4 +1,4 @@
-"""When a query can be left alone: nothing arrived for it, and time alone adds nothing before a known instant."""
+"""Decide when a tick can skip a query: nothing arrived, and time alone adds no row before a known instant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEVER: Final = 253_402_300_799_000_000
 
 
 def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> bool:
-    """Whether one of the query's tables has rows with a ts in its window, or later."""
+    """Return whether a table of the query has a row with a ts in the query's window or later."""
     for schema in shape.tables:
         last = tables[schema.name].last_ts
         if last is not None and (member.tau is None or last >= member.tau):
@@ -30,11 +30,10 @@ def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> boo
 
 
 def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: int | None) -> bool:
-    """Whether its window can have nothing new for the query, so that it need not be run at all.
+    """Return whether the query's window can contain no new answer, so that the tick can skip the query.
 
-    ``t0`` is the instant at which time begins (None: not known yet): what is constant is new then.  ``next_due`` was
-    computed from what was there then; it holds as long as nothing arrived since.  What a lower stratum of the same tick
-    has found has arrived.
+    ``t0`` is the instant at which time begins (None: not known yet); constant answers begin there. ``next_due`` remains
+    valid until something arrives. Answers that a lower stratum of the same tick found count as arrived.
     """
     if member.empty:
         return True
@@ -47,24 +46,24 @@ def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: i
     return member.query.next_due is not None and member.query.next_due >= member.t
 
 
-def quiet(
+def quiet_queries(
     members: Iterable[Member], plans: Mapping[int, Plan], tables: Mapping[str, Relation], t0: int | None
 ) -> set[int]:
-    """The ids of those that ``is_quiet`` lets alone; it is asked once of all that are alike."""
-    told: dict[tuple[int, int | None, int, int | None], bool] = {}
-    found = set()
+    """Return the ids of the quiet queries. Queries with equal plan and window are tested once."""
+    verdicts: dict[tuple[int, int | None, int, int | None], bool] = {}
+    ids = set()
     for member in members:
         query = member.query
         like = (query.plan_id, member.tau, member.t, query.next_due)
-        if like not in told:
-            told[like] = is_quiet(member, plans[query.plan_id], tables, t0)
-        if told[like]:
-            found.add(query.query_id)
-    return found
+        if like not in verdicts:
+            verdicts[like] = is_quiet(member, plans[query.plan_id], tables, t0)
+        if verdicts[like]:
+            ids.add(query.query_id)
+    return ids
 
 
-def are_quiet(due: DuePlan, shape: Shape, tables: Mapping[str, Relation], t: int, t0: int | None) -> bool:
-    """``is_quiet`` of all the queries of a plan that are due, at once."""
+def is_plan_quiet(due: DuePlan, shape: Shape, tables: Mapping[str, Relation], t: int, t0: int | None) -> bool:
+    """Return whether all due queries of a plan are quiet (``is_quiet``)."""
     for schema in shape.tables:
         last = tables[schema.name].last_ts
         if last is not None and (due.unbounded or (due.since is not None and last >= due.since)):
@@ -76,33 +75,36 @@ def are_quiet(due: DuePlan, shape: Shape, tables: Mapping[str, Relation], t: int
     return not due.undated and due.next_due is not None and due.next_due >= t
 
 
-def foreseen(members: Sequence[Member], plans: Mapping[int, Plan]) -> list[Group]:
-    """What ``next_due`` asks about these queries: their branches that time drives, over the window [t, ∞)."""
+def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> list[Group]:
+    """Return the groups that ``next_due`` runs: the time-driven branches over the window [t, ∞)."""
     timely = [replace(each, tau=each.t, t=NEVER) for each in members if plans[each.query.plan_id].time_driven]
     by_plan: dict[int, list[Member]] = {}
     for member in timely:
         by_plan.setdefault(member.query.plan_id, []).append(member)
-    return [Group(key, plans[key], tuple(found), NEVER, time_driven_only=True) for key, found in by_plan.items()]
+    return [
+        Group(key, plans[key], tuple(members_of_plan), NEVER, time_driven_only=True)
+        for key, members_of_plan in by_plan.items()
+    ]
 
 
 def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[int, int | None]:
-    """By query, the next instant from its t on at which time alone adds a row to it, if nothing arrives until then.
+    """Return for each query the next instant, from its t on, at which time alone adds a row if nothing arrives before.
 
-    It is the same derivation over the window [t, ∞), whose rows are no answers yet: any number of them may be to come.
-    With ``small_only`` it is left unknown (None) where that takes more than rows in the driver's memory.
+    This runs the incremental query over the window [t, ∞), whose rows are not yet answers; their number is not limited.
+    With ``small_only`` the instant is None (unknown) if the driver's memory does not hold the input rows.
     """
     members = [member for group in groups for member in group.members]
     try:
-        found = new_answers(reader, groups, most=None, small_only=small_only).first
+        instants = new_answers(reader, groups, most=None, small_only=small_only).first
     except NotSmall:
         return {member.query.query_id: None for member in members}
-    return {member.query.query_id: found.get(member.query.query_id, NEVER) for member in members}
+    return {member.query.query_id: instants.get(member.query.query_id, NEVER) for member in members}
 
 
-def earliest(dues: Iterable[int | None]) -> int | None:
-    """The least of the instants at which time alone can add a row; None where one of them is not known.
+def earliest_due(dues: Iterable[int | None]) -> int | None:
+    """Return the least of the instants at which time alone can add a row; None if one is unknown.
 
-    >>> earliest([NEVER, 7]), earliest([7, None])
+    >>> earliest_due([NEVER, 7]), earliest_due([7, None])
     (7, None)
     """
     least = NEVER
@@ -114,12 +116,12 @@ def earliest(dues: Iterable[int | None]) -> int | None:
 
 
 def reason(member: Member, shape: Shape | None, tables: Mapping[str, Relation]) -> str | None:
-    """Why there was no new row, in words."""
+    """Return a sentence that explains why the query has no new row, or None if there is no plan."""
     if shape is None:
         return None
     names = " or ".join(sorted(schema.name for schema in shape.tables))
     if member.empty:
-        return "the window is empty: it was ticked at this instant already"
+        return "the query was already ticked at this instant"
     if not arrived(member, shape, tables):
         return f"nothing arrived in {names} since" if member.tau is not None else f"{names} is empty"
     later = all((tables[s.name].first_ts or member.t) >= member.t for s in shape.tables)

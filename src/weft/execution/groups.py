@@ -1,7 +1,7 @@
-"""The plans of installed queries, compiled once a process and grouped for one tick.
+"""Compile the plans of installed queries, once for each process, and group the queries of a tick.
 
-Queries of one plan whose windows are of like length go together: one that is new or was long paused never widens
-another's window (design section 5).
+Queries of one plan run together if their windows have similar length, so that a new or long-paused query never widens
+the window of another (design section 5).
 """
 
 from __future__ import annotations
@@ -25,57 +25,59 @@ from weft.planning.synopsis_plan import SynopsisPlan, is_synopsis, restored_syno
 from weft.planning.view_words import REPLACE_WITH_DEFINITION, reads_periods
 
 Shape: TypeAlias = "Plan | SynopsisPlan"
-"""What is asked of queries that are run by Spark and of those that are kept as synopses alike."""
+"""A plan of a query that Spark runs or of one that runs as a synopsis; both describe the tables and the dependence on
+time.
+"""
 _compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Shape] = {}
 
 
 def from_now_form(record: PlanRecord, tables: Mapping[str, TableSchema]) -> StoredForm:
-    """The same plan as it is for ``--from now``; raises PlanMismatch as ``compiled``."""
+    """Return the stored form of the same plan with ``--from now``; raise PlanMismatch as ``compiled`` does."""
     return stored_form(replace(compiled(record, tables), from_now=True))
 
 
 def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
-    """The plan of a record over the tables as they are now; raises PlanMismatch where it is not what was installed.
+    """Return the plan of a record of a query that Spark runs, over the current tables.
 
-    It is that of a query which is run by Spark.
+    Raise PlanMismatch if it differs from the installed plan or belongs to a synopsis.
     """
-    found = shape_of(record, tables)
-    if not isinstance(found, Plan):
-        raise PlanMismatch(f"the plan {record.signature} is that of a synopsis")
-    return found
+    shape = shape_of(record, tables)
+    if not isinstance(shape, Plan):
+        raise PlanMismatch(f"the plan {record.signature} belongs to a synopsis")
+    return shape
 
 
 def synopsis_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
-    """The same of a query that is kept as a synopsis."""
-    found = shape_of(record, tables)
-    if not isinstance(found, SynopsisPlan):
-        raise PlanMismatch(f"the plan {record.signature} is that of a query which is run by Spark")
-    return found
+    """Return the plan of a record of a query that runs as a synopsis; raise PlanMismatch as ``compiled`` does."""
+    shape = shape_of(record, tables)
+    if not isinstance(shape, SynopsisPlan):
+        raise PlanMismatch(f"the plan {record.signature} belongs to a query that Spark runs")
+    return shape
 
 
 def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
-    """The same of any query."""
+    """Return the plan of a record of any query; raise PlanMismatch if it differs from the installed plan."""
     key = (record.signature, record.body, tuple(table for table in tables.values() if table.source == "table"))
     known = _compiled.get(key)
     if known is not None and all(tables.get(each.name) == each for each in known.tables if each.source == "results"):
-        return known  # results are no part of the key, since many come and go; another home has other ones
+        return known  # results are not part of the key: many come and go, and another home has others
     restore = restored_synopsis if is_synopsis(record.body) else restored_plan
-    found = restore(record.body, record.signature, tables.values())
-    periods = [table.name for table in found.tables if needs_definition(table)]
+    shape = restore(record.body, record.signature, tables.values())
+    periods = [table.name for table in shape.tables if needs_definition(table)]
     if periods:
         raise PlanMismatch(reads_periods(periods), hint=REPLACE_WITH_DEFINITION)
-    _compiled[key] = found
-    return found
+    _compiled[key] = shape
+    return shape
 
 
-def tau_of(query: QueryRecord, tau: int | None) -> int | None:
-    """Where a query's window begins: its last t, or the instant from which it was installed."""
+def window_start(query: QueryRecord, tau: int | None) -> int | None:
+    """Return where a query's window begins: its last t, or the instant from which it was installed."""
     return query.from_instant if tau is None and query.from_mode == "now" else tau
 
 
 @dataclass(frozen=True)
 class Member:
-    """A query in a tick: its window [tau, t), its constants; ``waits`` says why the window ends before the tick's t."""
+    """A query in a tick, with its window [tau, t); ``waits`` explains why the window ends before the tick's t."""
 
     query: QueryRecord
     tau: int | None
@@ -84,21 +86,21 @@ class Member:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no instant in its window."""
+        """Whether the window has no instant."""
         return self.t <= (MIN_INSTANT if self.tau is None else self.tau)
 
     @property
     def values(self) -> tuple[Literal, ...]:
-        """Its constants, by number of the parameter."""
+        """The query's constants by parameter number."""
         return tuple(restored_parameter(kind, raw) for kind, raw in self.query.parameters)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Queries of one plan that run together; ``first`` where their windows are open at the beginning;
-    ``time_driven_only`` keeps the branches that time drives.
+    """Queries of one plan that run together.
 
-    ``t0`` is the instant at which time begins (None: not before ``t``); what is constant begins then, and only then.
+    ``t0`` is the instant at which time begins (None: not before ``t``); constant answers begin there and only there.
+    ``time_driven_only`` selects the branches that time drives.
     """
 
     plan_id: int
@@ -114,14 +116,14 @@ class Group:
         return self.members[0].tau is None
 
     def branches(self) -> tuple[Branch, ...]:
-        """What to run: constants written in for one query, a parameter table for several."""
+        """Return the branches to run: with inlined constants for one query, with a parameter table for several."""
         events = self.shape.first if self.first else self.shape.branches
         if self.time_driven_only:
             events = tuple(event for event in events if event.driver.kind in ("now_from", "now_before"))
         begun = self.t if self.t0 is None else self.t0
         window: dict[str, Scalar] = {"t": instant(self.t), "t0": instant(begun)}
         if self.first:
-            # What is constant begins with time itself, though NOW may have reached a threshold of it before.
+            # Constant answers begin with time itself, even if NOW reached one of their thresholds before.
             window["tau"] = instant(begun) if self.shape.has_constants else BEGINNING
         events = tuple(event for event in events if self._may_fire(event, window))
         if len(self.members) == 1:
@@ -134,11 +136,11 @@ class Group:
         return tuple(for_many(event, table, window, self.first) for event in events)
 
     def _may_fire(self, event: Event, window: Mapping[str, Scalar]) -> bool:
-        """Whether the branch can give a row: not where its instant is a constant outside every member's window.
+        """Return whether the branch can yield a row; false if its instant is a constant outside every member's window.
 
-        Law: a branch demands tau <= s < t of its instant s, whatever else it demands (``derivation.incremental``).  So
-        where s is one constant for all rows, it decides; one that is NULL is never reached.  The closed form's instant
-        is the latest of several and demanded otherwise: it is left alone.
+        Law: a branch requires tau <= s < t of its instant s, besides other conditions (``derivation.incremental``). So
+        if s is one constant for all rows, the window decides; a NULL instant is never reached. The closed form's
+        instant is the greatest of several and has another condition, so the branch stays.
         """
         if event.driver.kind == "greatest":
             return True
@@ -162,18 +164,20 @@ class Group:
 
 
 def instant(micros: int) -> Literal:
-    """An instant as a constant of the rewriting."""
+    """Return an instant as a constant for the rewriting."""
     return Literal(micros, TIMESTAMP, fixed=True)
 
 
 def grouped(members: Iterable[Member], plans: Mapping[int, Plan], t0: int | None) -> tuple[tuple[Group, ...], ...]:
-    """The groups of a tick: together are those whose windows are of like length and have one end, open ones last."""
+    """Group the members of a tick by window end and approximate window length; members with an open window come
+    last.
+    """
     sorted_in: dict[tuple[bool, int, int], dict[int, list[Member]]] = {}
     for member in members:
         length = 0 if member.tau is None else max(0, member.t - member.tau).bit_length()
         window = (member.tau is None, length, member.t)
         sorted_in.setdefault(window, {}).setdefault(member.query.plan_id, []).append(member)
     return tuple(
-        tuple(Group(key, plans[key], tuple(found), window[2], t0) for key, found in sorted_in[window].items())
+        tuple(Group(key, plans[key], tuple(in_group), window[2], t0) for key, in_group in sorted_in[window].items())
         for window in sorted(sorted_in)
     )

@@ -1,4 +1,4 @@
-"""The periods of a tracked table, as a person asks for them."""
+"""Query the periods of a tracked table."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from weft.catalog.records import TableRecord
 from weft.errors import Refused
 from weft.execution.ad_hoc import ask
 from weft.execution.history_log import log_of
-from weft.execution.home import Home
-from weft.execution.tabular import Columns, Tabular, told_columns
+from weft.execution.home import OpenHome
+from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.instants import MIN_INSTANT, format_instant, from_datetime
 from weft.planning.plan import plan
 from weft.printable import Brief, counted
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Stretch(Brief):
-    """A row, and the period [begin, end) during which the source had it (µs UTC; end None: it has it still)."""
+    """A row and a period [begin, end) during which the source had it (µs UTC; end None: the source still has it)."""
 
     values: tuple[Value, ...]
     begin: int
@@ -42,10 +42,10 @@ class Stretch(Brief):
 
 @dataclass(frozen=True, repr=False)
 class History(Tabular):
-    """Periods of the tracked table ``name``, by key, then in time; ``count`` counts those beyond the limit, too.
+    """Periods of the tracked table ``name``, sorted by key, then by time; ``count`` counts all, also beyond the limit.
 
-    ``columns`` are the source's, those of the key first; ``keys`` is how many these are.  ``at`` is the instant at
-    which it was asked (µs UTC): what is open goes on there.
+    ``columns`` are the source's columns, of which the first ``keys`` are the key. ``at`` is the instant of the query
+    (µs UTC); open periods last at least until then.
     """
 
     name: str
@@ -69,34 +69,38 @@ class History(Tabular):
         return self.session()
 
     def _brief(self) -> str:
-        return f"{counted(self.count, 'period')} of {self.name}: {told_columns(self.columns)}"
+        return f"{counted(self.count, 'period')} of {self.name}: {columns_text(self.columns)}"
 
 
-def history(home: Home, name: str, where: str | None, limit: int | None, known: int | None = None) -> History:
-    """The periods for which the SQL condition ``where`` holds (None: all), at most ``limit`` of them (None: all).
+def history(home: OpenHome, name: str, where: str | None, limit: int | None, known: int | None = None) -> History:
+    """Return the periods that satisfy the SQL condition ``where`` (None: all), at most ``limit`` of them (None: all).
 
-    The condition may speak of the columns, of valid_from, valid_to and NOW(); it starts Spark.  ``known`` has them as
-    they were known at an instant (µs UTC).  Raises NotFound, Refused for a table that is not tracked, SqlError,
-    ExecutionError, StorageError.
+    The condition may use the columns, valid_from, valid_to and NOW(); it starts Spark. ``known`` selects the periods as
+    recorded at an instant (µs UTC). Raise NotFound, SqlError, ExecutionError, StorageError, and Refused for a table
+    that is not tracked.
     """
     table = home.catalog.tables.named(name)
     if table.log is None:
-        raise Refused(f"{table.name} is not a tracked table", hint="Its rows do not end: ask for them with `weft try`.")
+        raise Refused(
+            f"{table.name} is not a tracked table", hint="Its rows have no periods. Query them with `weft try`."
+        )
     at = max(_now(home), table.last_ts or MIN_INSTANT)
     ordered = [*table.keys, *(each for each in values_of(table.log) if each not in table.keys)]
     columns = tuple((each.name, each.type) for one in ordered if (each := table.schema.column(one)) is not None)
     if where is None:
-        found, count = _all(home, table, ordered, limit, known)
+        stretches, count = _all(home, table, ordered, limit, known)
     elif not where.strip():
-        raise Refused("--where is empty", hint='Leave it out for all periods, or write a condition: --where "id = 2".')
+        raise Refused("--where is empty", hint='Omit it for all periods, or write a condition: --where "id = 2".')
     elif known is None:
-        found, count = _asked(home, table, ordered, where, limit, at)
+        stretches, count = _matching(home, table, ordered, where, limit, at)
     else:
-        raise Refused("--where is about what is known now", hint="Leave one of --where and --known out.")
-    return History(table.name, columns, len(table.keys), found, count, at, home.session)
+        raise Refused(
+            "--where applies to the current history, and cannot be used with --known", hint="Omit one of them."
+        )
+    return History(table.name, columns, len(table.keys), stretches, count, at, home.session)
 
 
-def _now(home: Home) -> int:
+def _now(home: OpenHome) -> int:
     record = home.catalog.home()
     if record.clock == "wall":
         return home.clock()
@@ -104,21 +108,21 @@ def _now(home: Home) -> int:
 
 
 def _all(
-    home: Home, table: TableRecord, ordered: list[str], limit: int | None, known: int | None
+    home: OpenHome, table: TableRecord, ordered: list[str], limit: int | None, known: int | None
 ) -> tuple[tuple[Stretch, ...], int]:
     log = log_of(home.catalog, table)
-    found = periods(log if known is None else known_at(log, known))
+    matching = periods(log if known is None else known_at(log, known))
     by = [(each, "ascending") for each in (*ordered[: len(table.keys)], VALID_FROM, *ordered[len(table.keys) :])]
-    shown = found.sort_by(by).slice(0, limit)
+    shown = matching.sort_by(by).slice(0, limit)
     ends = (shown.column(each).cast(pa.int64()).to_pylist() for each in (VALID_FROM, VALID_TO))
     rows = zip(*(shown.column(each).to_pylist() for each in ordered), strict=True)
-    return tuple(Stretch(*each) for each in zip(rows, *ends, strict=True)), found.num_rows
+    return tuple(Stretch(*each) for each in zip(rows, *ends, strict=True)), matching.num_rows
 
 
-def _asked(
-    home: Home, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
+def _matching(
+    home: OpenHome, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
 ) -> tuple[tuple[Stretch, ...], int]:
-    """The same by Spark: here the table is one whose rows do not end, so that the past is not left out."""
+    """Return the periods that satisfy a condition, by Spark. Without an end column, the query sees ended rows, too."""
     lasting = replace(table, schema=replace(table.schema, end=None))
     keys, others = ordered[: len(table.keys)], ordered[len(table.keys) :]
     listed = ", ".join(quoted(each) for each in (*keys, VALID_FROM, *others, VALID_TO))
@@ -131,7 +135,7 @@ def _asked(
 
 
 def _micros(value: Value) -> int | None:
-    """An instant of an answer: one beyond Python's years is a number already."""
+    """Return an instant of an answer in microseconds; beyond Python's years it is already a number."""
     if value is None or isinstance(value, int):
         return value
     return from_datetime(value)  # type: ignore[arg-type]

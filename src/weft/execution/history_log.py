@@ -1,8 +1,8 @@
-"""Changes into the logs of tracked tables: reserved in the catalog, one Delta commit a table, recorded in the catalog.
+"""Append changes to the logs of tracked tables: reserve in the catalog, commit to Delta, record in the catalog.
 
-As rows into any table (``execution.tables``): a writer that dies in between leaves an open reservation, which the next
-one settles; what several tables get as one is finished then.  The instants of a table's changes rise from commit to
-commit, so that what was recorded last of a period is never in doubt.
+This works as for other tables (``execution.append_rows``): a writer that dies in between leaves an open reservation,
+which the next writer settles; that also finishes an append to several tables. The instants of a table's changes rise
+from commit to commit, so the last record of a period is well defined.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from weft.storage.periods import TS, read_log
 
 @dataclass(frozen=True)
 class Recorded:
-    """What became of changes: periods that ``began`` and that ``ended``, between two instants (µs UTC; None: none).
+    """The result of appending changes: periods that ``began`` and ``ended``, between two instants (µs UTC; None: no
+    change).
 
-    ``rows`` are the log rows that were stored (None: nothing was).
+    ``rows`` are the log rows that were stored (None: none).
     """
 
     began: int
@@ -42,20 +43,20 @@ class Recorded:
 
 
 def log_of(catalog: CatalogParts, table: TableRecord) -> pa.Table:
-    """All of a tracked table's log; raises StorageError where a file of it is missing or damaged."""
+    """Return a tracked table's whole log. Raise StorageError if a file is missing or damaged."""
     place = catalog.data / table.path
     if not has_commits(place):
         return stored_schema(table.stored).empty_table()
-    with place.shared():  # nobody deletes its files meanwhile
+    with place.shared():  # keeps a purge from deleting the files
         return read_log(delta_snapshot(place, check_files=False).files, table.stored)
 
 
 @dataclass(frozen=True)
-class Part:
-    """What one table is to get of changes that several tables get as one.
+class TableChanges:
+    """The changes of one table in an append to several tables.
 
-    ``changes`` gives its log rows when it is told the earliest instant that is open (µs UTC); ``seen`` is what will
-    have been read of its source by then (None: no more than before).
+    ``changes`` returns the log rows, given the earliest open instant (µs UTC). ``seen`` is the read position of the
+    source after these changes (None: unchanged).
     """
 
     table: TableRecord
@@ -72,16 +73,16 @@ def record(
     changes: Callable[[int], pa.Table],
     seen: Mapping[str, Any] | None,
 ) -> Recorded:
-    """Stores log rows of one table, all or none of them; see ``record_together``."""
-    return record_together(writer, [Part(table, load_id, changes, seen)], at_least)[0]
+    """Store log rows of one table, all or none; see ``record_together``."""
+    return record_together(writer, [TableChanges(table, load_id, changes, seen)], at_least)[0]
 
 
-def record_together(writer: Writer, parts: Sequence[Part], at_least: int) -> list[Recorded]:
-    """Stores log rows of several tables, all or none of them; no tick sees some without the others.
+def record_together(writer: Writer, parts: Sequence[TableChanges], at_least: int) -> list[Recorded]:
+    """Store log rows of several tables, all or none; no tick sees some without the others.
 
-    The earliest instant that is open is the same for all: the greatest of ``at_least``, F and the first after the last
-    change of any of the tables; no row has a lesser ``ts``.  Raises LeaseLost, StorageError, and what a part's
-    ``changes`` raises, nothing being stored.
+    The earliest open instant is the same for all tables: the greatest of ``at_least``, F and the first instant after
+    the last change of any of the tables. No row has a lesser ``ts``. Raise LeaseLost or StorageError; errors of
+    ``changes`` pass through, and nothing is stored then.
     """
     writer.check()
     for part in parts:
@@ -96,16 +97,16 @@ def record_together(writer: Writer, parts: Sequence[Part], at_least: int) -> lis
         for each in reserved:
             writer.reservations.abandon(each.reservation_id)
         raise
-    for found, each in zip(rows, reserved, strict=True):
-        if not found.num_rows:
+    for log_rows, each in zip(rows, reserved, strict=True):
+        if not log_rows.num_rows:
             writer.reservations.abandon(each.reservation_id)
-    wanted = [number for number, found in enumerate(rows) if found.num_rows]
+    wanted = [number for number, log_rows in enumerate(rows) if log_rows.num_rows]
     stored = dict(zip(wanted, _stored(writer, [(parts[n], reserved[n], rows[n]) for n in wanted]), strict=True))
     return [stored.get(number, Recorded(0, 0)) for number in range(len(parts))]
 
 
-def _stored(writer: Writer, wanted: Sequence[tuple[Part, Reservation, pa.Table]]) -> list[Recorded]:
-    """The rows in Delta and in the catalog, a table after the other."""
+def _stored(writer: Writer, wanted: Sequence[tuple[TableChanges, Reservation, pa.Table]]) -> list[Recorded]:
+    """Commit the rows to Delta and record them in the catalog, one table after the other."""
     several = len(wanted) > 1
     if several:
         unstage_all(writer)
@@ -113,7 +114,11 @@ def _stored(writer: Writer, wanted: Sequence[tuple[Part, Reservation, pa.Table]]
             stage(writer.data, reservation.reservation_id, rows)
         failpoint("source.staged")
     writer.sources.intend(
-        [(part.table.table_id, kept.reservation_id, part.seen) for part, kept, _ in wanted if part.seen is not None]
+        [
+            (part.table.table_id, reservation_of_part.reservation_id, part.seen)
+            for part, reservation_of_part, _ in wanted
+            if part.seen is not None
+        ]
     )
     done = [_commit(writer, part, reservation, rows) for part, reservation, rows in wanted]
     if several:
@@ -121,7 +126,7 @@ def _stored(writer: Writer, wanted: Sequence[tuple[Part, Reservation, pa.Table]]
     return done
 
 
-def _commit(writer: Writer, part: Part, reservation: Reservation, rows: pa.Table) -> Recorded:
+def _commit(writer: Writer, part: TableChanges, reservation: Reservation, rows: pa.Table) -> Recorded:
     place = writer.data / part.table.path
     version = commit_rows(writer, place, rows, reservation)
     failpoint("source.written")

@@ -1,4 +1,4 @@
-"""An open home: its folder, its catalog, its clock, and the Spark session that starts when it is first needed."""
+"""An open home: folder, catalog, clock, and a Spark session that starts on first use."""
 
 from __future__ import annotations
 
@@ -18,54 +18,60 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEASE_WAIT_US: Final = 60 * 1_000_000
-"""How long an operation waits for another writer, a tick of ``weft run`` for example, in microseconds."""
+"""How long an operation waits for another writer, such as a tick of ``weft run``, in microseconds."""
 _RENEW_SECONDS: Final = 60.0
 
 
 @dataclass
-class Home:
-    """What every operation on a home works with; ``clock`` is the wall's, in microseconds UTC."""
+class OpenHome:
+    """An open home, the context of every operation; ``clock`` returns the wall clock in microseconds UTC."""
 
     folder: Path
     catalog: Catalog
     clock: Callable[[], int]
 
     def session(self) -> SparkSession:
-        """This home's Spark session; a process's first call takes 5 to 15 seconds.  Raises ExecutionError."""
+        """Return this home's Spark session; the first call of a process takes 5 to 15 seconds. Raise ExecutionError."""
         from weft.runtime.session import spark_session
 
         return spark_session(self.folder, kafka=self._follows_topics)
 
     def kafka_session(self) -> SparkSession:
-        """As ``session``, and it has the connector for Kafka; raises ExecutionError where it was started without."""
+        """Return the session with the Kafka connector. Raise ExecutionError if Spark was started without the
+        connector.
+        """
         from weft.runtime.session import require_connector, spark_session
 
-        found = spark_session(self.folder, kafka=lambda: True)
+        session = spark_session(self.folder, kafka=lambda: True)
         require_connector()
-        return found
+        return session
 
     def _follows_topics(self) -> bool:
         return any("topic" in source.options for source in self.catalog.sources.all())
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """The home's tables as the queries ``texts`` see them, by name, and the results that these may name."""
+        """Return by name the home's tables as the queries ``texts`` see them, and the results that the queries may
+        name.
+        """
         return schemas(self.catalog, *texts)
 
     def now(self) -> int:
-        """The home's clock: the wall's time, or a replay home's last ``--now``, else its last ts.
+        """Return the home's clock: the wall clock, or on a replay home the last ``--now``, else its last ts.
 
-        Raises ClockError for a replay home that has neither.
+        Raise ClockError for a replay home that has neither.
         """
         known = self.catalog.home().now_at(self.clock())
         if known is None:
             raise ClockError(
-                "this home's clock is replay, and nothing has set it yet",
-                hint="Load something, or set it: weft tick --now T.",
+                "this home has a replay clock, which is not set yet",
+                hint="Load something, or set the clock: weft tick --now T.",
             )
         return known
 
     def open_instant(self) -> int:
-        """The instant that ``from now`` means: the home's clock; on a replay home without one, after the last ts."""
+        """Return the instant that ``from now`` means: the home's clock; on a replay home without ``--now``, after the
+        last ts.
+        """
         home = self.catalog.home()
         if home.clock == "wall":
             return max(self.clock(), home.forward)
@@ -73,10 +79,10 @@ class Home:
 
     @contextmanager
     def writing(self, purpose: str, wait_us: int = LEASE_WAIT_US) -> Iterator[Writer]:
-        """Holds the lease to write, what dead writers left behind being settled, a tick among it; raises LeaseBusy."""
+        """Hold the write lease, after settling what dead writers left behind, including a tick. Raise LeaseBusy."""
         from weft.execution.tick import settle_tick
 
-        with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer, kept(writer, self.clock):
+        with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer, renewing_lease(writer, self.clock):
             writer.loads.forget_dead(self.clock())
             if writer.reservations.still_open() or writer.load_history.half_undone():
                 from weft.execution.append_rows import settle
@@ -87,7 +93,7 @@ class Home:
             yield writer
 
     def close(self) -> None:
-        """Lets go of the catalog and of the home's Spark session; the JVM, which other homes may share, stays."""
+        """Close the catalog and release the home's Spark session; the JVM stays, since other homes may share it."""
         from weft.runtime.session import release_session
 
         release_session(self.folder)
@@ -95,7 +101,9 @@ class Home:
 
 
 def finish_purges(writer: Writer, at: int) -> None:
-    """Takes the answers of removed queries out of the ledger; what somebody still reads is left for the next time."""
+    """Remove the answers of removed queries from the ledger; leave those that somebody still reads for the next
+    time.
+    """
     going = [each.query_id for each in writer.queries.purging()]
     if going:
         from weft.storage.purge import purge as take_out
@@ -109,14 +117,13 @@ def finish_purges(writer: Writer, at: int) -> None:
 
 
 @contextmanager
-def kept(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
-    """Renews the lease every minute while the block runs: a tick may take longer than a lease lasts, and building an
-    arrangement, too."""
+def renewing_lease(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
+    """Renew the lease every minute while the block runs: a tick or the build of an arrangement may outlast a lease."""
     over = threading.Event()
 
     def renew() -> None:
         while not over.wait(_RENEW_SECONDS):
-            # A lease that was lost is noticed by the next transaction, where something can be done about it.
+            # The next transaction notices a lost lease and can handle it.
             with suppress(LeaseLost, CatalogError):
                 writer.renew(clock())
 

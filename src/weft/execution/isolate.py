@@ -1,7 +1,8 @@
-"""Which queries fail: a query that fails is set aside, and the others are computed without it.
+"""Find the queries that fail, set them aside, and compute the others without them.
 
-``isolated`` is for what this process computes, ``failing_queries`` for what Spark computes, where a trial may take
-long and end the JVM.  Only what a query did alone counts against it.  Which errors are a query's: ``weft.faults``.
+``isolated`` handles computations in this process; ``failing_queries`` handles those in Spark, where a trial may take
+long and end the JVM. Only a failure in a run of its own counts against a query. ``weft.faults`` defines which errors
+are a query's.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from typing import Final, TypeAlias, TypeVar
 from weft.errors import ExecutionError, JvmEnded, LimitExceeded, QueryFault, WeftError
 from weft.execution.groups import Group
 from weft.execution.reader import Reader
-from weft.execution.spark_runner import Attempts
+from weft.execution.spark_runner import SparkRunner
 from weft.faults import FAULTS, query_faults
 
 Trial: TypeAlias = Callable[[Reader, Group], object]
-"""Runs the queries of a group as the tick would; raises where it cannot be done."""
+"""Runs the queries of a group as the tick would; raises if they fail."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _LEAST_SECONDS: Final = 15.0
 _PATIENCE: Final = 4
-"""Where one half of a group's queries took a second, the other half is given this many before it is split."""
+"""If one half of a group took a second, the other half gets this many seconds before it is split."""
 
 
 def isolated(
@@ -32,10 +33,10 @@ def isolated(
     compute: Callable[[list[Item]], Result],
     set_aside: Callable[[Mapping[int, ExecutionError]], None],
 ) -> list[Result]:
-    """What ``compute`` gives for all items (by query id) but those with which it fails alone, which are set aside.
+    """Return what ``compute`` gives for all items (by query id) except those that fail alone, which are set aside.
 
-    That is one result, or, where something fails, one for each part: items are halved until the failing one is found.
-    ``compute`` changes nothing that stays when it fails.  Raises what belongs to the home (``faults``).
+    The result is a list of one or, after a failure, one result for each part: the items are halved until the failing
+    one is alone. A failing ``compute`` must leave nothing behind. Raise errors that belong to the home (``faults``).
     """
     failed: dict[int, ExecutionError] = {}
     results = list(_parts(items, compute, failed)) if items else []
@@ -62,34 +63,35 @@ def _parts(
     yield result
 
 
-def failing_queries(attempts: Attempts, groups: Sequence[Group], trial: Trial) -> Iterator[tuple[int, ExecutionError]]:
-    """The queries of the groups that fail when run alone by Spark, each with its error (one of FAULTS).
+def failing_queries(runner: SparkRunner, groups: Sequence[Group], trial: Trial) -> Iterator[tuple[int, ExecutionError]]:
+    """Yield the queries of the groups that fail when Spark runs them alone, each with its error (one of FAULTS).
 
-    One after another as they are found, which may take long.
+    Each query is yielded as soon as it is found; the search may take long.
     """
     for group in groups:
-        yield from _failing(attempts, group, trial, attempts.limits.seconds)
+        yield from _failing(runner, group, trial, runner.limits.seconds)
 
 
 def reason(name: str, error: WeftError) -> str:
-    """Why a query is set aside, and what can be done, in one line."""
-    told = f"{error.message} ({error.where})" if error.where else error.message
+    """Return one line: why the query is set aside and what the user can do."""
+    text = f"{error.message} ({error.where})" if error.where else error.message
     if error.hint:
-        told = f"{told.rstrip('.')}. {error.hint}"
+        text = f"{text.rstrip('.')}. {error.hint}"
     may_pass = isinstance(error, LimitExceeded | JvmEnded) or (isinstance(error, QueryFault) and error.defect)
-    return f"{told} `weft resume {name}` lets it go on." if may_pass else told
+    return f"{text} `weft resume {name}` resumes it." if may_pass else text
 
 
-def _failing(attempts: Attempts, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:
-    """Queries of one plan may differ in a constant that Spark chokes on: halves are tried until one is left.
+def _failing(runner: SparkRunner, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:
+    """Yield the failing queries of a group by halving, since queries of one plan may differ in a constant that Spark
+    rejects.
 
-    Running out of ``seconds`` says nothing against several queries, so that half of them has half of it; a single one
-    has all of its time.
+    Exceeding ``seconds`` says nothing against several queries, so each half gets half the time; a single query gets the
+    full limit.
     """
-    alone, limit = len(group.members) == 1, attempts.limits.seconds
-    error = _tried(attempts, group, trial, limit if alone else seconds)
+    alone, limit = len(group.members) == 1, runner.limits.seconds
+    error = _tried(runner, group, trial, limit if alone else seconds)
     if alone and isinstance(error, JvmEnded) and not error.known:
-        error = _tried(attempts, group, trial, limit)  # somebody else may have ended it
+        error = _tried(runner, group, trial, limit)  # another process may have ended the JVM
     if error is None:
         return
     if alone:
@@ -99,18 +101,18 @@ def _failing(attempts: Attempts, group: Group, trial: Trial, seconds: float) -> 
     seconds = min(limit, max(_LEAST_SECONDS, seconds / 2))
     for part in (group.members[:half], group.members[half:]):
         began = time.monotonic()
-        found = list(_failing(attempts, replace(group, members=part), trial, seconds))
-        if not found:
+        failing = list(_failing(runner, replace(group, members=part), trial, seconds))
+        if not failing:
             seconds = min(seconds, max(_LEAST_SECONDS, _PATIENCE * (time.monotonic() - began)))
-        yield from found
+        yield from failing
 
 
-def _tried(attempts: Attempts, group: Group, trial: Trial, seconds: float) -> ExecutionError | None:
-    """What stood in the way of the group's queries, None for nothing."""
+def _tried(runner: SparkRunner, group: Group, trial: Trial, seconds: float) -> ExecutionError | None:
+    """Return the error of running the group's queries, or None."""
     try:
-        attempts.run(lambda reader: trial(reader, group), seconds)
+        runner.run(lambda reader: trial(reader, group), seconds)
     except FAULTS as error:
         return error
     finally:
-        attempts.release()
+        runner.release()
     return None

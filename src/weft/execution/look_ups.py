@@ -1,7 +1,7 @@
-"""Look-ups by key on the driver: through arrangements, each of which is caught up with its table as it is asked.
+"""Look up rows by key in the driver, through arrangements that catch up with their table on use.
 
-Only the holder of the home's lease looks up so: catching up writes.  Whatever is wrong with an arrangement costs this
-look-up its speed: it is told, and the caller reads the table.  Who holds no lease may still ask what would be done.
+Catching up writes, so only the holder of the home's lease may do it; without the lease, one can still ask what a
+look-up would do. A faulty arrangement only costs speed: the result says so and the caller reads the table.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from weft.storage.delta_log import DataFile
 from weft.storage.ledger import ledger_schema
 
 ANSWER: Final = ledger_schema("query_id", "row_hash")
-"""By what an answer is known."""
+"""The columns that identify an answer."""
 
 
 def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Compaction]:
-    """The compactions that took files out of the table which the arrangement covers.
+    """Return the compactions that removed files which the arrangement covers.
 
-    Empty where there are none, and where the log does not tell: then it is built again.
+    The list is empty if there are none or if the log no longer records them; the arrangement is then built again.
     """
     gone = arrangement.gone(files)
     if not gone or not files:
@@ -46,10 +46,10 @@ def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Com
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a look-up found, ``by`` what, and ``how`` in words.  Where that is Spark, the caller reads the table.
+class LookUpResult:
+    """The result of a look-up: the reader ``by`` and a description ``how``. ``by`` Spark: the caller reads the table.
 
-    ``rows`` None though it is not: an arrangement was not to be caught up, and the table is too large to read instead.
+    ``rows`` is also None if an arrangement is behind, may not catch up here, and the table is too large to scan.
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -59,11 +59,11 @@ class Found:
 
 @dataclass(frozen=True)
 class LookUps:
-    """The arrangements of a home, in ``folder``; one that is more than ``most_behind`` rows behind is not used, nor one
-    in which the keys have more than ``most_found`` rows.
+    """The arrangements of a home, in ``folder``.
 
-    Without ``catching_up`` nothing is written: where an arrangement is behind, a table of at most ``most_read`` rows is
-    read instead.
+    An arrangement more than ``most_behind`` rows behind is not used; a look-up that yields more than ``most_found``
+    rows fails. Without ``catching_up`` nothing is written: if an arrangement is behind, a table of at most
+    ``most_read`` rows is scanned.
     """
 
     folder: Path
@@ -74,36 +74,38 @@ class LookUps:
 
     def rows(
         self, table: TableSchema, files: Sequence[DataFile], column: str, columns: Iterable[str], keys: pa.Table
-    ) -> Found:
-        """The rows of the table, some of its columns, whose ``column`` is one of the keys (a table of one column)."""
-        found = table.column(column)
-        assert found is not None
-        folder = self.folder / f"{table.id}-{found.id}"
-        # Plans come and go, and each reads some columns: what was ever asked for stays.
-        schema = stored_schema(table, {found.name, *columns, *carried_columns(folder)})
-        return self._found(folder, (found.name,), schema, files, keys)
+    ) -> LookUpResult:
+        """Look up the rows whose ``column`` is one of the keys (a table of one column); return the given columns."""
+        key_column = table.column(column)
+        assert key_column is not None
+        folder = self.folder / f"{table.id}-{key_column.id}"
+        # Plans come and go, and each reads some columns. Carry every column that any look-up has needed.
+        schema = stored_schema(table, {key_column.name, *columns, *carried_columns(folder)})
+        return self._look_up(folder, (key_column.name,), schema, files, keys)
 
-    def answers(self, files: Sequence[DataFile], keys: pa.Table) -> Found:
-        """Which of these answers (query id and hash) the ledger has."""
-        return self._found(self.folder / layout.LEDGER, ANSWER.names, ANSWER, files, keys)
+    def answers(self, files: Sequence[DataFile], keys: pa.Table) -> LookUpResult:
+        """Look up which of these answers (query id and hash) the ledger has."""
+        return self._look_up(self.folder / layout.LEDGER, ANSWER.names, ANSWER, files, keys)
 
     def whole_rows(
         self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
-    ) -> Found:
-        """The rows of the table whose ``columns`` are together those of a key; NULL is NULL there."""
-        found = [column.id for column in map(table.column, columns) if column is not None]
-        folder = self.folder / f"{table.id}-row-{'-'.join(map(str, found))}"
-        return self._found(folder, columns, stored_schema(table), files, keys, null_safe=True)
+    ) -> LookUpResult:
+        """Look up the full rows whose ``columns`` equal a key; NULL equals NULL."""
+        ids = [column.id for column in map(table.column, columns) if column is not None]
+        folder = self.folder / f"{table.id}-row-{'-'.join(map(str, ids))}"
+        return self._look_up(folder, columns, stored_schema(table), files, keys, null_safe=True)
 
-    def known(self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table) -> Found:
-        """The keys, ``columns`` of them, that rows of the table have already; NULL is NULL there."""
-        ids = [found.id for found in map(table.column, columns) if found is not None]
+    def known(
+        self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
+    ) -> LookUpResult:
+        """Look up which keys (of ``columns``) rows of the table have already; NULL equals NULL."""
+        ids = [column_record.id for column_record in map(table.column, columns) if column_record is not None]
         folder = self.folder / f"{table.id}-key-{'-'.join(map(str, ids))}"
         carried = stored_schema(table, columns)
         schema = pa.schema([carried.field(name) for name in columns])
-        return self._found(folder, columns, schema, files, keys, null_safe=True)
+        return self._look_up(folder, columns, schema, files, keys, null_safe=True)
 
-    def _found(
+    def _look_up(
         self,
         folder: Path,
         key: Sequence[str],
@@ -112,7 +114,7 @@ class LookUps:
         keys: pa.Table,
         *,
         null_safe: bool = False,
-    ) -> Found:
+    ) -> LookUpResult:
         def read(new: Sequence[DataFile]) -> Iterator[pa.Table]:
             return (pa.Table.from_batches([batch]) for file in new for batch in file_batches(file, schema))
 
@@ -122,20 +124,22 @@ class LookUps:
             behind = arrangement.behind(files, moved)
             if behind is None or behind > self.most_behind:
                 missing = "an unknown number of" if behind is None else f"{behind:,}"
-                return Found("Spark", f"an arrangement is {missing} rows behind, more than {self.most_behind:,}")
+                return LookUpResult("Spark", f"an arrangement is {missing} rows behind, more than {self.most_behind:,}")
             how = f"an arrangement of {arrangement.rows:,} rows, runs: {arrangement.runs}, {behind:,} rows behind"
             if self.catching_up:
                 arrangement.catch_up(files, read, moved)
             elif behind:
-                return Found("arrangement", how, self._scanned(files, schema, key, keys))
-            return Found("arrangement", how, arrangement.lookup(keys, null_safe=null_safe, most=self.most_found))
+                return LookUpResult("arrangement", how, self._scanned(files, schema, key, keys))
+            return LookUpResult("arrangement", how, arrangement.lookup(keys, null_safe=null_safe, most=self.most_found))
         except ArrangementError as error:
-            return Found("Spark", f"its arrangement cannot be used: {error.message}")
+            return LookUpResult("Spark", f"its arrangement cannot be used: {error.message}")
 
     def _scanned(
         self, files: Sequence[DataFile], schema: pa.Schema, key: Sequence[str], keys: pa.Table
     ) -> pa.Table | None:
-        """The rows with such keys in each column of the key, read from the files."""
+        """Read from the files the rows whose key columns each have a value of the keys; None if there is too much to
+        read.
+        """
         if sum(file.rows or 0 for file in files) > self.most_read:
             return None
         conditions = (

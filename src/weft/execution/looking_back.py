@@ -1,8 +1,8 @@
-"""From where on a standing query is asked in a tick: from its τ, or from where the recorded past was changed since.
+"""Compute where a query's window begins: at its τ, or earlier where the recorded past was changed since.
 
-A correction gives a source other rows in windows that a query has gone through, and the views over it.  The query is
-then asked again from the first instant that was changed on: Q^I over a longer window.  What it delivered stays
-delivered, and is left out by the ledger as ever; what became an answer is new (design section 2).
+A correction changes the rows of a source, and of the views over it, in windows that a query has already passed. The
+query then runs Q^I again from the first changed instant on. Its delivered answers stay delivered, and the ledger
+excludes them as always; rows that became answers are new (design section 2).
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from weft.planning.plan import Plan
 
 
 @dataclass
-class LookingBack:
-    """Asks for the queries of one tick: ``plans`` by id, ``lower`` the queries whose results are read.
+class WindowStarts:
+    """Computes where the windows of a tick's queries begin.
 
-    ``taus`` has the instants up to which they were run, by query id (µs UTC; None: never).
+    ``plans`` are the plans by id, ``lower`` the queries whose results are read, ``taus`` the instants up to which the
+    queries ran, by query id (µs UTC; None: never).
     """
 
     catalog: CatalogParts
     plans: Mapping[int, Plan]
     lower: Mapping[int, QueryRecord]
     taus: Mapping[int, int | None]
-    told: dict[tuple[int, tuple[int, ...], int], int | None] = field(default_factory=dict)
+    earliest_changes: dict[tuple[int, tuple[int, ...], int], int | None] = field(default_factory=dict)
 
     def since(self, query: QueryRecord) -> int | None:
-        """Where a query's window begins (µs UTC); never before it was installed from now."""
+        """Return where a query's window begins (µs UTC), which is never before the query was installed from now."""
         tau = self.taus[query.query_id]
         if tau is None or query.plan_id not in self.plans:
             return tau
         like = (query.plan_id, tuple(query.reads), tau)
-        if like not in self.told:
-            self.told[like] = self.catalog.revisions.earliest(self._tables(query), tau)
-        begins = self.told[like]
+        if like not in self.earliest_changes:
+            self.earliest_changes[like] = self.catalog.revisions.earliest(self._tables(query), tau)
+        begins = self.earliest_changes[like]
         if begins is None or begins >= tau:
             return tau
         if query.from_mode == "now" and query.from_instant is not None:
@@ -44,10 +45,10 @@ class LookingBack:
         return begins
 
     def _tables(self, query: QueryRecord) -> set[int]:
-        """The tables below it, those of the queries that it reads among them."""
+        """Return the tables that the query reads, directly or through the queries that it reads."""
         plan = self.plans.get(query.plan_id)
-        found = set() if plan is None else {table.id for table in plan.tables if table.source == "table"}
+        tables = set() if plan is None else {table.id for table in plan.tables if table.source == "table"}
         for key in query.reads:
             if key in self.lower:
-                found |= self._tables(self.lower[key])
-        return found
+                tables |= self._tables(self.lower[key])
+        return tables

@@ -1,8 +1,8 @@
-"""`weft maintain`: what makes reading cheap is kept in order, step by step, the lease being held for one at a time.
+"""Keep arrangements and data files in order (`weft maintain`), step by step, holding the lease for one step at a time.
 
-Arrangements: what installed plans look up is built where it is missing or far behind, so that no tick has to; runs are
-merged, so that look-ups go through fewer; what neither a plan nor a view looks up any more is deleted.  Data files:
-small ones are made one, and those that nobody needs any more are deleted (``compacting``).
+Arrangements: build those that installed plans need if they are missing or far behind, so that no tick has to; merge
+their runs, so that look-ups read fewer; delete those that neither a plan nor a view needs. Data files: compact small
+ones and delete unneeded ones (``compacting``).
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from weft.arrangement.manifest import carried_columns
 from weft.catalog import CatalogParts, layout
 from weft.errors import QueryFault, Refused
 from weft.execution.compacting import (
-    KEPT_US,
+    RETENTION_US,
     Cleaned,
     Compacted,
-    Stored,
+    StoredTable,
     clean,
     compact,
-    groups,
-    of_synopses,
-    stored,
+    groups_to_compact,
+    stored_tables,
+    synopsis_tables,
     to_compact,
 )
 from weft.execution.driver_reader import BOUNDS, rows_of
 from weft.execution.groups import instant, shape_of
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.execution.look_ups import ANSWER, LookUps, moved_since
 from weft.execution.relations import relations
-from weft.execution.undoing import clear_forgotten, forgotten
+from weft.execution.undoing import clear_dropped_folders, dropped_folders
 from weft.faults import query_faults
 from weft.instants import format_interval
 from weft.planning.plan import Plan, columns_read, for_many, parameter_table
@@ -48,12 +48,12 @@ from weft.storage.delta_log import delta_snapshot, has_commits
 _FOLDER: Final = re.compile(r"(\d+)-(key-|row-)?(\d+(?:-\d+)*)")
 
 LookedUp = dict[tuple[str, str], set[str]]
-"""By table and column, the columns that plans read of the rows that they look up."""
+"""For each table and column that plans look up, the columns that they read."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What was done, or would be, with the arrangement in a folder of that name; ``problem``: why it was not."""
+    """A step on the arrangement in the folder ``name``, done or (in a dry run) planned; ``problem``: why it failed."""
 
     name: str
     action: Literal["build", "merge", "delete"]
@@ -62,53 +62,54 @@ class Done:
 
 
 Step = Done | Compacted | Cleaned
-"""What one step of maintenance did."""
+"""The result of one step."""
 
 
-def maintain(home: Home, *, dry_run: bool = False, keep_us: int = KEPT_US) -> Iterator[Step]:
-    """Does what is to be done, or only says so, step by step; ``keep_us`` is how long files are kept that nobody needs.
+def maintain(home: OpenHome, *, dry_run: bool = False, keep_us: int = RETENTION_US) -> Iterator[Step]:
+    """Do the maintenance, or with ``dry_run`` only report it, step by step; the caller may stop after any step.
 
-    Between two steps it may be left.  Raises Refused for a ``keep_us`` that cannot be; its steps raise LeaseBusy,
-    LeaseLost, StorageError.
+    ``keep_us`` is the retention of unneeded files. Raise Refused for an invalid ``keep_us``; the steps raise LeaseBusy,
+    LeaseLost and StorageError.
     """
     if not 0 <= keep_us <= LONGEST_KEPT_US:
         raise Refused(
-            f"files that nobody needs are kept for at most {format_interval(LONGEST_KEPT_US)}, "
-            f"{format_interval(keep_us)} was asked for",
-            hint="The log of a table forgets by then when a file was taken out of it.",
+            f"unneeded files can be kept for at most {format_interval(LONGEST_KEPT_US)}, "
+            f"not for {format_interval(keep_us)}",
+            hint="After that time, a table's log no longer records when a file was removed.",
         )
     return _steps(home, dry_run, keep_us)
 
 
-def _steps(home: Home, dry_run: bool, keep_us: int) -> Iterator[Step]:
-    if not dry_run and forgotten(home.catalog):
+def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
+    if not dry_run and dropped_folders(home.catalog):
         with home.writing("maintain") as writer:
-            clear_forgotten(writer)
-    wanted = looked_up(home.catalog)
+            clear_dropped_folders(writer)
+    wanted = look_ups_of_plans(home.catalog)
     for (table, column), columns in sorted(wanted.items()):
         yield from _built(home, table, column, columns, dry_run=dry_run)
-    for each in stored(home.catalog):
+    for each in stored_tables(home.catalog):
         if dry_run:
             yield from to_compact(home, each)
-        elif found := groups(home, each):
+        elif file_groups := groups_to_compact(home, each):
             _catch_up(home, each, wanted)
-            for group in found:
+            for group in file_groups:
                 yield from compact(home, each, group)
     for name in _folders(home):
-        yield from _kept(home, name, wanted, dry_run=dry_run)
-    for each in (*stored(home.catalog), *of_synopses(home.catalog)):
+        yield from _merged_or_deleted(home, name, wanted, dry_run=dry_run)
+    for each in (*stored_tables(home.catalog), *synopsis_tables(home.catalog)):
         yield from clean(home, each, keep_us, dry_run=dry_run)
 
 
-def _folders(home: Home) -> list[str]:
-    """The names of the arrangements that there are."""
+def _folders(home: OpenHome) -> list[str]:
+    """Return the names of the existing arrangements."""
     folder = layout.arrangements_folder(home.folder)
     return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
 
 
-def _catch_up(home: Home, stored: Stored, wanted: LookedUp) -> None:
-    """Has the arrangements of a table cover all its files: those of which it knows only some cannot be told apart from
-    the one that they become, and all would be built again."""
+def _catch_up(home: OpenHome, stored: StoredTable, wanted: LookedUp) -> None:
+    """Let the arrangements of a table cover all its files before compaction. An arrangement that covers only some of
+    the compacted files would have to be built again.
+    """
     look_ups = LookUps(layout.arrangements_folder(home.folder))
     for name in _folders(home):
         known = _key(home.catalog, name, wanted)
@@ -129,19 +130,19 @@ def _catch_up(home: Home, stored: Stored, wanted: LookedUp) -> None:
                 look_ups.rows(table, files, key[0], key, keys)
 
 
-def _path(home: Home, table: TableSchema) -> str:
+def _path(home: OpenHome, table: TableSchema) -> str:
     return home.catalog.tables.by_id(table.id).path
 
 
-def looked_up(catalog: CatalogParts) -> LookedUp:
-    """What the plans of installed queries look up in tables."""
+def look_ups_of_plans(catalog: CatalogParts) -> LookedUp:
+    """Return what the plans of installed queries look up in tables."""
     records = catalog.queries.plans()
     lower = catalog.queries.read_by_plans([record.plan_id for record in records])
     tables = relations(catalog, [query.query_id for query in lower])
     schemas = {name: table.schema for name, table in tables.items()}
     own = {table.name for table in catalog.tables.all()}
     window = {"t": instant(1), "t0": instant(0)}
-    found: LookedUp = {}
+    columns: LookedUp = {}
     for record in records:
         try:
             with query_faults():
@@ -156,27 +157,27 @@ def looked_up(catalog: CatalogParts) -> LookedUp:
             for path in branch.paths.values():
                 while isinstance(path, Lookup):
                     if path.table in own:
-                        found.setdefault((path.table, path.column), set()).update(read.get(path.table, set()))
+                        columns.setdefault((path.table, path.column), set()).update(read.get(path.table, set()))
                     path = path.via
-    return found
+    return columns
 
 
-def _built(home: Home, name: str, column: str, columns: set[str], *, dry_run: bool) -> Iterator[Done]:
-    """Builds, or catches up, the arrangement of a large table that is far behind."""
+def _built(home: OpenHome, name: str, column: str, columns: set[str], *, dry_run: bool) -> Iterator[Done]:
+    """Build or catch up the arrangement of a large table if the arrangement is far behind."""
     table = home.catalog.tables.named(name)
     place = home.catalog.data / table.path
-    found = table.schema.column(column)
-    if not has_commits(place) or found is None:
+    key_column = table.schema.column(column)
+    if not has_commits(place) or key_column is None:
         return
     files = delta_snapshot(place, check_files=False).files
     stored = table.stored
-    whole = [column.name for column in stored.columns] if table.tracked else [stored.start]
-    schema = stored_schema(stored, {found.name, *columns, *whole})
-    folder = f"{table.schema.id}-{found.id}"
+    required = [column.name for column in stored.columns] if table.tracked else [stored.start]
+    schema = stored_schema(stored, {key_column.name, *columns, *required})
+    folder = f"{table.schema.id}-{key_column.id}"
     there = layout.arrangements_folder(home.folder) / folder
     carried = stored_schema(stored, {*schema.names, *carried_columns(there)})
     try:
-        arrangement = Arrangement.open(there, [found.name], carried)
+        arrangement = Arrangement.open(there, [key_column.name], carried)
         behind = arrangement.behind(files, moved_since(arrangement, files))
     except ArrangementError as error:
         yield Done(folder, "build", f"{name} by {column}", error.message)
@@ -186,14 +187,14 @@ def _built(home: Home, name: str, column: str, columns: set[str], *, dry_run: bo
     problem = None
     if not dry_run:
         with home.writing("maintain"):
-            keys = pa.table({"key": pa.array([], schema.field(found.name).type)})
+            keys = pa.table({"key": pa.array([], schema.field(key_column.name).type)})
             answer = LookUps(layout.arrangements_folder(home.folder)).rows(stored, files, column, schema.names, keys)
             problem = answer.how if answer.rows is None else None
     yield Done(folder, "build", f"{name} by {column}, {behind:,} rows", problem)
 
 
-def _kept(home: Home, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator[Done]:
-    """Merges the runs of an arrangement, or deletes it where nobody needs it."""
+def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator[Done]:
+    """Merge the runs of an arrangement, or delete an unneeded arrangement."""
     folder = layout.arrangements_folder(home.folder) / name
     known = _key(home.catalog, name, wanted)
     try:
@@ -201,7 +202,7 @@ def _kept(home: Home, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator
             if not dry_run:
                 with home.writing("maintain"):
                     remove(folder)
-            yield Done(name, "delete", "neither a plan nor a view looks anything up in it")
+            yield Done(name, "delete", "no plan and no view uses it")
             return
         key, table = known
         schema = ANSWER if table is None else stored_schema(table, {*key, *carried_columns(folder)})
@@ -219,7 +220,9 @@ def _kept(home: Home, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator
 
 
 def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str], TableSchema | None] | None:
-    """The key of the arrangement in that folder, and its table (None: the ledger); None: nobody needs it."""
+    """Return the key of the arrangement in that folder and its table (None: the ledger), or None if it is not
+    needed.
+    """
     if name == layout.LEDGER:
         return ANSWER.names, None
     match = _FOLDER.fullmatch(name)
@@ -236,7 +239,9 @@ def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str],
 
 
 def _is_read_by_views(catalog: CatalogParts, table_id: int) -> bool:
-    """Whether the maintenance of some view looks rows of the table up, by whichever columns; its own log it does."""
+    """Return whether refreshing a view looks up rows of the table (its own log or a table that it reads), by any
+    column.
+    """
     return any(table_id == view.table_id or table_id in view.reads for view in catalog.views.all())
 
 

@@ -1,4 +1,4 @@
-"""A formula answered along a log, batch by batch, with no more in memory than a batch and the synopsis's state."""
+"""Evaluate a formula along a log of time points in batches; memory holds one batch and the synopsis's state."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.derivation.synopsis.prepared import Semantics
 from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type
 from weft.execution.synopsis.divided import DivisionByZero
-from weft.execution.synopsis.evaluating import evaluated_together
+from weft.execution.synopsis.evaluating import evaluate_shared
 from weft.formula.states import Row, TimePoint, batches
 
 BATCH = 100_000
-"""How many time points and rows are taken at once."""
+"""Most time points and rows in a batch."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """The answers at a time point, their values in the order of the columns asked for.
+    """The answers at a time point, their values in the order of the requested columns.
 
-    ``counts`` are how often each is one, in their order; None under set semantics.
+    ``counts`` are the answers' multiplicities, in the same order; None under set semantics.
     """
 
     point: TimePoint
@@ -33,54 +33,57 @@ class Answered:
     counts: Sequence[int] | None = None
 
 
-def monitored(
+def monitor(
     formula: Formula,
     columns: Sequence[Variable],
     points: Iterable[TimePoint],
     size: int = BATCH,
     semantics: Semantics = "set",
 ) -> Iterator[Answered]:
-    """The answers of a formula at each time point of a log, as they come; also where there are none.
+    """Yield the answers of a formula at each time point of a log, also if there are none.
 
-    Raises DivisionByZero at the first time point at which a term divides by 0, after the answers before it.
+    Raise DivisionByZero at the first time point at which a term divides by 0, after the answers before it.
     """
-    kept = synopsis(formula, semantics)
+    synopsis_of_formula = synopsis(formula, semantics)
     order = [free_variables(formula).index(column) for column in columns]
     types = predicate_types(formula)
     state = EMPTY
     for batch in batches(points, size):
-        state, answers, failure = _taken_in(kept, state, batch, types)
+        state, answers, failure = _evaluated(synopsis_of_formula, state, batch, types)
         yield from _answered([point for point in batch if failure is None or point.number < failure.tp], answers, order)
         if failure is not None:
             raise failure
 
 
-def _taken_in(
-    kept: Synopsis, before: State, points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]
+def _evaluated(
+    constructed: Synopsis, before: State, points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]
 ) -> tuple[State, pa.Table, DivisionByZero | None]:
-    """The state after time points and their answers; of those before the first that divides by 0, where one does."""
+    """Return the state after the time points and their answers.
+
+    If a term divides by 0, stop before the first such time point and return the error as well.
+    """
     failure: DivisionByZero | None = None
     while True:
         try:
-            after, (answers,) = evaluated_together(kept, before, _batch(points, types))
+            after, (answers,) = evaluate_shared(constructed, before, _batch(points, types))
             return after, answers, failure
         except DivisionByZero as error:
             failure, points = error, [point for point in points if point.number < error.tp]
 
 
 def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
-    """The predicates of a formula with the types of their columns; of dated ones those that a log has."""
+    """Return the predicates of a formula with their column types; a dated predicate appears as in the log."""
     atoms = (part for part in subformulas(formula) if isinstance(part, Atom) and part.predicate != POINTS)
-    found = {}
+    by_predicate = {}
     for atom in atoms:
         types = tuple(term.type for term in atom.terms)
         plain = undated(atom.predicate)
-        found[plain or atom.predicate] = types if plain is None else types[:-1]
-    return found
+        by_predicate[plain or atom.predicate] = types if plain is None else types[:-1]
+    return by_predicate
 
 
 def _batch(points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]) -> Batch:
-    """Time points as Arrow has them, of the predicates that are asked for."""
+    """Return the time points as an Arrow batch with the given predicates."""
     times = pa.table(
         {
             "tp": pa.array([point.number for point in points], pa.int64()),
@@ -94,10 +97,10 @@ def _events(points: Sequence[TimePoint], name: str, types: tuple[DataType, ...])
     numbers: list[int] = []
     rows: list[Row] = []
     for point in points:
-        found = point.rows.get(name)
-        if found:
-            numbers += [point.number] * len(found)
-            rows += found
+        rows_at_point = point.rows.get(name)
+        if rows_at_point:
+            numbers += [point.number] * len(rows_at_point)
+            rows += rows_at_point
     values = list(zip(*rows, strict=True)) if rows else [()] * len(types)
     columns = {"tp": pa.array(numbers, pa.int64())}
     for place, (column, found_type) in enumerate(zip(values, types, strict=True), 1):

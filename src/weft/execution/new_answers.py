@@ -1,7 +1,7 @@
-"""The new answers among what branches give: each row once, with its first instant, less what the ledger has.
+"""Find the new answers among the rows of branches: each row once, with its first instant, without those in the ledger.
 
-Where everything was made from rows in the driver's memory, Spark runs one job and gives its result back, and the rest
-is done there (``arrow_answers``); else Spark does all of it.
+If all input rows are in the driver's memory, Spark runs one job and ``arrow_answers`` does the rest; otherwise Spark
+does everything.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NONE: Final = ledger_schema("query_id", "first_at", "row_hash", "row").empty_ta
 
 @dataclass(frozen=True)
 class NewAnswers:
-    """New rows, and by query how many there are and the least of their instants (microseconds)."""
+    """New rows, and for each query their number and their least instant (microseconds)."""
 
     spark: SparkSession
     rows: DataFrame | pa.Table
@@ -42,13 +42,13 @@ class NewAnswers:
     first: Mapping[int, int]
 
     def without(self, queries: Collection[int]) -> NewAnswers:
-        """Those of other queries."""
-        added = {key: found for key, found in self.added.items() if key not in queries}
-        first = {key: found for key, found in self.first.items() if key not in queries}
+        """Return the answers of the other queries."""
+        added = {key: value for key, value in self.added.items() if key not in queries}
+        first = {key: value for key, value in self.first.items() if key not in queries}
         return replace(self, rows=_without(self.rows, queries), added=added, first=first)
 
     def numbered(self, members: Sequence[Member], tick_id: int) -> DataFrame | pa.Table:
-        """As the ledger has them, numbered within their query in the order of ``execution.ordering``."""
+        """Return the rows in the ledger's form, numbered within their query in the order of ``execution.ordering``."""
         queries = [member.query for member in members if member.query.query_id in self.added]
         before = {query.query_id: query.rows for query in queries}
         columns = {query.query_id: query.types for query in queries}
@@ -60,53 +60,53 @@ class NewAnswers:
 def new_answers(
     reader: Reader, *windows: Sequence[Group], most: int | None, apart: bool = False, small_only: bool = False
 ) -> NewAnswers:
-    """The new rows of groups, those with one window together.
+    """Return the new rows of groups; groups of one window are computed together.
 
-    ``apart``: one group is computed after the other.  ``most`` is how many rows a query may add (None: any number).
-    With ``small_only`` NotSmall is raised where it takes more than rows in the driver's memory.
+    ``apart`` computes one group after the other. ``most`` is how many rows a query may add (None: no limit). With
+    ``small_only``, raise NotSmall if the driver's memory does not hold the input rows.
     """
     groups = [group for window in windows for group in window]
     sets = [[group] for group in groups] if apart else windows
-    found = [candidates(reader, each, most, collected=COLLECTED, small_only=small_only) for each in sets]
-    if groups and not any(each.branches for each in found):
+    parts = [candidates(reader, each, most, collected=COLLECTED, small_only=small_only) for each in sets]
+    if groups and not any(each.branches for each in parts):
         return NewAnswers(reader.spark, _NONE, {}, {})
     known_to = [member.query.query_id for group in groups for member in group.members if member.query.rows]
-    if all(each.small for each in found):
-        collected = _collected(reader.spark, [each.rows for each in found], apart=apart)
+    if all(each.small for each in parts):
+        collected = _collected(reader.spark, [each.rows for each in parts], apart=apart)
         if collected is not None:
             with phase(SETTLING):
                 rows = arrow_answers.each_once(collected)
                 rows = arrow_answers.without_known(rows, _known_locally(reader, rows, known_to))
                 return NewAnswers(reader.spark, rows, arrow_answers.added(rows), arrow_answers.first_instants(rows))
-        found = [candidates(reader, each, most) for each in sets]  # Spark says whether a query has too many
+        parts = [candidates(reader, each, most) for each in sets]  # Spark decides whether a query has too many rows
     if small_only:
         raise NotSmall
     with phase(COMPUTING):
-        return _by_spark(reader, [each.rows for each in found], known_to, apart=apart)
+        return _by_spark(reader, [each.rows for each in parts], known_to, apart=apart)
 
 
 def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) -> pa.Table | None:
-    """The rows in the driver's memory; None where they are too many for it."""
+    """Return the rows in the driver's memory, or None if they are too many."""
     with phase(COMPUTING):
-        found = [in_memory(spark, part) for part in (parts if apart and parts else [union(spark, parts)])]
-    tables = [each for each in found if each is not None]
-    return pa.concat_tables(tables) if len(tables) == len(found) else None
+        results = [in_memory(spark, part) for part in (parts if apart and parts else [union(spark, parts)])]
+    tables = [each for each in results if each is not None]
+    return pa.concat_tables(tables) if len(tables) == len(results) else None
 
 
 def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:
-    """What the ledger has of these rows, or more."""
+    """Return which of these rows the ledger has, or a superset."""
     keys = rows.select(ANSWER.names)
-    found = known_answers(reader.ledger, queries, keys, reader.bounds, reader.look_ups)
-    if found.rows is not None:
-        return found.rows
+    look_up = known_answers(reader.ledger, queries, keys, reader.bounds, reader.look_ups)
+    if look_up.rows is not None:
+        return look_up.rows
     known = _known(reader, queries)
     if known is None:
         return ANSWER.empty_table()
     from pyspark.sql import functions as F
 
     with scanning(reader.spark):
-        given = F.broadcast(reader.spark.createDataFrame(keys))
-        return known.join(given, ANSWER.names, "left_semi").toArrow().cast(ANSWER)
+        wanted = F.broadcast(reader.spark.createDataFrame(keys))
+        return known.join(wanted, ANSWER.names, "left_semi").toArrow().cast(ANSWER)
 
 
 def _by_spark(reader: Reader, parts: Sequence[DataFrame], known_to: Sequence[int], *, apart: bool) -> NewAnswers:
@@ -128,13 +128,13 @@ def _without(rows: DataFrame | pa.Table, queries: Collection[int]) -> DataFrame 
     return rows.where(~rows["query_id"].isin(list(queries)))
 
 
-def _fresh(reader: Reader, found: DataFrame, known_to: Sequence[int]) -> DataFrame:
-    """Each candidate row once, with its first instant, less what the ledger has; held in memory."""
+def _fresh(reader: Reader, candidate_rows: DataFrame, known_to: Sequence[int]) -> DataFrame:
+    """Return each candidate row once, with its first instant, without those in the ledger; cached in memory."""
     from pyspark.sql import functions as F
 
-    # Most rows come once: brought together first, they are sorted once, and not before their way as well.
+    # Most rows occur once. Repartitioning first sorts them once; otherwise Spark sorts before the exchange, too.
     once = (
-        found.repartition("query_id", "row_hash")
+        candidate_rows.repartition("query_id", "row_hash")
         .groupBy("query_id", "row_hash")
         .agg(F.min("first_at").alias("first_at"), F.any_value("row").alias("row"))
     )
@@ -143,14 +143,14 @@ def _fresh(reader: Reader, found: DataFrame, known_to: Sequence[int]) -> DataFra
     if known is None:
         return once
     with scanning(reader.spark):
-        # The candidates are few and the ledger is long: it is reduced to what they name before it is subtracted.
+        # The candidates are few and the ledger is long: reduce the ledger to their keys before subtracting.
         keys = once.select("query_id", "row_hash")
         met = reader.keep(known.join(F.broadcast(keys), ["query_id", "row_hash"], "left_semi").repartition(1))
     return reader.keep(once.join(met, ["query_id", "row_hash"], "left_anti"))
 
 
 def _known(reader: Reader, queries: Sequence[int]) -> DataFrame | None:
-    """What the ledger has of these queries, as (query_id, row_hash); None where it has nothing."""
+    """Return the ledger's answers of these queries as (query_id, row_hash), or None if it has none."""
     from pyspark.sql import functions as F
 
     files = answer_files(reader.ledger, queries)
@@ -168,7 +168,7 @@ def _numbered(
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    # Arrow, not a list of rows: those would be sent through a Python process of Spark's.
+    # An Arrow table, since Spark sends a list of rows through a Python process.
     kinds = kinds_of(columns)
     kind = {query_id: number for number, queries in enumerate(kinds.values()) for query_id in queries}
     counted = {"query_id": list(before), "before": list(before.values()), "kind": [kind[each] for each in before]}

@@ -1,10 +1,10 @@
-"""The order of a query's new answers: by first instant, then by its columns as the select list has them, then by hash.
+"""Order a query's new answers by first instant, then by columns in the order of the select list, then by hash.
 
-Columns are compared by their values: numbers as numbers, instants and days by time, texts by their code points, bytes
-one by one, false before true.  NULL comes first, NaN after every other number, -0.0 is 0.0.  A value of any other type
-is compared by its stored text.  It is the same order in Arrow, for answers in the driver's memory, and in Spark.
+Columns compare by value: numbers as numbers, instants and days by time, texts by code points, binary values byte by
+byte, false before true. NULL comes first, NaN after all other numbers; -0.0 equals 0.0. Other types compare by their
+stored text. Arrow (for answers in the driver's memory) and Spark produce the same order.
 
-Answers have the ledger's general form here, ``row`` being texts (``storage.values``).
+Answers have the ledger's general form; ``row`` is an array of texts (``storage.values``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.algebra.schema import DataType
 Columns: TypeAlias = Mapping[int, Sequence[DataType]]
 """By query id, the types of its columns."""
 Kinds: TypeAlias = tuple[str, ...]
-"""What a query's columns are compared as, in Spark's names of types."""
+"""The types by which a query's columns are compared, as Spark names them."""
 
 _COMPARED: Final = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "TIMESTAMP", "DATE"), "BIGINT"),
@@ -32,11 +32,11 @@ _HERE: Final = ["query_id", "first_at"]
 
 
 def kinds_of(columns: Columns) -> dict[Kinds, list[int]]:
-    """The queries whose columns are compared alike."""
-    found: dict[Kinds, list[int]] = {}
+    """Return the queries by the types that their columns are compared as."""
+    by_kinds: dict[Kinds, list[int]] = {}
     for query_id, types in columns.items():
-        found.setdefault(tuple(map(_kind, types)), []).append(query_id)
-    return found
+        by_kinds.setdefault(tuple(map(_kind, types)), []).append(query_id)
+    return by_kinds
 
 
 def _kind(type_: DataType) -> str:
@@ -46,14 +46,14 @@ def _kind(type_: DataType) -> str:
 
 
 def in_order(rows: pa.Table, columns: Columns) -> pa.Table:
-    """The rows by query, and within it in order."""
+    """Return the rows sorted by query, and in order within each query."""
     by_hash = [(name, "ascending") for name in (*_HERE, "row_hash")]
     ordered = rows.sort_by(by_hash).combine_chunks()
     tied = _tied(ordered)
     places = pc.indices_nonzero(tied).cast(pa.int64())
     if not len(places):
         return ordered
-    # Few answers begin at one instant, as a rule: only of those that do are the values looked at.
+    # Few answers usually begin at one instant. Compare the values of those only.
     among = ordered.take(places)
     staying = pc.indices_nonzero(pc.invert(tied)).cast(pa.int64())
     to, origin = [staying], [staying]
@@ -67,7 +67,7 @@ def in_order(rows: pa.Table, columns: Columns) -> pa.Table:
 
 
 def _tied(ordered: pa.Table) -> pa.Array:
-    """Whether each row has a neighbour of the same query and instant."""
+    """Return for each row whether a neighbour has the same query and instant."""
     number = ordered.num_rows
     if number < 2:
         return pa.repeat(pa.scalar(False), number)
@@ -81,13 +81,13 @@ def _tied(ordered: pa.Table) -> pa.Array:
 
 
 def _sorted_places(rows: pa.Table, kinds: Kinds) -> pa.Array:
-    """The places of the rows of queries with such columns, in their order."""
+    """Return the sort order of rows whose queries have columns of these kinds."""
     keys = {name: rows.column(name) for name in _HERE}
     texts = rows.column("row").combine_chunks()
     for number, kind in enumerate(kinds):
         if rows.num_rows:
             own = pc.list_element(texts, number)
-            keys[f"{number} is there"] = pc.is_valid(own)  # NULL comes first, whatever Arrow would do with it
+            keys[f"{number} is there"] = pc.is_valid(own)  # NULL first, independent of Arrow's own rule
             keys |= {f"{number}{part}": key for part, key in _keys(own, kind).items()}
     keys["row_hash"] = rows.column("row_hash")
     order = [(name, "ascending") for name in keys]
@@ -95,15 +95,15 @@ def _sorted_places(rows: pa.Table, kinds: Kinds) -> pa.Array:
 
 
 def _keys(texts: pa.Array, kind: str) -> dict[str, pa.Array]:
-    """What the values of a column are sorted by, in Arrow."""
+    """Return Arrow sort keys for the values of a column."""
     if kind == "DOUBLE":
-        # Arrow would sort NaN beside NULL, and -0.0 before 0.0.
+        # Arrow sorts NaN next to NULL, and -0.0 before 0.0.
         numbers = pc.add(pc.cast(texts, pa.float64()), 0.0)
         odd = pc.is_nan(numbers)
         return {" is NaN": odd, "": pc.if_else(odd, pa.scalar(0.0), numbers)}
     if kind == "BINARY":
-        given = (None if text is None else base64.b64decode(text) for text in texts.to_pylist())
-        return {"": pa.array(given, pa.binary())}
+        values = (None if text is None else base64.b64decode(text) for text in texts.to_pylist())
+        return {"": pa.array(values, pa.binary())}
     if kind == "STRING":
         return {"": texts}
     if kind == "BIGINT":
@@ -112,9 +112,9 @@ def _keys(texts: pa.Array, kind: str) -> dict[str, pa.Array]:
 
 
 def spark_order(kinds: Iterable[Kinds], kind: str | None = None) -> list[str]:
-    """What Spark sorts rows by after their first instant, as SQL over ``row``; NULL comes first by itself.
+    """Return SQL expressions over ``row`` by which Spark sorts rows after their first instant; Spark puts NULL first.
 
-    Of several ``kinds`` the column ``kind`` says by number which a row has.
+    With several ``kinds``, the column ``kind`` has the number of each row's kind.
     """
     known = list(kinds)
     order = []

@@ -1,11 +1,11 @@
-"""What a tick writes: its outputs, each a Delta table of the home with a transaction of its own.
+"""Write the outputs of a tick, each to a Delta table of the home with a transaction of its own.
 
-An *output* has a name, a place and the rows that this tick adds.  Its commit carries ``txnAppId`` weft-NAME and the
-tick's id as ``txnVersion``: one that is repeated or fenced is refused (design section 6).  The catalog notes an output
-before it is written and once it is; a tick that died is gone through output by output: what is in Delta already is
-taken from there, the rest is computed again.
+An *output* has a name, a place and the rows that this tick adds. Its commit carries ``txnAppId`` weft-NAME and the
+tick's id as ``txnVersion``; Delta refuses a repeated or fenced commit (design section 6). The catalog records an output
+before and after its commit. When a tick that died runs again, outputs already in Delta are used, and the rest are
+computed again.
 
-Outputs are the answers, one for each stratum, those of synopses and what these store.
+Outputs are the answers of each stratum, the answers of synopses, and the states of synopses.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE: Final = 4
-"""Outputs that are written side by side."""
+"""Most outputs that are written in parallel."""
 
 
 @dataclass(frozen=True)
 class Output:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
-    ``name`` is unique among the outputs of a tick, and the same each time the tick is run.  ``rows`` are Spark's, or,
-    where they are few, Arrow's (the table's columns in any order): those are committed without a job of Spark's.
-    ``anew`` (µs UTC, the wall's instant): the table has these rows of Arrow's from then on, and no others.
+    ``name`` is unique among the outputs of a tick, and stays the same when the tick runs again. ``rows`` are a Spark
+    DataFrame or, for few rows, an Arrow table (columns in any order), which is committed without a Spark job. With
+    ``replaced_at`` (µs UTC, the wall clock's instant), these Arrow rows replace all rows of the table.
     """
 
     name: str
     path: str
     rows: DataFrame | pa.Table
-    anew: int | None = None
+    replaced_at: int | None = None
 
 
 @dataclass
 class Outputs:
-    """The outputs of one tick; ``again`` where the tick had died and is run once more.
+    """The outputs of one tick; ``again`` is true if the tick had died and runs again.
 
-    ``stored`` is what was written, by path: (path, Delta version, rows of the whole table).
+    ``stored`` has the written tables by path: (path, Delta version, rows of the whole table).
     """
 
     writer: Writer
@@ -62,11 +62,11 @@ class Outputs:
     again: bool
     stored: dict[str, tuple[str, int, int]] = field(default_factory=dict)
 
-    def found(self, name: str, path: str) -> int | None:
-        """The version of the table at ``path`` that has this output already, or None."""
+    def find(self, name: str, path: str) -> int | None:
+        """Return the version of the table at ``path`` that has this output already, or None."""
         if not self.again:
             return None
-        version = find_version(self.writer.data / path, application(name), self.tick_id)
+        version = find_version(self.writer.data / path, output_app_id(name), self.tick_id)
         if version is not None:
             self.writer.ticks.open_outputs(self.tick_id, [(name, path)])
             make_durable(self.writer.data / path, version)
@@ -74,17 +74,18 @@ class Outputs:
         return version
 
     def write(self, output: Output) -> int:
-        """Commits an output; the version of its table.
+        """Commit an output and return the version of its table.
 
-        Raises LeaseLost where the commit is not in the log afterwards: another writer was quicker.
+        Raise LeaseLost if the log does not contain the commit afterwards, because another writer was faster.
         """
         return self.write_all([output])[0]
 
     def write_all(self, outputs: Sequence[Output]) -> list[int]:
-        """Commits outputs of different tables side by side, in any order; the versions of their tables.
+        """Commit outputs to different tables in parallel, in any order, and return the versions of the tables.
 
-        All are noted before the first is written, and again once all are in Delta.  Raises LeaseLost as ``write``, and
-        what writing raises, when none of them is being written any more; those that are in Delta then are found there.
+        The catalog records all outputs before the first is written, and again once all are in Delta. Raise LeaseLost as
+        ``write`` does, and errors of writing after all writes have ended; outputs that reached Delta are found there
+        later.
         """
         self.writer.ticks.open_outputs(self.tick_id, [(each.name, each.path) for each in outputs])
         if any(each.path == layout.LEDGER for each in outputs):
@@ -98,7 +99,7 @@ class Outputs:
         return versions
 
     def _committed(self, outputs: Sequence[Output]) -> list[int]:
-        """Commits them; what waits for the disk of one lets another one go on."""
+        """Commit the outputs; one continues while another waits for the disk."""
         if len(outputs) == 1:
             failpoint("tick.computed")
             versions = [self._durable(outputs[0])]
@@ -121,60 +122,60 @@ class Outputs:
         return version
 
     def _commit(self, output: Output, table: Location) -> int:
-        app = application(output.name)
-        if isinstance(output.rows, pa.Table) and output.anew is not None:
-            return replace_rows(table, output.rows, app, self.tick_id, output.anew)
+        app = output_app_id(output.name)
+        if isinstance(output.rows, pa.Table) and output.replaced_at is not None:
+            return replace_rows(table, output.rows, app, self.tick_id, output.replaced_at)
         if isinstance(output.rows, pa.Table):
             return append_rows(table, output.rows, app, self.tick_id)
-        # Spark writes files, and this process commits them: Delta's own way through Spark takes several jobs, and drops
-        # a repeated transaction without a word.
-        left = self.writer.data / layout.WRITING
-        # A folder of its own: a writer that was thought dead may wake up, write files and clear what it wrote.
-        folder = left / str(self.writer.lease.token)
+        # Spark writes files, and this process commits them. Delta's own commit through Spark takes several jobs and
+        # ignores a repeated transaction silently.
+        parent = self.writer.data / layout.WRITING
+        # A folder for each lease: a writer that was thought dead may wake up, write files, and clear its folder.
+        folder = parent / str(self.writer.lease.token)
         try:
-            _clear_earlier(left, self.writer.lease.token)
-            left.make()
+            _clear_earlier(parent, self.writer.lease.token)
+            parent.make()
             output.rows.write.parquet(folder.spark, compression="zstd")
             return append_files(table, folder, app, self.tick_id)
         finally:
             folder.clear()
 
     def give_up(self, name: str, path: str) -> None:
-        """Where the tick had died: sees to it that whoever still computes this output can no longer commit it."""
+        """If the tick had died, make sure that a process still computing this output can no longer commit it."""
         if not self.again:
             return
-        if path == layout.LEDGER:  # whoever is late must not be the first to write to it
+        if path == layout.LEDGER:  # a late process must not create the ledger
             require_ledger(self.writer.data)
-        spend(self.writer.data / path, application(name), self.tick_id)
+        spend(self.writer.data / path, output_app_id(name), self.tick_id)
 
     def _stored(self, path: str, version: int) -> tuple[int, tuple[str, int, int]]:
-        """How many rows a commit has added, and (path, version, rows) of the whole table."""
+        """Return the number of rows that a commit added, and (path, version, rows) of the whole table."""
         table = self.writer.data / path
         added = sum(file.rows or 0 for file in added_files(table, version))
         now = delta_snapshot(table, check_files=False)
         return added, (path, now.version, now.rows or 0)
 
     def _record(self, written: Sequence[tuple[str, int, tuple[str, int, int]]]) -> None:
-        self.stored.update({whole[0]: whole for _, _, whole in written})
+        self.stored.update({table[0]: table for _, _, table in written})
         self.writer.ticks.outputs_written(self.tick_id, written)
 
 
-def _clear_earlier(left: Location, token: int) -> None:
-    """Removes what earlier writers have left: one that is alive can no longer commit it.
+def _clear_earlier(parent: Location, token: int) -> None:
+    """Remove the folders of earlier writers, which can no longer commit.
 
-    A later writer's folder stays: this writer may be one whose lease was taken over.
+    A later writer's folder stays, because this writer may have lost its lease.
     """
-    for name in left.names():
+    for name in parent.names():
         if name.isdigit() and int(name) <= token:
-            with suppress(OSError):  # it may write there still
-                (left / name).clear()
+            with suppress(OSError):  # the earlier writer may still write there
+                (parent / name).clear()
 
 
-def application(name: str) -> str:
-    """The ``txnAppId`` of an output."""
+def output_app_id(name: str) -> str:
+    """Return the ``txnAppId`` of an output."""
     return f"weft-{name}"
 
 
 def answers_name(stratum: int) -> str:
-    """The name of the output with a stratum's answers."""
+    """Return the name of the output with a stratum's answers."""
     return layout.LEDGER if not stratum else f"{layout.LEDGER}-{stratum}"

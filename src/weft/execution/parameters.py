@@ -1,7 +1,7 @@
-"""The parameter table of a plan with several queries (design section 5): who asks, from when on, with which constants.
+"""The parameter table of a plan with several queries: query ids, window starts and constants (design section 5).
 
-Of many queries a tick's news concern few.  So where a branch asks that a constant equals a column of rows which are in
-the driver's memory already, only the queries with one of its values are given to Spark.
+A tick's news concern few of many queries. If a branch requires that a constant equals a column whose rows are in the
+driver's memory, Spark gets only the queries whose constants occur in that column.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import INTEGRAL, DataType, TableSchema
 from weft.derivation.access_paths import keys_of
-from weft.execution.driver_reader import LocalRows, given_rows
+from weft.execution.driver_reader import LocalRows, local_frame
 from weft.execution.groups import Group
 from weft.planning.form import restored_values
 from weft.planning.plan import PARAMETERS, Branch, parameter_table
@@ -27,50 +27,53 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FEW: Final = 1_000
-"""So many queries are given to Spark as they are."""
+"""Up to this many queries are passed to Spark without a check."""
 _JOINED: Final = 1_000_000
-"""Rows of a branch's relations that are joined here."""
+"""Most rows of a join of a branch's relations in the driver."""
 _COMPARED: Final = (*INTEGRAL, "STRING")
-"""Types whose values are equal here exactly where they are for Spark."""
+"""Types on whose equality Arrow and Spark agree."""
 
 
 def register_parameters(
     spark: SparkSession, group: Group, branches: Sequence[Branch], local: Mapping[str, LocalRows]
 ) -> None:
-    """Makes the view of a group's parameters; ``local`` are the views whose rows are in the driver's memory."""
+    """Register the view of a group's parameters; ``local`` are the views whose rows are in the driver's memory."""
     if len(group.members) == 1:
         return
     table = parameter_table(group.plan_id, group.shape)
-    rows = asked(parameters(group, table), branches, local)
+    rows = relevant_parameters(parameters(group, table), branches, local)
     typed = [_typed(column.name, column.type.name) for column in table.columns]
-    given_rows(spark, rows).selectExpr(*typed).createOrReplaceTempView(table.name)
+    local_frame(spark, rows).selectExpr(*typed).createOrReplaceTempView(table.name)
 
 
 def parameters(group: Group, table: TableSchema) -> pa.Table:
-    """The parameters of all queries of a group, in the order of its members.
+    """Return the parameters of all queries of a group, in the order of its members.
 
-    Instants and intervals travel as numbers: nothing between here and Spark can then shift or round them.
+    Instants and intervals are sent as numbers, so that no conversion on the way to Spark can shift or round them.
     """
-    given: list[Sequence[object]] = [
+    columns: list[Sequence[object]] = [
         [member.query.query_id for member in group.members],
         [member.tau for member in group.members],
     ]
-    for number in range(len(table.columns) - len(given)):
-        given.append(restored_values(member.query.parameters[number] for member in group.members))
+    for number in range(len(table.columns) - len(columns)):
+        columns.append(restored_values(member.query.parameters[number] for member in group.members))
     return pa.table(
-        {column.name: pa.array(values, _sent(column.type)) for column, values in zip(table.columns, given, strict=True)}
+        {
+            column.name: pa.array(values, _sent(column.type))
+            for column, values in zip(table.columns, columns, strict=True)
+        }
     )
 
 
-def asked(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalRows]) -> pa.Table:
-    """The parameters of the queries for which a branch may give a row, perhaps of more.
+def relevant_parameters(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalRows]) -> pa.Table:
+    """Return the parameters of the queries for which a branch may yield a row, or a superset.
 
-    Law: a branch demands of a row of parameters that each of its keys (``keys_of``) equals its column of a row of that
-    very view, whatever else it demands.
+    Law: a branch requires of a parameter row that each of its keys (``keys_of``) equals its column in a row of that
+    view, besides other conditions.
     """
     if rows.num_rows <= FEW or not branches:
         return rows
-    # Arrow joins no table that has a list in a column, and nothing is compared with one.
+    # Arrow cannot join tables with list columns, and lists are not compared here.
     plain = rows.select([field.name for field in rows.schema if not pa.types.is_nested(field.type)])
     numbered = plain.append_column("_place", pa.array(range(rows.num_rows), pa.int64()))
     places = []
@@ -83,7 +86,7 @@ def asked(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalR
 
 
 def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.Array | None:
-    """The places of the parameters that the branch's rows ask for; None where no key of theirs is known."""
+    """Return the places of the parameters that match the branch's rows, or None if no key has rows in memory."""
     together: list[pa.Table] = []
     for alias, path in branch.paths.items():
         if path.view not in local:
@@ -94,30 +97,32 @@ def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.A
             _add(together, local[path.view], tied, linked, rows.schema)
     if not together:
         return None
-    for found in together:
-        names = [name for name in found.column_names if name in rows.column_names]
-        rows = rows.join(found.select(names), keys=names, join_type="left semi")
+    for values in together:
+        names = [name for name in values.column_names if name in rows.column_names]
+        rows = rows.join(values.select(names), keys=names, join_type="left semi")
     return rows.column("_place").combine_chunks()
 
 
 def _comparable(ties: Sequence[Tie], alias: str) -> dict[str, ColumnRef]:
-    """By parameter, the column of that range variable which it equals."""
+    """Return by parameter the column of that range variable that it equals."""
     return {own.column: other for own, other in ties if other.scan == alias and other.type.name in _COMPARED}
 
 
 def _add(
     together: list[pa.Table], there: LocalRows, tied: Mapping[str, ColumnRef], linked: Sequence[Tie], types: pa.Schema
 ) -> None:
-    """Adds the values that one relation has for parameters; to those of another, where the branch joins the two."""
+    """Add the parameter values of one relation, joined to those of another relation if the branch joins the two."""
     columns = {name: there.column(ref.column).cast(types.field(name).type) for name, ref in tied.items()}
     columns |= {_label(own): there.column(own.column) for own, _ in linked}
     mine = pa.table(columns)
-    for number, found in enumerate(together):
-        by_other = {_label(other): _label(own) for own, other in linked if _label(other) in found.column_names}
-        ties = {own: other for other, own in by_other.items()}  # Arrow joins by a column once only; fewer ask for more
-        apart = not tied.keys() & set(found.column_names)
-        if ties and apart and _pairs(found, mine, ties) <= _JOINED:
-            joined = found.join(mine, keys=list(ties.values()), right_keys=list(ties), join_type="inner")
+    for number, table in enumerate(together):
+        by_other = {_label(other): _label(own) for own, other in linked if _label(other) in table.column_names}
+        ties = {
+            own: other for other, own in by_other.items()
+        }  # Arrow joins by a column once only; fewer ties keep more rows
+        apart = not tied.keys() & set(table.column_names)
+        if ties and apart and _pairs(table, mine, ties) <= _JOINED:
+            joined = table.join(mine, keys=list(ties.values()), right_keys=list(ties), join_type="inner")
             together[number] = joined
             return
     together.append(mine)
@@ -128,7 +133,7 @@ def _label(ref: ColumnRef) -> str:
 
 
 def _pairs(left: pa.Table, right: pa.Table, ties: Mapping[str, str]) -> int:
-    """How many rows the join of the two has."""
+    """Return the number of rows in the join of the two tables."""
     there = left.group_by(list(ties.values())).aggregate([([], "count_all")])
     here = right.group_by(list(ties)).aggregate([([], "count_all")])
     met = there.join(here, keys=list(ties.values()), right_keys=list(ties), join_type="inner", right_suffix="_here")
@@ -136,7 +141,7 @@ def _pairs(left: pa.Table, right: pa.Table, ties: Mapping[str, str]) -> int:
 
 
 def _sent(type: DataType) -> pa.DataType:
-    """What a constant travels as: whole numbers, instants and intervals among them, as the widest ones."""
+    """Return the Arrow type in which a constant is sent: integers, instants and intervals as 64-bit integers."""
     match type.name:
         case "ARRAY":
             return pa.list_(_sent(type.element or type))

@@ -1,6 +1,6 @@
-"""Where a tick's time goes: the seconds of its named parts, for whoever measures it.
+"""Measure the seconds that each named phase of a tick takes.
 
-Costs nothing that could be measured itself: two readings of a clock that never goes back, where somebody listens.
+Without a listener a phase costs next to nothing; with one, two readings of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ PLANNING: Final = "settling, planning"
 READING: Final = "reading news and look-ups"
 ANALYSIS: Final = "Spark's analysis"
 COMPUTING: Final = "Spark's planning and job"
-TAKING_IN: Final = "taking in states"
-SETTLING: Final = "what is known, numbers"
+TAKING_IN: Final = "processing states"
+SETTLING: Final = "known answers, ordinals"
 COMMITTING: Final = "commit"
 COUNTING: Final = "counting"
 
@@ -24,25 +24,25 @@ _seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=No
 
 
 @contextmanager
-def measured() -> Iterator[dict[str, float]]:
-    """The seconds of each phase within the block, by name; filled as they end."""
-    found: dict[str, float] = {}
-    token = _seconds.set(found)
+def measure_phases() -> Iterator[dict[str, float]]:
+    """Collect the seconds of each phase within the block, by name; a phase is added when it ends."""
+    seconds: dict[str, float] = {}
+    token = _seconds.set(seconds)
     try:
-        yield found
+        yield seconds
     finally:
         _seconds.reset(token)
 
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Adds the block's seconds to the phase; phases do not lie in one another."""
-    found = _seconds.get()
-    if found is None:
+    """Add the block's seconds to the phase. Phases must not be nested."""
+    seconds = _seconds.get()
+    if seconds is None:
         yield
         return
     began = time.perf_counter()
     try:
         yield
     finally:
-        found[name] = found.get(name, 0.0) + time.perf_counter() - began
+        seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - began

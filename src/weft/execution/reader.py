@@ -1,8 +1,8 @@
-"""The tables of one tick as Spark relations: each table's files are resolved once, its news and look-ups read once.
+"""Read the tables of one tick as Spark relations: resolve each table's files once, read its news and look-ups once.
 
-The log is read by ``storage`` (no Spark job), and Spark is given the files themselves: a Delta scan costs a job of its
-own for every filter, which at small windows is most of a tick (design section 5).  The tables are Weft's own: no
-deletion vectors, no column mapping, no partitions; a file from before a column was added reads as NULL there.
+``storage`` reads the Delta log without a Spark job, and Spark reads the files directly: a Delta scan costs one job for
+every filter, which is most of a tick over a small window (design section 5). These tables are Weft's own: no deletion
+vectors, no column mapping, no partitions. A column that was added after a file reads as NULL there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def spark_schema(table: TableSchema, names: Iterable[str] | None = None) -> StructType:
-    """The table's columns (only ``names``, where given) as Spark types."""
+    """Return the table's columns (or only ``names``) as a Spark schema."""
     from pyspark.sql.types import StructType
 
     wanted = None if names is None else {name.lower() for name in names}
@@ -47,23 +47,26 @@ def spark_schema(table: TableSchema, names: Iterable[str] | None = None) -> Stru
 
 
 def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
-    """A relation without rows."""
+    """Return a relation without rows."""
     from pyspark.sql import functions as F
 
     return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in schema.fields))
 
 
 def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
-    """The files of a Delta table, at the version that ``snapshots`` (by path) come to have of it; none without one."""
+    """Return the files of a Delta table at its version in ``snapshots`` (by path), which is filled on first use.
+
+    The result is empty if the table has no commit.
+    """
     if path not in snapshots:
         place = data / path
         snapshots[path] = delta_snapshot(place, check_files=False) if has_commits(place) else None
-    found = snapshots[path]
-    return () if found is None else found.files
+    snapshot = snapshots[path]
+    return () if snapshot is None else snapshot.files
 
 
 def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
-    """The same, of those that may have rows of the relation."""
+    """Return the files that may have rows of the relation; see ``stored_files``."""
     files = stored_files(data, table.path, snapshots)
     if isinstance(table, Results):
         return tuple(file for file in files if may_hold_answers(file, table.query.query_id))
@@ -71,8 +74,8 @@ def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot
 
 
 @contextmanager
-def held(data: Location, paths: Iterable[str]) -> Iterator[None]:
-    """While the block runs no file of these Delta tables is deleted; for whoever reads them without the lease."""
+def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
+    """Keep the files of these Delta tables from being deleted while the block runs, for readers without the lease."""
     with ExitStack() as stack:
         for place in dict.fromkeys(data / path for path in paths):
             if has_commits(place):
@@ -82,36 +85,36 @@ def held(data: Location, paths: Iterable[str]) -> Iterator[None]:
 
 @dataclass
 class Reader:
-    """Reads tables at the versions that they have when they are first asked for."""
+    """Reads tables, each at the version it has on first use."""
 
     spark: SparkSession
     data: Location
     tables: Mapping[str, Relation]
     snapshots: dict[str, DeltaSnapshot | None] = field(default_factory=dict)
-    kept: list[DataFrame] = field(default_factory=list)
+    cached: list[DataFrame] = field(default_factory=list)
     frames: dict[str, DataFrame] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=lambda: driver_reader.BOUNDS)
     look_ups: LookUps | None = None
 
     @cached_property
     def driver(self) -> DriverReader:
-        """What reads the same files where they are small."""
+        """The reader of the same files in the driver, for small relations."""
         return DriverReader(self.tables, self.files, self.bounds, self.look_ups)
 
     def advanced(self, tables: Mapping[str, Relation]) -> Reader:
-        """A reader that sees the tables as this one does, and the results as they are by now."""
+        """Return a reader that sees the same versions of tables, and the current results."""
         same = {name for name, table in tables.items() if not isinstance(table, Results)}
         paths = {tables[name].path for name in same}
-        snapshots = {path: found for path, found in self.snapshots.items() if path in paths}
+        snapshots = {path: snapshot for path, snapshot in self.snapshots.items() if path in paths}
         frames = {name: frame for name, frame in self.frames.items() if name in same}
         return replace(self, tables=tables, snapshots=snapshots, frames=frames)
 
     def again(self, spark: SparkSession) -> Reader:
-        """A reader in another session, the JVM of this one's being gone, that sees what this one does."""
-        return replace(self, spark=spark, kept=[], frames={})
+        """Return a reader of the same versions in another session, after the JVM of this one ended."""
+        return replace(self, spark=spark, cached=[], frames={})
 
     def files(self, name: str) -> tuple[DataFile, ...]:
-        """The files that may have rows of the table; none while nothing was ever written."""
+        """Return the files that may have rows of the relation; none before the first commit."""
         return files_of(self.data, self.tables[name], self.snapshots)
 
     @property
@@ -120,14 +123,14 @@ class Reader:
         return stored_files(self.data, layout.LEDGER, self.snapshots)
 
     def whole(self, name: str, columns: Iterable[str]) -> DataFrame:
-        """The table: some of its columns, and ts."""
-        if name not in self.frames:  # Spark looks at every file once a relation, which adds up
+        """Return the whole relation: the given columns and its start column."""
+        if name not in self.frames:  # Spark lists every file once for each relation, which adds up
             self.frames[name] = self._frame(name, self.files(name), None)
         table = self.tables[name].schema
         return self.frames[name].select(*map(quoted, spark_schema(table, {*columns, table.start}).names))
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> DataFrame:
-        """The rows in any of the slices, kept in memory: what a tick is about is small."""
+        """Return the rows in any of the slices, cached: the news of a tick are few."""
         from pyspark.sql import functions as F
 
         table = self.tables[name]
@@ -137,13 +140,17 @@ class Reader:
         data = self._frame(name, files, names)
         if not isinstance(table, Results) and wanted != tuple(slices):
             recorded = reduce(or_, (_inside(F.col(quoted(part.column)), part) for part in wanted))
-            data = told(self._stored(table, files).where(recorded), table).select(*map(quoted, data.columns))
-        with small(self.spark):  # the window is in the filter: code made for it would serve this tick only
+            data = recorded_periods(self._stored(table, files).where(recorded), table).select(
+                *map(quoted, data.columns)
+            )
+        with small(self.spark):  # the filter contains the window, so generated code would serve this tick only
             inside = data.where(reduce(or_, (_inside(F.col(quoted(part.column)), part) for part in slices)))
             return self.keep(inside.repartition(1))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
-        """The rows of which one of the columns in ``keys`` is among its keys (one-column relations), in one pass."""
+        """Return the rows for which one of the columns in ``keys`` has one of its keys (one-column relations), in one
+        pass.
+        """
         from pyspark.sql import functions as F
 
         table = self.tables[name]
@@ -159,49 +166,49 @@ class Reader:
         met = data.where(reduce(or_, (mark.isNotNull() for mark in marks)))
         met = met.drop(*(f"_met{number}" for number in range(len(marks))))
         if shown is not None and not isinstance(table, Results):
-            met = told(met, table).select(*map(quoted, shown))
+            met = recorded_periods(met, table).select(*map(quoted, shown))
         with scanning(self.spark):
-            found = met.repartition(1)
-            # Held, and its plan cut off: look-ups go through one another, step by step, and each is named several
-            # times by the next, so that plans that kept all before them took Spark minutes to read.
-            return found.localCheckpoint(eager=False)
+            rows = met.repartition(1)
+            # Cut the plan off. Look-ups depend on each other step by step, and the next step names each several times;
+            # Spark took minutes to analyse plans that contained all previous steps.
+            return rows.localCheckpoint(eager=False)
 
     def release(self) -> None:
-        """Gives the memory back, which a JVM that is gone has done already."""
+        """Release the cached relations; a JVM that ended has done so already."""
         with suppress(*spark_errors()):
-            for data in self.kept:
+            for data in self.cached:
                 data.unpersist()
-        self.kept.clear()
+        self.cached.clear()
 
     def keep(self, data: DataFrame) -> DataFrame:
-        """``data`` held in memory (or on disk) until ``release``."""
-        kept = data.persist()
-        self.kept.append(kept)
-        return kept
+        """Cache ``data`` in memory (or on disk) until ``release``."""
+        cached = data.persist()
+        self.cached.append(cached)
+        return cached
 
     def _frame(self, name: str, files: Sequence[DataFile], columns: Iterable[str] | None) -> DataFrame:
         table = self.tables[name]
         schema = spark_schema(table.schema, None if columns is None else {*columns, table.schema.start})
         if not files:
             return _empty(self.spark, schema)
-        for file in files:  # what is damaged is told as that, and is no query's fault
+        for file in files:  # a damaged file is the home's error, not a query's
             check_data_file(file)
         if isinstance(table, Results):
             return typed_answers(self.spark, files, table).select(*map(quoted, schema.names))
         if table.tracked:
-            return told(self._stored(table, files), table).select(*map(quoted, schema.names))
+            return recorded_periods(self._stored(table, files), table).select(*map(quoted, schema.names))
         return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
 
     def _stored(self, table: TableRecord, files: Sequence[DataFile]) -> DataFrame:
-        """All that is stored of a table in these files, as it is stored."""
+        """Return all columns of the table as stored in these files."""
         schema = spark_schema(table.stored)
         if not files:
             return _empty(self.spark, schema)
         return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
 
 
-def told(log: DataFrame, table: TableRecord) -> DataFrame:
-    """The periods that rows of a tracked table's log tell (``storage.periods``), by Spark."""
+def recorded_periods(log: DataFrame, table: TableRecord) -> DataFrame:
+    """Return the periods that a tracked table's log records (``storage.periods``), by Spark."""
     from pyspark.sql import functions as F
 
     end = F.col(VALID_TO)

@@ -1,4 +1,4 @@
-"""What a query reads by name: the home's tables, and the results of other queries."""
+"""The relations that a query reads by name: the home's tables, and the results of other queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """The first ``rows`` answers of a query, as a table; ``last_ts`` is the greatest first instant among them."""
+    """The first ``rows`` answers of a query, as a table; ``last_ts`` is their greatest first instant."""
 
     query: QueryRecord
     rows: int
@@ -28,11 +28,11 @@ class Results:
 
     @property
     def schema(self) -> TableSchema:
-        """``results.NAME``."""
+        """The schema of ``results.NAME``."""
         return self.query.results
 
     def extended(self, rows: int, last_ts: int | None) -> Results:
-        """With ``rows`` more answers."""
+        """Return these results with ``rows`` more answers."""
         known = [each for each in (self.last_ts, last_ts) if each is not None]
         return replace(self, rows=self.rows + rows, last_ts=max(known, default=None))
 
@@ -41,21 +41,23 @@ Relation: TypeAlias = "TableRecord | Results"
 
 
 def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]:
-    """By name: the home's tables, and the results of the queries with the ids ``read``, as the catalog counted them."""
-    found: dict[str, Relation] = {table.name: table for table in catalog.tables.all()}
+    """Return by name the home's tables and the results of the queries with the ids ``read``, as the catalog has
+    them.
+    """
+    by_name: dict[str, Relation] = {table.name: table for table in catalog.tables.all()}
     for query in catalog.queries.by_ids(read):
         results = Results(query, query.rows, query.last_first_at)
-        found[results.schema.name] = results
-    return found
+        by_name[results.schema.name] = results
+    return by_name
 
 
 _LEDGER_SCHEMA: Final = "query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, row ARRAY<STRING>"
 LEDGER_COLUMNS: Final = {FIRST_AT: "first_at", ORDINAL: "ordinal"}
-"""The ledger's names of the columns that are not the query's own."""
+"""The ledger's names for the result columns that are not the query's own."""
 
 
 def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: Results) -> DataFrame:
-    """The answers in those files of the ledger under their names and types, with ``_first_at`` and ``_ordinal``."""
+    """Return the answers in those ledger files with their names and types, plus ``_first_at`` and ``_ordinal``."""
     from pyspark.sql import functions as F
 
     stored = spark.read.schema(_LEDGER_SCHEMA).parquet(*(file.location.spark for file in files))
@@ -64,21 +66,22 @@ def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: Resul
 
 
 def answer_columns(results: Results) -> list[str]:
-    """SQL over the ledger's columns that gives those of ``results.NAME``."""
+    """Return SQL expressions over the ledger's columns for the columns of ``results.NAME``."""
     columns = results.schema.columns[: len(results.query.columns)]
     values = [f"{decoded(f'row[{n}]', column.type)} AS {quoted(column.name)}" for n, column in enumerate(columns)]
     return [*values, *(f"{there} AS {here}" for here, there in LEDGER_COLUMNS.items())]
 
 
 def may_hold_answers(file: DataFile, query_id: int) -> bool:
-    """Whether a file of the ledger may have answers of a query, by its statistics."""
+    """Return whether a ledger file may have answers of a query, according to its statistics."""
     least, greatest = file.least.get("query_id", query_id), file.greatest.get("query_id", query_id)
     return bool(least <= query_id <= greatest)
 
 
 def decoded(text: str, type_: DataType) -> str:
-    """SQL of the value whose stored form is the SQL ``text``, lossless for every type (``planning.plan.encoded`` is the
-    inverse).
+    """Return SQL that decodes the stored form ``text`` of a value, lossless for every type.
+
+    The inverse is ``planning.plan.encoded``.
 
     >>> decoded("row[0]", DataType("DATE"))
     'DATE_FROM_UNIX_DATE(CAST(row[0] AS INT))'

@@ -1,6 +1,6 @@
-"""The second half of undoing a load: its rows are taken out of Delta and of what the catalog counts.
+"""Finish undoing a load: remove its rows from Delta and from the catalog's counts.
 
-Whoever takes the lease does that for loads that are marked, since who marked them may have died.
+Whoever takes the lease does this for marked loads, since the process that marked them may have died.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PATIENCE_SECONDS: Final = 30.0
 
 
 def finish_undoing(writer: Writer) -> None:
-    """Takes out what the loads that are marked have stored, and what they have put in quarantine."""
+    """Remove what the marked loads have stored in tables and in quarantine."""
     for marked in writer.load_history.half_undone():
         stored = take_back(writer.data / marked.path, marked.versions, writer.lease.token, writer.lease.acquired_at)
         failpoint("undo.written")
@@ -27,10 +27,10 @@ def finish_undoing(writer: Writer) -> None:
 
 
 def remove_quarantined(writer: Writer, digests: Sequence[str]) -> None:
-    """Deletes bytes in quarantine, by their digests, unless a record names them.
+    """Delete quarantined content by digest, unless a record refers to it.
 
-    The index is read while nobody puts records in quarantine: a load takes bytes that are there for its own record.
-    Where others put records there for longer than ``_PATIENCE_SECONDS`` the bytes stay.
+    The index is read while nobody adds to the quarantine, since a load reuses stored content with the same digest. If
+    others use the quarantine for longer than ``_PATIENCE_SECONDS``, the content stays.
     """
     folder = writer.data / layout.QUARANTINE
     if not digests or not folder.exists():

@@ -1,7 +1,7 @@
-"""Computations of a tick, each within its time; what the JVM took with it is begun again in a new one.
+"""Run the computations of a tick within a time limit, and repeat them in a new JVM if the JVM ends.
 
-A session, its views and its relations belong to one JVM.  So a computation is a function of a reader: it is handed one
-of the JVM that lives, and may be called again with another.
+A session, its views and its relations belong to one JVM. A computation is therefore a function of a reader: it gets a
+reader of the live JVM, and may be called again with another.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.errors import JvmEnded, LimitExceeded, QueryFault, StorageError
 from weft.execution.answers import gave_too_many
 from weft.execution.look_ups import LookUps
 from weft.execution.new_answers import new_answers
-from weft.execution.reader import Reader, held
+from weft.execution.reader import Reader, pinned
 from weft.execution.relations import Relation
 from weft.faults import query_faults
 from weft.location import Location
@@ -33,52 +33,54 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _WARM_SECONDS: Final = 3_600.0
-_FEWER: Final = "Narrow it, or raise WEFT_QUERY_ROWS."
+_FEWER: Final = "Restrict the query, or raise WEFT_QUERY_ROWS."
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one query may take in one tick: seconds, and rows that it adds."""
+    """What one query may use in one tick: seconds, and rows that it adds."""
 
     seconds: float
     rows: int
 
 
 def limits(data: Location) -> Limits:
-    """The limits as the settings of the home with that data have them; raises Refused for settings that cannot be."""
+    """Return the limits from the settings of the home with this data; raise Refused for invalid settings."""
     chosen = configuration(layout.home_of(data))
     return Limits(chosen.query_seconds, chosen.query_rows)
 
 
 def too_many(rows: int, most: int) -> LimitExceeded:
-    """The error for a query that has found more new rows than it may."""
-    return LimitExceeded(f"the query found {counted(rows, 'row')}, and may add {most:,} in a tick", hint=_FEWER)
+    """Return the error for a query with more new rows than allowed."""
+    return LimitExceeded(
+        f"the query found {counted(rows, 'new row')}, but may add only {most:,} in a tick", hint=_FEWER
+    )
 
 
 @contextmanager
 def few_enough(most: int) -> Iterator[None]:
-    """Raises LimitExceeded where a branch was stopped within the block because of its many rows (``guarded``)."""
+    """Raise LimitExceeded if ``guarded`` stops a branch within the block because of its many rows."""
     try:
         yield
     except spark_errors() as error:
         if not gave_too_many(error):
             raise
         raise LimitExceeded(
-            f"the query gave many times the {most:,} rows that it may add in a tick", hint=_FEWER
+            f"the query produced many times the {most:,} rows that it may add in a tick", hint=_FEWER
         ) from None
 
 
 @contextmanager
-def one_question(
+def ad_hoc_reader(
     spark: SparkSession, data: Location, tables: Mapping[str, Relation]
 ) -> Iterator[tuple[Reader, Limits]]:
-    """A reader over the tables for a question outside of ticks, within a query's limits; its memory is given back.
+    """Provide a reader for a query outside of ticks, within the limits of a query; release its memory afterwards.
 
-    Raises ExecutionError where Spark cannot answer it, LimitExceeded where it takes more than a query may in a tick.
+    Raise ExecutionError if Spark cannot run the query, LimitExceeded if it exceeds the limits of a tick.
     """
     reader, allowed = Reader(spark, data, tables), limits(data)
     with (
-        held(data, [table.path for table in tables.values()]),
+        pinned(data, [table.path for table in tables.values()]),
         plain_errors("asking the query"),
         limited(allowed.seconds),
         few_enough(allowed.rows),
@@ -91,9 +93,9 @@ def one_question(
 
 @contextmanager
 def spark_faults() -> Iterator[None]:
-    """Raises what Spark raises within the block as QueryFault.
+    """Turn Spark's errors within the block into QueryFault.
 
-    A full disk is the home's matter (StorageError), and an interrupt stays one.
+    A full disk is the home's problem (StorageError); an interrupt becomes KeyboardInterrupt.
     """
     try:
         yield
@@ -102,14 +104,14 @@ def spark_faults() -> Iterator[None]:
             raise KeyboardInterrupt from None
         if disk_is_full(error):
             raise StorageError(
-                "the disk is full where Spark writes", hint="Make room and run the command again."
+                "the disk is full where Spark writes", hint="Free some space and run the command again."
             ) from error
         raise QueryFault(root_cause(error)) from error
 
 
 @dataclass
-class Attempts:
-    """What a tick computes with: the home's session, and a reader over the tick's tables."""
+class SparkRunner:
+    """Runs the computations of a tick with the home's session and a reader over the tick's tables."""
 
     session: Callable[[], SparkSession]
     data: Location
@@ -119,7 +121,7 @@ class Attempts:
     _small: bool = field(default=False, init=False)
 
     def begin(self, tables: Mapping[str, Relation], *, small: bool) -> None:
-        """What is computed from now on is over these tables; ``small`` says how Spark plans for it."""
+        """Set the tables for the next computations; ``small`` selects Spark's settings for small plans."""
         if self._reader is None:
             self._reader = Reader(self.session(), self.data, tables, look_ups=self.look_ups)
         else:
@@ -127,14 +129,14 @@ class Attempts:
         self._small = small
 
     def run(self, compute: Callable[[Reader], Result], seconds: float) -> Result:
-        """What ``compute`` gives, once it is given within ``seconds``.
+        """Return what ``compute`` returns within ``seconds``.
 
-        Tried twice where the JVM ended and nobody knows why: it may have been killed.  Raises what ``compute`` raises
-        as one of FAULTS, and what belongs to the home as it is; a session that does not start is the home's matter.
+        Try twice if the JVM ended for an unknown reason: somebody may have killed it. Raise the errors of ``compute``
+        as one of FAULTS, and errors of the home unchanged; a session that does not start is the home's problem.
         """
         for last in (False, True):
             try:
-                with turn():  # nobody else ends this JVM between being ready and beginning
+                with turn():  # no other thread ends this JVM before the computation begins
                     reader = self._ready()
                     with (
                         query_faults(),
@@ -151,7 +153,7 @@ class Attempts:
 
     @contextmanager
     def planned(self) -> Iterator[Reader]:
-        """A reader of the JVM that lives now; within the block, this thread's turn, Spark plans as it was told to."""
+        """Provide a reader of the live JVM; the block has this thread's turn, with the settings of ``begin``."""
         with turn():
             reader = self._ready()
             with small(reader.spark, when=self._small):
@@ -167,13 +169,13 @@ class Attempts:
         return self._reader
 
     def release(self) -> None:
-        """Gives the memory back."""
+        """Release the cached relations."""
         if self._reader is not None:
             self._reader.release()
 
 
 def _warm(reader: Reader) -> None:
-    """Runs next to nothing: a JVM's first jobs take many times as long as later ones, which is not a query's doing."""
+    """Run a trivial query: the first jobs of a JVM take many times as long, which must not count against a query."""
     new_answers(reader, most=1)
     stored = next((name for name in reader.tables if reader.files(name)), None)
     if stored is not None:

@@ -1,8 +1,8 @@
-"""Rows that several tables get as one, kept until each of them has its own.
+"""Stage the rows of an append to several tables until each table has its own.
 
-Delta commits one table at a time.  So the rows of all are on the disk, with their instants, before the first commit;
-a writer that died in between is followed by one that commits what is missing (``execution.tables.settle``), and no tick
-sees one table's part without the others'.
+Delta commits one table at a time. So the rows of all tables, with their instants, are on disk before the first commit.
+If the writer dies in between, the next writer commits what is missing (``execution.append_rows.settle``), and no tick
+sees the rows of one table without those of the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.location import Location
 
 
 def stage(data: Location, reservation_id: int, rows: pa.Table) -> None:
-    """Keeps the rows of a reservation, on the disk; raises StorageError."""
+    """Write the rows of a reservation to disk. Raise StorageError."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, rows.schema) as file:
         file.write_table(rows)
@@ -31,7 +31,7 @@ def stage(data: Location, reservation_id: int, rows: pa.Table) -> None:
 
 
 def staged(data: Location, reservation_id: int) -> pa.Table | None:
-    """The rows kept of a reservation, None where there are none; raises StorageError."""
+    """Return the staged rows of a reservation, or None. Raise StorageError."""
     place = _place(data, reservation_id)
     if not place.exists():
         return None
@@ -42,7 +42,7 @@ def staged(data: Location, reservation_id: int) -> pa.Table | None:
 
 
 def unstage(data: Location, reservation_ids: Iterable[int]) -> None:
-    """Forgets the rows of reservations that are open no more."""
+    """Delete the rows of reservations that are closed."""
     for number in reservation_ids:
         place = _place(data, number)
         if place.exists():
@@ -50,14 +50,14 @@ def unstage(data: Location, reservation_ids: Iterable[int]) -> None:
 
 
 def unstage_all(writer: Writer) -> None:
-    """Removes all rows, no reservation being open; raises LeaseLost.
+    """Delete all staged rows while no reservation is open. Raise LeaseLost.
 
-    The lease is checked after the folder was read: rows that a later writer stages are not among those removed.
+    The lease is checked after the folder is listed, so that no row staged by a later writer is deleted.
     """
     folder = writer.data / layout.STAGED
-    left = folder.names()
+    names = folder.names()
     writer.check()
-    for name in left:
+    for name in names:
         with suppress(FileNotFoundError):
             (folder / name).remove()
 

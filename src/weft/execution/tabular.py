@@ -1,4 +1,4 @@
-"""Rows with typed columns as other libraries have them: Arrow, pandas, dicts, Spark; and as a notebook shows them."""
+"""Convert rows with typed columns to Arrow, pandas, dicts and Spark, and to HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ Columns: TypeAlias = Sequence[tuple[str, DataType]]
 
 _DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
 _SHOWN: Final = 20
-"""Rows in a notebook."""
+"""Rows shown in a notebook."""
 _LONGEST: Final = 200
-"""Characters of a value there."""
+"""Characters of a value shown in a notebook."""
 
 
 class Tabular(Brief):
-    """Rows in their order, each a tuple of values (``storage.values.Value``) by column.
+    """Ordered rows, each a tuple of values (``storage.values.Value``).
 
-    The names of the columns are those of the query, one that is there already with a number.  Instants are datetimes
-    with the zone UTC; beyond the years that Python has they are microseconds since 1970, and days such since 1970.
-    In the tuples a nested column is its JSON text; other libraries and dicts have it nested.
+    The columns have the query's names; a repeated name gets a number. Instants are datetimes in UTC; instants beyond
+    Python's years are microseconds since 1970, and such dates are days since 1970. Tuples hold a nested column as its
+    JSON text; dicts and other libraries get it nested.
     """
 
     @abstractmethod
     def _typed(self) -> Columns:
-        """The columns."""
+        """Return the columns."""
 
     @abstractmethod
     def _values(self) -> Iterator[tuple[Value, ...]]:
-        """The rows; an instant may be its number."""
+        """Yield the rows; an instant may be a number of microseconds."""
 
     @abstractmethod
     def _total(self) -> int:
-        """How many rows there are, those among them that it does not have."""
+        """Return the total number of rows, including those beyond the limit."""
 
     @abstractmethod
     def _session(self) -> SparkSession:
-        """The session in which a DataFrame of them is made."""
+        """Return the Spark session in which ``spark`` creates a DataFrame."""
 
     def to_arrow(self) -> pa.Table:
-        """The rows as a table of Arrow, all of them in memory; instants are microseconds UTC, nested columns nested."""
+        """Return the rows as an Arrow table in memory; instants are microseconds UTC, nested columns are nested."""
         from weft.storage.typed_answers import typed_table
 
         return typed_table(self._typed(), self._values())
@@ -64,16 +64,16 @@ class Tabular(Brief):
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
-        """The rows as a DataFrame of pandas.
+        """Return the rows as a pandas DataFrame.
 
-        Whole numbers and BOOLEAN with a NULL among them have pandas' types for that (``Int64``, ``boolean``): no digit
-        is lost.  Nested columns are dicts and lists, as in ``to_dicts``.  Raises Refused where pandas is not installed.
+        Integers and BOOLEAN with a NULL get pandas' nullable types (``Int64``, ``boolean``), so no digit is lost.
+        Nested columns are dicts and lists, as in ``to_dicts``. Raise Refused if pandas is not installed.
         """
         try:
             import pandas as pd
         except ImportError:
             raise Refused(
-                "pandas is not installed", hint="pip install pandas, or take to_arrow() or to_dicts()."
+                "pandas is not installed", hint="Run pip install pandas, or use to_arrow() or to_dicts()."
             ) from None
         import pyarrow as pa
 
@@ -96,20 +96,20 @@ class Tabular(Brief):
         return frame
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The rows as dicts by column, nested columns as dicts and lists."""
+        """Return the rows as dicts by column, nested columns as dicts and lists."""
         columns = self._typed()
         names = distinct([name for name, _ in columns])
         kinds = [kind for _, kind in columns]
         return [dict(zip(names, map(_opened, row, kinds), strict=True)) for row in self._values()]
 
     def spark(self) -> DataFrame:
-        """The rows as a DataFrame of Spark, in the home's session; starts it.  Raises ExecutionError."""
-        from weft.execution.driver_reader import given_rows
+        """Return the rows as a Spark DataFrame in the home's session, which is started. Raise ExecutionError."""
+        from weft.execution.driver_reader import local_frame
 
-        return given_rows(self._session(), self.to_arrow())
+        return local_frame(self._session(), self.to_arrow())
 
     def _repr_html_(self) -> str:
-        """The first rows for a notebook; what the data holds is text there and no HTML."""
+        """Return the first rows as HTML for a notebook; data is escaped."""
         columns = self._typed()
         names = distinct([name for name, _ in columns])
         shown = list(islice(self._values(), _SHOWN))
@@ -124,8 +124,8 @@ class Tabular(Brief):
         return f"<p>{_cell(self._brief())}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
 
 
-def told_columns(columns: Iterable[tuple[str, DataType]]) -> str:
-    """Columns in a line."""
+def columns_text(columns: Iterable[tuple[str, DataType]]) -> str:
+    """Return the columns with their types in one line."""
     return ", ".join(f"{name} {kind.declared}" for name, kind in columns)
 
 
@@ -133,9 +133,9 @@ _NULLABLE: Final = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64":
 
 
 def _far(column: pa.ChunkedArray) -> list[dt.date | int | None] | None:
-    """The days of a column in which one is beyond the years that Python has; None for another column.
+    """Return the values of a date column if one is beyond Python's years, else None.
 
-    pandas has days as Python's dates, and fails at the first that is none.
+    pandas represents dates as Python's dates, and fails at a date that Python does not have.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,4 +1,4 @@
-"""The temporary views that branches name (``derivation.access_paths``); what is small is read by the driver."""
+"""Register the temporary views that branches name (``derivation.access_paths``); the driver reads the small ones."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 
 class NotSmall(Exception):
-    """What was asked for where it is small only, is not; never shown to a user."""
+    """A relation is not small although only small ones are allowed; never shown to a user."""
 
 
 @dataclass
-class Views:
+class TempViews:
     """Registers the views of some branches; ``local`` are those whose rows are in the driver's memory.
 
-    With ``small_only`` NotSmall is raised at the first that is not.
+    With ``small_only``, ``register`` raises NotSmall at the first view that is not small.
     """
 
     reader: Reader
     columns: Mapping[str, set[str]]
     small_only: bool = False
-    made: dict[str, DataFrame] = field(default_factory=dict)
+    frames: dict[str, DataFrame] = field(default_factory=dict)
     local: dict[str, LocalRows] = field(default_factory=dict)
 
     @property
     def small(self) -> bool:
-        """Whether Spark is given rows only, and no file to read."""
-        return len(self.local) == len(self.made)
+        """Whether Spark gets only rows, and no file to read."""
+        return len(self.local) == len(self.frames)
 
     def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
-        """Makes every view that ``paths`` need, news first, then look-ups step by step."""
+        """Register every view that ``paths`` need, news first, then look-ups step by step."""
         chosen = []
         for same, reading in readings(self.reader.driver, self.columns, paths, slices):
             if reading.rows is None and self.small_only:
@@ -63,16 +63,16 @@ class Views:
         keys: dict[str, list[DataFrame]] = {}
         for path in same:
             if isinstance(path, Lookup):
-                keys.setdefault(path.column, []).append(self.made[path.via.view].select(quoted(path.via_column)))
+                keys.setdefault(path.column, []).append(self.frames[path.via.view].select(quoted(path.via_column)))
         return self.reader.lookup(first.table, keys, columns)
 
     def _add(self, views: Iterable[str], data: DataFrame | LocalRows) -> None:
-        """Registers the rows under all of these names."""
+        """Register the rows under each of these names."""
         frame = data.frame(self.reader.spark) if isinstance(data, LocalRows) else data
         for view in views:
-            if view in self.made:
+            if view in self.frames:
                 continue
-            self.made[view] = frame
+            self.frames[view] = frame
             if isinstance(data, LocalRows):
                 self.local[view] = data
             frame.createOrReplaceTempView(quoted(view))

@@ -1,10 +1,10 @@
-"""One tick: every answer that begins in the window is found, committed once, and counted (design sections 1, 5, 6).
+"""Run one tick: find every answer that begins in the window, commit it once, and count it (design sections 1, 5, 6).
 
     plan (catalog) -> for each stratum: news and look-ups -> branches -> an output (Delta) -> count (catalog)
 
-The clock is an input, logged before anything is read: a tick that died is run again with its own t, and the outputs
-that it had committed already are recognised by their transactions.  It is done when the catalog says so.  Called with
-the lease held.
+The clock is an input, recorded before anything is read. A tick that died runs again with its own t, and recognises the
+outputs that it had committed by their transactions. The tick is done when the catalog says so. The caller holds the
+lease.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from weft.catalog.records import Choice, PlanRecord, QueryRecord, TickRecord
 from weft.errors import ClockError, ExecutionError, WeftError
 from weft.execution import due
 from weft.execution.append_rows import settle
-from weft.execution.collector import collecting_seldom
+from weft.execution.collector import fewer_collections
 from weft.execution.groups import Member, compiled, synopsis_of
 from weft.execution.isolate import isolated
 from weft.execution.look_ups import LookUps
-from weft.execution.looking_back import LookingBack
+from weft.execution.looking_back import WindowStarts
 from weft.execution.outputs import Outputs, answers_name
 from weft.execution.phases import PLANNING, phase
 from weft.execution.relations import Results, relations
-from weft.execution.spark_runner import Attempts, limits
+from weft.execution.spark_runner import SparkRunner, limits
 from weft.execution.strata import member, strata
 from weft.execution.stratum import extend
 from weft.execution.synopsis.discarding import discard_taken_in
-from weft.execution.synopsis.standing import Standing, SynopsesOfTick, written_after
-from weft.execution.tick_report import Run, TickReport, committed
+from weft.execution.synopsis.standing import SynopsisMember, TickSynopses, written_after
+from weft.execution.tick_report import TickReport, TickRun, commit_tick
 from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.planning.synopsis_plan import is_synopsis
@@ -45,15 +45,15 @@ Result = TypeVar("Result")
 
 
 def prepare(writer: Writer) -> None:
-    """What every writer does first: settles what dead writers left open, and looks whether the store is whole.
+    """Do what every writer does first: settle what dead writers left open, and verify the store.
 
-    Raises StorageError where it is not.
+    Raise StorageError if the store is damaged.
     """
     settle(writer)
     require_whole(writer)
 
 
-@collecting_seldom()
+@fewer_collections()
 def run_tick(
     writer: Writer,
     session: Callable[[], SparkSession],
@@ -62,13 +62,13 @@ def run_tick(
     t: int | None,
     at: int,
 ) -> tuple[TickReport, ...]:
-    """Finishes a tick that died, if there is one, then extends the chosen queries, and what they read, to ``t``.
+    """Finish a tick that died, if any, then extend the chosen queries and those that they read to ``t``.
 
-    ``t`` None is the home's clock, ``at`` the wall's time.  ``session`` is called only where there is something to
-    compute.  Raises ClockError for a t that the clock does not allow, StorageError for a damaged store, ExecutionError
-    where Spark fails.
+    ``t`` None is the home's clock, ``at`` the wall clock's time. ``session`` is called only if there is something to
+    compute. Raise ClockError for a t that the clock does not allow, StorageError for a damaged store, ExecutionError if
+    Spark fails.
     """
-    limits(writer.data)  # refused, if they cannot be, before anything is planned
+    limits(writer.data)  # refuses invalid limits before anything is planned
     reports = []
     with phase(PLANNING):
         prepare(writer)
@@ -84,10 +84,10 @@ def run_tick(
 
 
 def settle_tick(writer: Writer, at: int) -> TickReport | None:
-    """Ends a tick that died without computing anything; what came of it, None where there is none or nothing of it.
+    """End a tick that died, without computing anything; return its report, or None if it left no output.
 
-    Its outputs that are in Delta are counted.  The queries of the others keep their tau, so that the next tick finds
-    what this one did not write.  Starts no Spark.  Called before anything else changes what the tick names.
+    Its outputs in Delta are counted. Queries without an output keep their τ, so the next tick finds what this one did
+    not write. This starts no Spark. Call it before any other change to what the tick names.
     """
     died = writer.ticks.planned()
     if died is None:
@@ -96,9 +96,9 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
     for output in writer.ticks.outputs(died.tick_id):
         if written_after(output.name):
             continue
-        if outputs.found(output.name, output.path) is None:
+        if outputs.find(output.name, output.path) is None:
             outputs.give_up(output.name, output.path)
-            outputs.found(output.name, output.path)  # its commit may have come just before
+            outputs.find(output.name, output.path)  # its writer may have committed just before ``give_up``
     if not outputs.stored:
         writer.ticks.abandon(died.tick_id)
         return None
@@ -106,22 +106,24 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
 
 
 def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
-    """The t of a tick that is asked for ``t`` (None: the home's clock) while the wall's time is ``at``.
+    """Return the t of a tick, given the requested ``t`` (None: the home's clock) and the wall clock's time ``at``.
 
-    Raises ClockError where there is none.
+    Raise ClockError if there is none.
     """
     home = catalog.home()
     if t is None:
         if home.clock == "wall":
             t = at
         elif home.now is None:
-            raise ClockError("this home's clock is replay and has not been set", hint="Say when: weft tick --now T.")
+            raise ClockError(
+                "this home has a replay clock, which is not set yet", hint="Set the clock: weft tick --now T."
+            )
         else:
             t = home.now
     reserved = catalog.reservations.earliest()
     if reserved is not None and reserved <= MIN_INSTANT:
         raise ClockError(
-            "a load holds this home where it is, before its first tick", hint="Tick again when the load is done."
+            "a load with --hold is running, and this home was never ticked", hint="Tick again when the load is done."
         )
     return t if reserved is None else min(t, reserved)
 
@@ -142,32 +144,33 @@ def _run(
     reached = {key: query.tau for key, query in lower.items()} | taus
     outputs = Outputs(writer, tick.tick_id, again)
     look_ups = LookUps(layout.arrangements_folder(writer.path))
-    attempts = Attempts(session, writer.data, limits(writer.data), look_ups) if session is not None else None
-    run = Run(writer, attempts, at, tick, outputs, relations(writer, read), lower, reached)
-    since = LookingBack(writer, run.plans, run.lower, taus).since
+    runner = SparkRunner(session, writer.data, limits(writer.data), look_ups) if session is not None else None
+    run = TickRun(writer, runner, at, tick, outputs, relations(writer, read), lower, reached)
+    since = WindowStarts(writer, run.plans, run.lower, taus).since
     try:
-        for number, found in strata(_compile(run, queries)):
-            by_id = {query.query_id: query for query in found}
+        for number, in_stratum in strata(_compile(run, queries)):
+            by_id = {query.query_id: query for query in in_stratum}
             going = _each(run, by_id, lambda q: member(q, since(q), tick.t, run.lower, run.reached))
             _run_synopses(run, [each for each in going if each.query.plan_id in run.synopses])
             _run_stratum(run, number, [each for each in going if each.query.plan_id not in run.synopses])
     finally:
-        if attempts is not None:
-            attempts.release()
-    return committed(run)
+        if runner is not None:
+            runner.release()
+    return commit_tick(run)
 
 
-def _each(run: Run, items: Mapping[int, Item], compute: Callable[[Item], Result]) -> list[Result]:
-    """What ``compute`` gives for each query (by id); a query with which it fails is set aside."""
+def _each(run: TickRun, items: Mapping[int, Item], compute: Callable[[Item], Result]) -> list[Result]:
+    """Return what ``compute`` gives for each query (by id); set aside the queries with which it fails."""
     parts = isolated(items, lambda some: [compute(each) for each in some], run.set_aside)
     return [each for part in parts for each in part]
 
 
-def _compile(run: Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
-    """The queries whose plans can be read back and fit the tables; the others are set aside with the reason.
+def _compile(run: TickRun, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
+    """Compile the plans of the queries; set aside the queries whose plans cannot be restored or no longer fit the
+    tables.
 
-    No plan is needed of a query that Spark runs where nothing is computed or its answers are written: then nothing sets
-    the query aside any more, since its answers have to be counted.
+    A Spark query needs no plan if nothing is computed or if its answers are written already. Nothing sets such a query
+    aside any more, since its answers must be counted.
     """
     schemas = {name: table.schema for name, table in run.tables.items()}
     written = {number for number, _ in strata(queries) if _written(run, number) is not None}
@@ -179,51 +182,52 @@ def _compile(run: Run, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
         for record in records:
             if is_synopsis(record.body):
                 run.synopses[record.plan_id] = synopsis_of(record, schemas)
-            elif run.attempts is not None and any(q.stratum not in written for q in using[record.plan_id]):
+            elif run.runner is not None and any(q.stratum not in written for q in using[record.plan_id]):
                 run.plans[record.plan_id] = compiled(record, schemas)
 
     def set_aside(failed: Mapping[int, WeftError]) -> None:
         run.set_aside({q.query_id: error for plan_id, error in failed.items() for q in using[plan_id]})
 
     isolated({record.plan_id: record for record in run.writer.queries.plans(using.keys())}, compile_all, set_aside)
-    left = [query for query in queries if query.query_id not in run.failed]
-    behind = _over_views_that_failed(run, [query for query in left if query.stratum not in written])
+    remaining = [query for query in queries if query.query_id not in run.failed]
+    behind = _over_views_that_failed(run, [query for query in remaining if query.stratum not in written])
     if behind:
         run.set_aside(behind)
-    return [query for query in left if query.query_id not in behind]
+    return [query for query in remaining if query.query_id not in behind]
 
 
-def _over_views_that_failed(run: Run, queries: Sequence[QueryRecord]) -> dict[int, ExecutionError]:
-    """The queries that read a view whose last maintenance failed, each with the reason.
+def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dict[int, ExecutionError]:
+    """Return the queries that read a view whose last refresh failed, each with the reason.
 
-    The view lacks what came since.  Taken to this tick's t, such a query would never see what begins before it.
+    The view lacks the latest changes. If such a query advanced to this tick's t, it would never see what begins before
+    t.
     """
     troubled = {view.table_id: view for view in run.writer.views.all() if view.trouble is not None}
-    found: dict[int, ExecutionError] = {}
+    errors: dict[int, ExecutionError] = {}
     for query in queries if troubled else ():
         shape = run.plans.get(query.plan_id) or run.synopses.get(query.plan_id)
         read = () if shape is None else [table.id for table in shape.tables if table.source == "table"]
         view = next((troubled[key] for key in read if key in troubled), None)
         if view is not None:
-            found[query.query_id] = ExecutionError(
-                f"the view {view.name}, which it reads, could not be maintained: {(view.trouble or '').rstrip('.')}",
-                hint=f"Once `weft view refresh {view.name}` succeeds, `weft resume {query.name}` lets it go on.",
+            errors[query.query_id] = ExecutionError(
+                f"the query reads the view {view.name}, whose refresh failed: {(view.trouble or '').rstrip('.')}",
+                hint=f"After `weft view refresh {view.name}` succeeds, resume the query: `weft resume {query.name}`.",
             )
-    return found
+    return errors
 
 
-def _written(run: Run, stratum: int) -> int | None:
-    """The version of the ledger that has a stratum's answers already, or None."""
-    return run.outputs.found(answers_name(stratum), layout.LEDGER)
+def _written(run: TickRun, stratum: int) -> int | None:
+    """Return the version of the ledger that has a stratum's answers already, or None."""
+    return run.outputs.find(answers_name(stratum), layout.LEDGER)
 
 
-def _run_stratum(run: Run, number: int, members: Sequence[Member]) -> None:
-    """Writes a stratum's answers, or finds them written, and lets the next stratum read them."""
+def _run_stratum(run: TickRun, number: int, members: Sequence[Member]) -> None:
+    """Write a stratum's answers, or find them written, and make them visible to the next stratum."""
     version = _written(run, number)
     if version is not None:
         added: Mapping[int, Added] = added_by_query(run.writer.data, version)
-    elif run.attempts is not None:
-        added = extend(run, run.attempts, members, answers_name(number))
+    elif run.runner is not None:
+        added = extend(run, run.runner, members, answers_name(number))
         if not added:
             run.outputs.give_up(answers_name(number), layout.LEDGER)
         members = [each for each in members if each.query.query_id not in run.failed]
@@ -232,21 +236,21 @@ def _run_stratum(run: Run, number: int, members: Sequence[Member]) -> None:
     _note(run, members, added)
 
 
-def _run_synopses(run: Run, members: Sequence[Member]) -> None:
-    """Takes in what the queries that are kept as synopses have to, without Spark."""
+def _run_synopses(run: TickRun, members: Sequence[Member]) -> None:
+    """Advance the queries that run as synopses, without Spark."""
     if not members:
         return
     tables = {t.table_id: t for t in run.tables.values() if not isinstance(t, Results)}
-    going = SynopsesOfTick(run.writer, run.tick, run.outputs, tables, run.at, run.set_aside)
-    if run.attempts is None and not going.begun:
+    going = TickSynopses(run.writer, run.tick, run.outputs, tables, run.at, run.set_aside)
+    if run.runner is None and not going.begun:
         return
-    added = going.extend([Standing(each, run.synopses[each.query.plan_id]) for each in members])
+    added = going.extend([SynopsisMember(each, run.synopses[each.query.plan_id]) for each in members])
     run.nexts |= {each.query.query_id: due.NEVER for each in members}
     _note(run, [each for each in members if each.query.query_id not in run.failed], added)
 
 
-def _note(run: Run, members: Sequence[Member], added: Mapping[int, Added]) -> None:
-    """Has the next stratum read what the queries were taken to."""
+def _note(run: TickRun, members: Sequence[Member], added: Mapping[int, Added]) -> None:
+    """Record how far the queries advanced, and make their answers visible to the next stratum."""
     run.done += members
     run.added.update(added)
     for each in members:

@@ -1,4 +1,4 @@
-"""What a tick works with, and what it says and counts of each query in the end."""
+"""The state of a running tick, and its report and counts for each query."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.execution.isolate import isolated, reason
 from weft.execution.outputs import Outputs
 from weft.execution.phases import COUNTING, phase
 from weft.execution.relations import Relation, Results
-from weft.execution.spark_runner import Attempts
+from weft.execution.spark_runner import SparkRunner
 from weft.failpoint import failpoint
 from weft.faults import log_defect
 from weft.instants import MIN_INSTANT, format_instant
@@ -27,10 +27,10 @@ from weft.storage.ledger import Added
 
 @dataclass(frozen=True, repr=False)
 class QueryOutcome(Brief):
-    """What a tick did for one query: its window was [tau, t); instants in microseconds UTC.
+    """The result of a tick for one query with the window [tau, t); instants in microseconds UTC.
 
-    ``reason`` says why there are no rows, or why the window ended before the tick's t.  ``next_due`` is the next
-    instant at which time alone can add a row (None: none, or not looked for).
+    ``reason`` explains why there are no rows or why the window ended before the tick's t. ``next_due`` is the next
+    instant at which time alone can add a row (None: none, or not computed).
     """
 
     query: QueryRecord
@@ -48,7 +48,7 @@ class QueryOutcome(Brief):
 
 @dataclass(frozen=True, repr=False)
 class TickReport(Brief):
-    """A tick and its outcomes, by query in the order of their ids."""
+    """A tick and its outcomes, sorted by query id."""
 
     tick_id: int
     t: int
@@ -61,15 +61,15 @@ class TickReport(Brief):
 
 
 @dataclass
-class Run:
-    """What one tick works with, and what it has found so far, by query id.
+class TickRun:
+    """The inputs of one tick and its results so far, by query id.
 
-    ``attempts`` is None where nothing may be computed: what the tick had not written is then left to later ticks.
-    ``reached`` has the instants up to which the answers are complete, ``lower`` the queries whose results are read.
+    ``runner`` is None if nothing may be computed; later ticks then find what this one had not written. ``reached`` has
+    the instants up to which the answers are complete, ``lower`` the queries whose results are read.
     """
 
     writer: Writer
-    attempts: Attempts | None
+    runner: SparkRunner | None
     at: int
     tick: TickRecord
     outputs: Outputs
@@ -84,9 +84,9 @@ class Run:
     nexts: dict[int, int | None] = field(default_factory=dict)
 
     def set_aside(self, failed: Mapping[int, WeftError]) -> None:
-        """Takes queries out of the tick, failed from now on with the reason, before their answers are committed.
+        """Mark queries as failed, with the reason, and take them out of the tick, before their answers are committed.
 
-        A tick that is recovered from its commit in the ledger must not take them for queries without an answer.
+        A tick that is recovered from its commit in the ledger would otherwise count them as queries without answers.
         """
         names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
         reasons = {key: reason(names[key], error) for key, error in failed.items()}
@@ -96,7 +96,7 @@ class Run:
         self.lower = {key: replace(q, state="failed") if key in failed else q for key, q in self.lower.items()}
 
     def fail_counted(self, failed: Mapping[int, WeftError]) -> None:
-        """Has queries failed whose answers of this tick are counted: they go on from its end."""
+        """Mark queries as failed whose answers of this tick are counted; they resume at its end."""
         if not failed:
             return
         names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
@@ -106,7 +106,7 @@ class Run:
             self.writer.queries.set_state(names[key], "failed", self.failed[key])
 
     def _log_defects(self, names: Mapping[int, str], failed: Mapping[int, WeftError]) -> None:
-        """Writes what nobody expected, with its traceback, to the home's log."""
+        """Write unexpected errors with their traceback to the home's log."""
         logs = layout.logs_folder(self.writer.path)
         for key, error in failed.items():
             if isinstance(error, QueryFault) and error.defect:
@@ -114,17 +114,17 @@ class Run:
 
     @cached_property
     def t0(self) -> int | None:
-        """The instant at which time begins (None: it has not)."""
+        """The instant at which time begins (None: time has not begun)."""
         return self.writer.home().t0
 
     @cached_property
     def ticked(self) -> frozenset[int]:
-        """The queries that it has gone through; asked when it has gone through all."""
+        """The queries that this tick has advanced; read after the last stratum."""
         return frozenset(each.query.query_id for each in self.done)
 
 
-def committed(run: Run) -> TickReport:
-    """Counts what was found and closes the tick."""
+def commit_tick(run: TickRun) -> TickReport:
+    """Count the answers, close the tick, and return its report."""
     with phase(COUNTING):
         outcomes, failed = _outcomes(run)
         counts = {key: _count(run, each) for key, each in outcomes.items()}
@@ -140,57 +140,59 @@ def committed(run: Run) -> TickReport:
     return TickReport(run.tick.tick_id, run.tick.t, tuple(outcomes[key] for key in sorted(outcomes)))
 
 
-def _outcomes(run: Run) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionError]]:
-    """What became of each query, and the queries for which that cannot be told: their answers are counted."""
-    told: dict[tuple[int, int | None, int], str | None] = {}
+def _outcomes(run: TickRun) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionError]]:
+    """Return the outcome of each query, and the queries whose outcome raised an error although their answers are
+    counted.
+    """
+    reasons: dict[tuple[int, int | None, int], str | None] = {}
     failed: dict[int, ExecutionError] = {}
     done = {each.query.query_id: each for each in run.done}
-    parts = isolated(done, lambda some: [_outcome(run, each, told) for each in some], failed.update)
-    found = {each.query.query_id: each for part in parts for each in part}
+    parts = isolated(done, lambda some: [_outcome(run, each, reasons) for each in some], failed.update)
+    outcomes = {each.query.query_id: each for part in parts for each in part}
     for key in failed:
         member = done[key]
-        found[key] = QueryOutcome(member.query, member.tau, member.t, _rows(run, member.query), None, None)
-    return found, failed
+        outcomes[key] = QueryOutcome(member.query, member.tau, member.t, _rows(run, member.query), None, None)
+    return outcomes, failed
 
 
-def _rows(run: Run, query: QueryRecord) -> int:
+def _rows(run: TickRun, query: QueryRecord) -> int:
     return run.added[query.query_id].rows if query.query_id in run.added else 0
 
 
-def _reason(run: Run, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> str | None:
-    """Why a query got nothing; ``told`` has the reasons so far by plan and window, on which alone they depend."""
+def _reason(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, int], str | None]) -> str | None:
+    """Return why a query got nothing; ``reasons`` caches the reasons by plan and window, on which alone they depend."""
     like = (member.query.plan_id, member.tau, member.t)
-    if like not in told:
+    if like not in reasons:
         shape = run.plans.get(member.query.plan_id) or run.synopses.get(member.query.plan_id)
-        told[like] = due.reason(member, shape, run.tables)
-    return told[like]
+        reasons[like] = due.reason(member, shape, run.tables)
+    return reasons[like]
 
 
-def _outcome(run: Run, member: Member, told: dict[tuple[int, int | None, int], str | None]) -> QueryOutcome:
+def _outcome(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, int], str | None]) -> QueryOutcome:
     query = member.query
     rows = _rows(run, query)
-    why = member.waits or (None if rows else _reason(run, member, told))
+    why = member.waits or (None if rows else _reason(run, member, reasons))
     next_due = _next_due(run, query) if query.reads else run.nexts.get(query.query_id)
     return QueryOutcome(query, member.tau, member.t, rows, why, next_due)
 
 
-def _next_due(run: Run, query: QueryRecord) -> int | None:
-    """The next instant at which time alone adds a row to the query, or to one that it reads."""
+def _next_due(run: TickRun, query: QueryRecord) -> int | None:
+    """Return the next instant at which time alone adds a row to the query or to one that it reads."""
     shape = run.plans.get(query.plan_id) or run.synopses.get(query.plan_id)
     own = due.NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)
-    # One that is not in this tick stands still.
+    # A query outside this tick does not advance.
     below = [run.lower[key] for key in query.reads if key in run.ticked]
-    return due.earliest([own, *(_next_due(run, each) for each in below)])
+    return due.earliest_due([own, *(_next_due(run, each) for each in below)])
 
 
-def _count(run: Run, outcome: QueryOutcome) -> Count:
+def _count(run: TickRun, outcome: QueryOutcome) -> Count:
     gained = run.added.get(outcome.query.query_id)
     forward = outcome.t > MIN_INSTANT if outcome.tau is None else outcome.t >= outcome.tau
     until = outcome.t if forward else None
     return Count(outcome.rows, outcome.reason, outcome.next_due, until, gained.last_first_at if gained else None)
 
 
-def _versions(run: Run) -> list[tuple[str, int, int]]:
-    """What was read and written, for the catalog to hold against Delta at the next start."""
+def _versions(run: TickRun) -> list[tuple[str, int, int]]:
+    """Return the versions read and written, which the catalog compares with Delta at the next start."""
     read = [t for t in run.tables.values() if not isinstance(t, Results) and t.version >= 0]
     return [*((table.path, table.version, table.rows) for table in read), *run.outputs.stored.values()]

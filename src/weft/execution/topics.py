@@ -1,7 +1,7 @@
-"""Topics of Kafka: how far they go, and their records between two places, read by Spark's own connector.
+"""Read Kafka topics: their extent, and their records between two offsets, through Spark's connector.
 
-How far a topic goes is asked of its brokers by Kafka's own client, which comes with the connector: Spark would read all
-of it to say so.  Records of transactions that were given up, or are under way, are not read.
+The Kafka client inside the connector asks the brokers for the extent, since Spark would read the whole topic for it.
+Records of aborted or open transactions are not read.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ RECORDS: Final = pa.schema([(PARTITION, pa.int32()), (OFFSET, pa.int64()), (VALU
 _PATIENCE_MS: Final = 20_000
 
 Offsets = Mapping[int, int]
-"""Of each partition, the offset of the next record."""
+"""For each partition, the offset of the next record."""
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic: its brokers as ``host:port`` with commas between, and its name."""
+    """A topic: its brokers as comma-separated ``host:port``, and its name."""
 
     servers: str
     name: str
@@ -40,8 +40,11 @@ class Topic:
 
 @dataclass(frozen=True)
 class TopicExtent:
-    """Which topic it is (one that is made again has another ``topic_id``), and how far each partition goes: from the
-    ``earliest`` offset that is still there up to the next one that will be, ``latest``."""
+    """The identity and extent of a topic: each partition has records from its ``earliest`` to before its ``latest``
+    offset.
+
+    A topic that is deleted and created again has another ``topic_id``.
+    """
 
     topic_id: str
     earliest: Offsets
@@ -49,41 +52,42 @@ class TopicExtent:
 
 
 def extent_of_topic(session: SparkSession, topic: Topic) -> TopicExtent:
-    """How far a topic goes now; raises NotFound, and ExtractionError where no broker answers."""
+    """Return the current extent of a topic. Raise NotFound, and ExtractionError if no broker answers."""
     with plain_errors(f"asking for the topic {topic.name}"), _answers(topic):
         kafka = session.sparkContext._jvm.org.apache.kafka  # type: ignore[union-attr]  # no public way leads to it
         java = session.sparkContext._jvm.java.util  # type: ignore[union-attr]
-        asked = java.Properties()
-        asked.setProperty("bootstrap.servers", topic.servers)
-        asked.setProperty("default.api.timeout.ms", str(_PATIENCE_MS))
-        asked.setProperty("request.timeout.ms", str(_PATIENCE_MS // 2))
-        admin = kafka.clients.admin.Admin.create(asked)
+        settings = java.Properties()
+        settings.setProperty("bootstrap.servers", topic.servers)
+        settings.setProperty("default.api.timeout.ms", str(_PATIENCE_MS))
+        settings.setProperty("request.timeout.ms", str(_PATIENCE_MS // 2))
+        admin = kafka.clients.admin.Admin.create(settings)
         try:
-            told = admin.describeTopics(java.Collections.singletonList(topic.name)).allTopicNames().get()
-            found = told.get(topic.name)
-            partitions = [each.partition() for each in found.partitions()]
+            descriptions = admin.describeTopics(java.Collections.singletonList(topic.name)).allTopicNames().get()
+            topic_description = descriptions.get(topic.name)
+            partitions = [each.partition() for each in topic_description.partitions()]
             earliest = _offsets(admin, kafka, java, topic, partitions, kafka.clients.admin.OffsetSpec.earliest())
             latest = _offsets(admin, kafka, java, topic, partitions, kafka.clients.admin.OffsetSpec.latest())
-            return TopicExtent(found.topicId().toString(), earliest, latest)
+            return TopicExtent(topic_description.topicId().toString(), earliest, latest)
         finally:
             admin.close()
 
 
 def _offsets(admin: Any, kafka: Any, java: Any, topic: Topic, partitions: list[int], spec: Any) -> dict[int, int]:
     places = {each: kafka.common.TopicPartition(topic.name, each) for each in partitions}
-    asked = java.HashMap()
+    request = java.HashMap()
     for place in places.values():
-        asked.put(place, spec)
+        request.put(place, spec)
     committed = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.READ_COMMITTED)
-    told = admin.listOffsets(asked, committed).all().get()
-    return {each: int(told.get(place).offset()) for each, place in places.items()}
+    offsets = admin.listOffsets(request, committed).all().get()
+    return {each: int(offsets.get(place).offset()) for each, place in places.items()}
 
 
 def records_between(session: SparkSession, topic: Topic, begin: Offsets, end: Offsets) -> pa.Table:
-    """The records of each partition from ``begin`` on, before ``end``: RECORDS, by partition and offset.
+    """Return the records of each partition from ``begin`` on and before ``end`` (RECORDS), sorted by partition and
+    offset.
 
-    Both name the same partitions.  A value is NULL where the record has none.  Raises ExtractionError where records
-    between them are gone.
+    Both name the same partitions. A value is NULL if the record has none. Raise ExtractionError if records between them
+    are gone.
     """
     wanted = [each for each in begin if begin[each] < end[each]]
     if not wanted:
@@ -94,27 +98,29 @@ def records_between(session: SparkSession, topic: Topic, begin: Offsets, end: Of
         for option, offsets in (("startingOffsets", begin), ("endingOffsets", end)):
             read = read.option(option, json.dumps({topic.name: {str(each): offsets[each] for each in wanted}}))
         read = read.option("failOnDataLoss", "true").option("kafka.isolation.level", "read_committed")
-        found = read.load().select(PARTITION, OFFSET, VALUE).toArrow()
-    return found.cast(RECORDS).sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")])
+        records = read.load().select(PARTITION, OFFSET, VALUE).toArrow()
+    return records.cast(RECORDS).sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")])
 
 
 @contextmanager
 def _answers(topic: Topic) -> Iterator[None]:
-    """Says what a broker's refusal means."""
+    """Explain a broker's refusal."""
     from py4j.protocol import Py4JJavaError
 
     try:
         yield
     except Py4JJavaError as error:
-        told = str(error)
-        if "UnknownTopicOrPartition" in told or "InvalidTopic" in told:
+        message = str(error)
+        if "UnknownTopicOrPartition" in message or "InvalidTopic" in message:
             raise NotFound(
-                f"there is no topic {topic.name!r}", where=topic.servers, hint="Look at its name; Weft makes no topics."
-            ) from None
-        if "Timeout" in told or "bootstrap" in told:
-            raise ExtractionError(
-                f"no broker of Kafka answers for the topic {topic.name!r}",
+                f"the topic {topic.name!r} does not exist",
                 where=topic.servers,
-                hint="Look whether it runs, and whether it advertises an address that can be reached from here.",
+                hint="Check its name; Weft creates no topics.",
+            ) from None
+        if "Timeout" in message or "bootstrap" in message:
+            raise ExtractionError(
+                f"no Kafka broker answers for the topic {topic.name!r}",
+                where=topic.servers,
+                hint="Check that a broker runs, and that it advertises an address that this machine can reach.",
             ) from None
         raise

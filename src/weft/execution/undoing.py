@@ -1,4 +1,4 @@
-"""A load is undone, and a table dropped, while nothing has been answered from it."""
+"""Undo a load, drop a table, or rename a table. A load can be undone only while nothing has been answered from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.load_history import ToldLoad
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.execution.rollback import finish_undoing, remove_quarantined
 from weft.failpoint import failpoint
 from weft.instants import format_instant
@@ -24,7 +24,7 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, repr=False)
 class Undone(Brief):
-    """A load that was undone, as it was before, and the later loads that may have known some of its rows."""
+    """A load that was undone, as it was before, and the later loads that may have skipped rows because of it."""
 
     load: ToldLoad
     again: tuple[ToldLoad, ...]
@@ -33,76 +33,75 @@ class Undone(Brief):
         return f"undone: {self.load._brief()}"
 
 
-def undo_load(home: Home, load_id: int) -> Undone:
-    """Takes out what a load has stored, and what it has put in quarantine; the table stays, and so do its columns.
+def undo_load(home: OpenHome, load_id: int) -> Undone:
+    """Remove what a load has stored in its table and in quarantine; the table and its columns stay.
 
-    Raises NotFound, Conflict for a load that is at work, was undone before, or is not of a table that is loaded into,
-    where this home has answered from its rows, and where these cannot be told from others any more; LeaseBusy,
-    StorageError.
+    Raise NotFound, LeaseBusy, StorageError, and Conflict if the load is running, was undone before, or belongs to a
+    tracked table, if this home has answered from its rows, or if its rows cannot be distinguished from others any more.
     """
     with home.writing(f"undo the load {load_id}") as writer:
-        told = writer.load_history.one(load_id)
-        table = writer.tables.by_id(told.load.table_id)
-        _require_open(writer, told, table)
+        load = writer.load_history.one(load_id)
+        table = writer.tables.by_id(load.load.table_id)
+        _require_open(writer, load, table)
         require_apart(writer.data / table.path, writer.load_history.commits(load_id))
         later = writer.load_history.latest(table.table_id)
         writer.load_history.begin_undo(load_id)
         failpoint("undo.marked")
         finish_undoing(writer)
         again = (each for each in later if each.load.load_id > load_id and each.load.known and each.state == "done")
-        return Undone(told, tuple(again))
+        return Undone(load, tuple(again))
 
 
-def _require_open(writer: Writer, told: ToldLoad, table: TableRecord) -> None:
-    load_id, forward = told.load.load_id, writer.reservations.forward()
-    if told.state == "undone":
-        raise Conflict(f"the load {load_id} was undone before", hint="`weft loads` lists them.")
-    if told.active:
-        raise Conflict(f"the load {load_id} is at work", hint="Wait until it is done.")
+def _require_open(writer: Writer, load: ToldLoad, table: TableRecord) -> None:
+    load_id, forward = load.load.load_id, writer.reservations.forward()
+    if load.state == "undone":
+        raise Conflict(f"the load {load_id} is already undone", hint="`weft loads` lists the loads.")
+    if load.active:
+        raise Conflict(f"the load {load_id} is still running", hint="Wait until the load is done.")
     if table.tracked:
         raise Conflict(
-            f"the load {load_id} is of {table.name}, a tracked table, which records what its source held",
-            hint="`weft source correct` changes what is recorded of a key.",
+            f"the load {load_id} belongs to {table.name}, a tracked table, and cannot be undone",
+            hint="Change the recorded history of a key with `weft source correct`.",
         )
-    if told.first_ts is not None and told.first_ts < forward:
+    if load.first_ts is not None and load.first_ts < forward:
         raise Conflict(
-            f"the load {load_id} cannot be undone: this home has answered up to {format_instant(forward)}, and its "
-            f"rows begin at {format_instant(told.first_ts)}",
-            hint="What was answered stays answered. A copy of the home from before can take its place.",
+            f"the load {load_id} cannot be undone: this home has delivered answers up to {format_instant(forward)}, "
+            f"and the rows of the load begin at {format_instant(load.first_ts)}",
+            hint="Delivered answers stay. You can restore a copy of the home from before the load.",
         )
 
 
-def drop_table(home: Home, name: str) -> TableRecord:
-    """Takes a table away with all its rows, its loads, and what of them is in quarantine.
+def drop_table(home: OpenHome, name: str) -> TableRecord:
+    """Drop a table with its rows, its loads, and their records in quarantine.
 
-    Raises NotFound, Conflict where something stands on it, LeaseBusy.
+    Raise NotFound, LeaseBusy, and Conflict if something depends on the table.
     """
     with home.writing(f"drop the table {name}") as writer:
         table = writer.tables.named(name)
         digests = writer.table_changes.drop(table.table_id)
         failpoint("table.forgotten")
         remove_quarantined(writer, digests)
-        clear_forgotten(writer)
+        clear_dropped_folders(writer)
         return table
 
 
-def rename_table(home: Home, old: str, new: str) -> TableRecord:
-    """Gives a table another name; raises NotFound, Refused, Conflict, LeaseBusy."""
+def rename_table(home: OpenHome, old: str, new: str) -> TableRecord:
+    """Rename a table. Raise NotFound, Refused, Conflict or LeaseBusy."""
     with home.writing(f"rename the table {old}") as writer:
         return writer.table_changes.rename(writer.tables.named(old).table_id, new)
 
 
-def forgotten(catalog: CatalogParts) -> list[str]:
-    """The folders of tables that the catalog has forgotten, relative to the data."""
-    # The folders first: one that is made afterwards belongs to a table that the catalog had before.
+def dropped_folders(catalog: CatalogParts) -> list[str]:
+    """Return the folders of dropped tables, relative to the data."""
+    # List the folders first: the table of a folder that appears later is in the catalog already.
     named = [f"{layout.TABLES}/{name}" for name in (catalog.data / layout.TABLES).names() if _OWN.fullmatch(name)]
     known = {table.path for table in catalog.tables.all()}
     return [path for path in named if path not in known]
 
 
-def clear_forgotten(writer: Writer) -> None:
-    """Deletes the folders of tables that the catalog has forgotten, unless somebody is reading them."""
-    for path in forgotten(writer):
+def clear_dropped_folders(writer: Writer) -> None:
+    """Delete the folders of dropped tables, except those that somebody is reading."""
+    for path in dropped_folders(writer):
         place = writer.data / path
         with place.alone(_PATIENCE_SECONDS) as alone:
             if alone:

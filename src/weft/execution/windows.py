@@ -1,5 +1,6 @@
-"""Which rows of a table are news in a tick: those whose column, shifted as a branch's threshold demands, falls into a
-query's window.  Plain arithmetic on microseconds; no Spark."""
+"""Compute which rows of a table are news in a tick: those whose column, shifted by a branch's threshold, lies in a
+query's window. Arithmetic on microseconds; no Spark.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from weft.planning.plan import PARAMETERS, Branch
 from weft.storage.delta_log import DataFile
 
 MOST_SLICES: Final = 16
-"""More ranges of one column than this are joined at their smallest gaps: a filter should stay short."""
+"""More ranges of one column than this are joined at their smallest gaps, which keeps the filter short."""
 _LATEST: Final = 253_402_300_799_000_000
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Rows whose ``column`` lies in [low, high) (microseconds; low None: open)."""
+    """Rows whose ``column`` lies in [low, high) (microseconds; low None: unbounded)."""
 
     column: str
     low: int | None
@@ -28,7 +29,9 @@ class Slice:
 
 
 def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bool:
-    """Whether the file may have rows in the slice; ``names`` are what its statistics call columns (None: the same)."""
+    """Return whether the file may have rows in the slice; ``names`` maps columns to names in its statistics (None:
+    same).
+    """
     column = part.column if names is None else names.get(part.column, "")
     least, greatest = file.least.get(column), file.greatest.get(column)
     above = greatest is None or part.low is None or greatest >= part.low
@@ -36,7 +39,7 @@ def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bo
 
 
 def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:
-    """By table, the ranges that hold the driver's rows of every branch for every query."""
+    """Return by table the ranges that contain the driver rows of every branch for every query."""
     ranges: dict[tuple[str, str], set[tuple[int | None, int]]] = {}
     for group, branches in work:
         for branch in branches:
@@ -44,13 +47,13 @@ def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tup
                 if isinstance(path, DeltaScan):
                     ranges.setdefault((path.table, path.column), set()).update(_ranges(path, group))
     result: dict[str, list[Slice]] = {}
-    for (table, column), found in ranges.items():
-        result.setdefault(table, []).extend(Slice(column, low, high) for low, high in merged(found))
+    for (table, column), ranges_of_column in ranges.items():
+        result.setdefault(table, []).extend(Slice(column, low, high) for low, high in merged(ranges_of_column))
     return {table: tuple(slices) for table, slices in result.items()}
 
 
 def _ranges(path: DeltaScan, group: Group) -> set[tuple[int | None, int]]:
-    """What the path reads for the queries of a group, most of which have one window in common."""
+    """Return what the path reads for the queries of a group, most of which share one window."""
     members: Iterable[Member] = group.members
     if not path.shift.intervals:
         members = {member.tau: member for member in members}.values()
@@ -58,7 +61,7 @@ def _ranges(path: DeltaScan, group: Group) -> set[tuple[int | None, int]]:
 
 
 def _range(path: DeltaScan, member: Member, t: int) -> tuple[int | None, int]:
-    """[tau - shift, t - shift) for one query, wider by the slack; everything, where the shift is no constant."""
+    """Return [tau - shift, t - shift) for one query, widened by the slack; everything if the shift is not constant."""
     shift = path.shift.micros
     for interval, count in path.shift.intervals:
         value = _value(interval, member)
@@ -78,7 +81,7 @@ def _value(interval: Scalar, member: Member) -> int | None:
 
 
 def merged(ranges: Iterable[tuple[int | None, int]]) -> list[tuple[int | None, int]]:
-    """The union of half-open ranges, as at most ``MOST_SLICES`` of them.
+    """Return the union of half-open ranges, as at most ``MOST_SLICES`` ranges.
 
     >>> merged([(0, 5), (5, 7), (20, 30)])
     [(0, 7), (20, 30)]

@@ -1,6 +1,6 @@
-"""The rows of a DataFrame of Spark, a bounded number at a time: Spark writes them as files, which are read one by one.
+"""Stream the rows of a Spark DataFrame: Spark writes them to files, which are read one by one.
 
-Collecting them would need as much memory here as they have.
+Collecting the rows would need memory for all of them.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _ROWS: Final = 10_000
 
 
 @contextmanager
-def written(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[pa.Table]]:
-    """The frame's rows in the order of its partitions, for the block; ``at`` is the wall's instant (µs UTC).
+def spark_rows(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[pa.Table]]:
+    """Provide the frame's rows in the order of its partitions; ``at`` is the wall clock's instant (µs UTC).
 
-    What a process that died has left there a day ago is taken away.  Raises ExecutionError where Spark cannot compute
-    them, StorageError where they cannot be read.
+    Folders that dead processes left more than a day ago are deleted. Raise ExecutionError if Spark cannot compute the
+    rows, StorageError if the files cannot be read.
     """
-    given = data / layout.GIVEN
-    for name in given.names():
-        with suppress(FileNotFoundError):  # another process may take its folder away meanwhile
-            if (given / name).modified_ms() * 1_000 < at - DAY_US:
-                (given / name).clear()
-    given.make()
-    folder = given / str(uuid.uuid4())
+    parent = data / layout.GIVEN
+    for name in parent.names():
+        with suppress(FileNotFoundError):  # another process may delete its folder at the same time
+            if (parent / name).modified_ms() * 1_000 < at - DAY_US:
+                (parent / name).clear()
+    parent.make()
+    folder = parent / str(uuid.uuid4())
     try:
         with plain_errors("computing the rows of the DataFrame"):
             frame.write.parquet(folder.spark, compression="zstd")
@@ -49,7 +49,7 @@ def written(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[pa.T
 def _read(folder: Location) -> Iterator[pa.Table]:
     import pyarrow.dataset as ds
 
-    # Spark may write instants as INT96, which would be read as nanoseconds and wrap round beyond the year 2262.
+    # Spark may write instants as INT96, which Arrow would read as nanoseconds that overflow after the year 2262.
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     try:
         for name in sorted(each for each in folder.names() if each.endswith(".parquet")):

@@ -14,7 +14,7 @@ from weft.algebra.schema import TIMESTAMP, DataType
 from weft.catalog.records import BY, TableRecord
 from weft.errors import Refused
 from weft.execution.append_rows import OWN_TIME, SEQ
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.extraction.batches import Batch, Rejected, arrow_schema
 from weft.extraction.files.columns import TS
 from weft.extraction.files.rows import rows_as_json
@@ -30,13 +30,17 @@ from weft.storage.columns import INSTANT
 from weft.storage.local_sql import connect
 
 
-def make_table(to: Home, name: str, columns: Sequence[tuple[str, DataType]], keys: Sequence[str] = ()) -> TableRecord:
+def make_table(
+    to: OpenHome, name: str, columns: Sequence[tuple[str, DataType]], keys: Sequence[str] = ()
+) -> TableRecord:
     """Makes a table with these columns, ``ts`` and ``_by``; raises Conflict for a name that is taken, Refused."""
     with beginning(to, name) as writer:
         return writer.tables.create(name, columns, keys, authored=True)
 
 
-def append_rows(to: Home, name: str, read: Reader, user: str, source: str, timing: Timing = DEFAULT_TIMING) -> Summary:
+def append_rows(
+    to: OpenHome, name: str, read: Reader, user: str, source: str, timing: Timing = DEFAULT_TIMING
+) -> Summary:
     """Appends what ``read`` gives to the table in the name of ``user``, with the times that ``timing`` says.
 
     All rows are one commit: a crash at any point leaves all of them or none.  ``timing.ts_from`` is ``ts``, which the
@@ -110,7 +114,7 @@ def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.Ch
     return (own.cast(pa.timestamp("us")) if pa.types.is_date(own.type) else own).cast(pa.int64())
 
 
-def _batch(to: Home, rows: pa.Table, timing: Timing, source: str) -> Batch:
+def _batch(to: OpenHome, rows: pa.Table, timing: Timing, source: str) -> Batch:
     """The rows as one batch: those too far ahead of a wall home's clock rejected, with origins where late ones may be.
 
     A record is kept as its JSON, and named by the instant of the append too: appending it again is another row.

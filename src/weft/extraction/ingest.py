@@ -20,7 +20,7 @@ from typing import Final
 from weft.catalog import CatalogParts, Writer
 from weft.catalog.records import LoadRecord, TableRecord
 from weft.errors import Conflict, NotFound, Refused
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.extraction.batches import Batch, Progress, arrow_schema, batches_of, printable
 from weft.extraction.files.given_files import Given, found_files
 from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions
@@ -47,7 +47,7 @@ _HEADERS: Final = 1 << 16
 
 
 def ingest_mail(
-    to: Home,
+    to: OpenHome,
     paths: Sequence[str | os.PathLike[str]],
     table: str = "msgs",
     *,
@@ -65,7 +65,7 @@ def ingest_mail(
 
 
 def _ingest_mail(
-    to: Home,
+    to: OpenHome,
     paths: Sequence[Path],
     names: Mapping[Path, str],
     table: str,
@@ -140,7 +140,7 @@ def untracked(found: TableRecord) -> TableRecord:
 
 
 def ingest_file(
-    to: Home,
+    to: OpenHome,
     given: Given | Sequence[Given],
     table: str,
     *,
@@ -189,7 +189,7 @@ def ingest_file(
 
 
 def _not_loaded(
-    to: Home, name: str, digests: Mapping[GivenFile, str]
+    to: OpenHome, name: str, digests: Mapping[GivenFile, str]
 ) -> tuple[dict[GivenFile, str], tuple[LoadRecord, ...]]:
     """The files that were not loaded into the table yet, each content once; and the loads of the others."""
     found = existing(to.catalog, name)
@@ -203,7 +203,7 @@ def _not_loaded(
 
 
 def _file_load(
-    to: Home,
+    to: OpenHome,
     name: str,
     found: TableRecord | None,
     sources: Sequence[FileSource],
@@ -246,7 +246,7 @@ def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], wh
 
 
 def _batches(
-    to: Home,
+    to: OpenHome,
     sources: Sequence[FileSource],
     timing: Timing,
     aside: Mapping[str, frozenset[str]] = MappingProxyType({}),

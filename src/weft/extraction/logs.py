@@ -19,7 +19,7 @@ from weft.catalog import Writer
 from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict, Refused
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.extraction.batches import Progress, printable
 from weft.extraction.files.probe import GivenFile, unreadable
 from weft.extraction.files.source import digest
@@ -60,7 +60,7 @@ class _Begun:
     first: int
 
 
-def ingest_log(to: Home, log: Path, known: Path, *, progress: Progress | None = None) -> tuple[Summary, ...]:
+def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | None = None) -> tuple[Summary, ...]:
     """Loads a log in MonPoly's format with its signature; what was stored, a table each, that of time points last.
 
     The whole log is read before anything is stored.  Raises FormulaError with the line of what it does not take,
@@ -84,7 +84,9 @@ def _readable(log: Path) -> Iterator[Path]:
         yield copies.get(log, log)
 
 
-def _ingested(to: Home, log: Path, file: Path, predicates: Signature, progress: Progress | None) -> tuple[Summary, ...]:
+def _ingested(
+    to: OpenHome, log: Path, file: Path, predicates: Signature, progress: Progress | None
+) -> tuple[Summary, ...]:
     """Loads the log, the bytes of which are in ``file``."""
     sha256 = digest(file)
     found = existing(to.catalog, TIME_POINTS)
@@ -104,13 +106,13 @@ def _ingested(to: Home, log: Path, file: Path, predicates: Signature, progress: 
                 to.catalog.loads.deactivate(load.load_id)
 
 
-def _loaded(to: Home, points: TableRecord, sha256: str) -> int:
+def _loaded(to: OpenHome, points: TableRecord, sha256: str) -> int:
     """How many time points a log had that was loaded."""
     before = to.catalog.loads.of_source(points.table_id, sha256)
     return next(load.stored + load.known for load in before if load.finished_at is not None)
 
 
-def _read(to: Home, path: Path, file: Path, known: Signature, folder: Path) -> _Log:
+def _read(to: OpenHome, path: Path, file: Path, known: Signature, folder: Path) -> _Log:
     """Reads the whole log from its file, once, into files of the folder; raises FormulaError, Refused."""
     latest = to.clock() + _TIMING.future_us if to.catalog.home().clock == "wall" else LAST_INSTANT
     rows = {
@@ -136,7 +138,7 @@ def _read(to: Home, path: Path, file: Path, known: Signature, folder: Path) -> _
     return _Log(path, known, rows, points)
 
 
-def _begin(to: Home, log: _Log, sha256: str) -> _Begun:
+def _begin(to: OpenHome, log: _Log, sha256: str) -> _Begun:
     """Makes the tables that are not there, and registers the loads."""
     tables = {name: _columns(predicate) for name, predicate in log.known.items()}
     _require_apart(tables)

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.catalog.records import QuarantineRecord, TableRecord
 from weft.errors import NotFound, Refused
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.extraction.batches import Batch, RawRecord, Rejected, Row, arrow_schema, batches_of
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord, json_records
@@ -37,7 +37,7 @@ class Retried(Brief):
 
 
 def retry(
-    to: Home, ids: Collection[int] | None = None, *, late: Late | None = None, future_us: int | None = None
+    to: OpenHome, ids: Collection[int] | None = None, *, late: Late | None = None, future_us: int | None = None
 ) -> Retried:
     """Reads the open records of the quarantine (all, or those named) again with their loads' options.
 
@@ -61,7 +61,7 @@ def retry(
     return total
 
 
-def _retry_one(to: Home, record: QuarantineRecord, timing: Timing, total: Retried) -> Retried:
+def _retry_one(to: OpenHome, record: QuarantineRecord, timing: Timing, total: Retried) -> Retried:
     if json.loads(record.options)["kind"] == FEED:
         # Later changes of its key may be recorded: it is no change of the past that can simply be put in.
         return _stays(to, record, record.reason, total)
@@ -89,13 +89,13 @@ def _retry_one(to: Home, record: QuarantineRecord, timing: Timing, total: Retrie
     )
 
 
-def _stays(to: Home, record: QuarantineRecord, reason: str, total: Retried) -> Retried:
+def _stays(to: OpenHome, record: QuarantineRecord, reason: str, total: Retried) -> Retried:
     if reason != record.reason:
         to.catalog.quarantine.settle(record.quarantine_id, "open", reason=reason)
     return replace(total, kept=total.kept + 1)
 
 
-def _read(to: Home, raw: bytes, record: QuarantineRecord, table: TableRecord, timing: Timing) -> Batch:
+def _read(to: OpenHome, raw: bytes, record: QuarantineRecord, table: TableRecord, timing: Timing) -> Batch:
     options = json.loads(record.options)
     columns = [(column.name, column.type) for column in table.schema.columns if column.name != table.schema.start]
     if options["kind"] == "mail":

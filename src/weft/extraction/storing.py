@@ -16,12 +16,12 @@ from weft.execution.append_rows import (
     SEQ,
     Appended,
     append,
+    clock_not_set,
     late_beforehand,
-    no_clock,
     replay_without_clock,
     settle,
 )
-from weft.execution.home import Home, kept
+from weft.execution.home import OpenHome, renewing_lease
 from weft.extraction.batches import Batch, Progress, Rejected
 from weft.extraction.quarantine import quarantine
 from weft.extraction.timing import DEFAULT_TIMING, Timing
@@ -69,7 +69,7 @@ class Load:
     by source, the records lay that it kept in quarantine.
     """
 
-    to: Home
+    to: OpenHome
     table: TableRecord
     load_id: int
     options: Mapping[str, object]
@@ -80,7 +80,7 @@ class Load:
 
 
 @contextmanager
-def beginning(to: Home, table: str) -> Iterator[Writer]:
+def beginning(to: OpenHome, table: str) -> Iterator[Writer]:
     """The lease, to register a load into ``table``, what dead writers left being settled.
 
     Raises StorageError where the store is damaged, LeaseBusy.
@@ -93,7 +93,7 @@ def beginning(to: Home, table: str) -> Iterator[Writer]:
 
 def registered(
     writer: Writer,
-    to: Home,
+    to: OpenHome,
     table: TableRecord,
     source: str,
     kind: str,
@@ -133,7 +133,7 @@ def begun_before(writer: Writer, table: TableRecord, source: str, digest: str | 
 
 
 def looked_through(
-    to: Home, name: str, keys: Sequence[str], batches: Callable[[], Iterable[Batch]], timing: Timing
+    to: OpenHome, name: str, keys: Sequence[str], batches: Callable[[], Iterable[Batch]], timing: Timing
 ) -> int | None:
     """Reads all that is to be loaded where it may be refused for a row's time, before anything is changed.
 
@@ -143,7 +143,7 @@ def looked_through(
     """
     unset = replay_without_clock(to.catalog.home())
     if timing.ts_from is None and unset:
-        raise no_clock()
+        raise clock_not_set()
     if timing.late != "refuse" and not (unset and timing.order == "arrival"):
         return None
     forward = to.catalog.reservations.forward()
@@ -151,7 +151,7 @@ def looked_through(
     late = 0
     for batch in batches():
         if unset and batch.rows.column(OWN_TIME).null_count:
-            raise no_clock()
+            raise clock_not_set()
         if timing.late == "refuse":
             late += late_beforehand(to.catalog, table, batch.rows, forward, tuple(keys))
     if late:
@@ -234,7 +234,10 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
         quarantined.append(_quarantine(load, list(dict.fromkeys(replace(records[p], reason=reason) for p in places))))
 
     on_late = {"stamp": None, "refuse": refuse, "quarantine": keep}[load.timing.late]
-    with to.catalog.writing(f"ingest into {name}", to.clock, wait_us=LEASE_WAIT_US) as writer, kept(writer, to.clock):
+    with (
+        to.catalog.writing(f"ingest into {name}", to.clock, wait_us=LEASE_WAIT_US) as writer,
+        renewing_lease(writer, to.clock),
+    ):
         settle(writer)
         if expected is not None and writer.loads.stored_by(load.load_id) != expected:
             raise Conflict("another process is loading the same file", hint="Wait for it, then run this again.")

@@ -1,1 +1,1 @@
-"""When things are due: the clock, instants and intervals as text, timeliness."""
+"""Scheduling: the clock, and the loop that polls, ticks, delivers and maintains a home."""

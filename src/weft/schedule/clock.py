@@ -1,4 +1,4 @@
-"""The wall's clock: the only place that reads the time, everything else is given it."""
+"""The wall clock. This is the only place that reads the time; everything else receives it as an argument."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def now_us() -> int:
-    """The wall's time, in microseconds since 1970-01-01 UTC."""
+    """Return the wall clock's time in microseconds since 1970-01-01 UTC."""
     return time.time_ns() // 1_000

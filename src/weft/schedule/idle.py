@@ -1,4 +1,4 @@
-"""Maintenance while nothing is due: a step at a time, begun every ten minutes at most."""
+"""Maintain a home while nothing is due, one step at a time, at most one round every ten minutes."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from weft.errors import LeaseBusy, WeftError
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.execution.maintenance import Step, maintain
 from weft.interruption import CancelToken, Stopped, cancellable_by
 
 EVERY_US: Final = 10 * 60 * 1_000_000
-"""From the end of one round of maintenance to the beginning of the next, and before the first, in microseconds."""
+"""Pause before the first round of maintenance and between rounds, in microseconds."""
 
 
 @dataclass
 class Idle:
-    """Maintains one home in small steps; ``maintained`` and ``troubled`` hear what happens.
+    """Maintains one home in small steps, and calls ``maintained`` for each step and ``troubled`` for each error.
 
-    What a step raises ends its round and nothing else: the next round begins anew.
+    An error ends the current round only; the next round starts from the beginning.
     """
 
-    home: Home
+    home: OpenHome
     maintained: Callable[[Step], None]
     troubled: Callable[[WeftError], None]
     every_us: int = EVERY_US
@@ -34,9 +34,9 @@ class Idle:
         self._next = self.home.clock() + self.every_us
 
     def step(self, cancel_token: CancelToken) -> bool:
-        """Take one step if it is time; return whether another may follow.  ``cancel_token`` can stop it between steps.
+        """Take one step if it is time; return whether another may follow. ``cancel_token`` can stop it between steps.
 
-        What takes longest is to write one file, or to build one arrangement.
+        The longest steps write one file or build one arrangement.
         """
         if self._round is None:
             if self.home.clock() < self._next:
@@ -47,7 +47,7 @@ class Idle:
             with cancellable_by(cancel_token), suppress(Stopped):
                 done = next(self._round, None)
         except LeaseBusy:
-            pass  # somebody else is at work: this home is not idle
+            pass  # another process is working on this home, so it is not idle
         except WeftError as error:
             self.troubled(error)
         if done is None:

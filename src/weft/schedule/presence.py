@@ -1,6 +1,6 @@
-"""Who else ticks a home.
+"""Detect another process that ticks a home.
 
-Two at once are safe, since each tick holds the lease; one is enough, and whoever starts the second may not know.
+Two at once are safe, since each tick holds the lease. But one is enough, and whoever starts the second may not know.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from weft.catalog import layout
 
 @contextmanager
 def ticking_alone(home: Path) -> Iterator[int | None]:
-    """Notes for the block that this process ticks the home; gives the process that does already, None where none does.
+    """Register this process as the one that ticks the home, for the block; yield the id of another that does so, or
+    None.
 
-    The system forgets a process that ended, however it did.  Where the home's file system has no locks nobody is told.
+    The operating system forgets a process when it ends. On a file system without locks the result is always None.
     """
     make_file(layout.runner_file(home))
     with layout.runner_file(home).open("a+", encoding="utf-8") as file:
@@ -27,8 +28,8 @@ def ticking_alone(home: Path) -> Iterator[int | None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.seek(0)
-            found = file.read().strip()
-            yield int(found) if found.isdigit() else None
+            pid = file.read().strip()
+            yield int(pid) if pid.isdigit() else None
             return
         file.truncate(0)
         file.write(f"{os.getpid()}\n")

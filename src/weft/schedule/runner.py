@@ -1,4 +1,4 @@
-"""``weft run``: ticks by timeliness until it is told to stop, holding the lease for one tick at a time."""
+"""``weft run``: poll and tick when due until stopped, holding the lease for one tick at a time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from weft.catalog import layout
 from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered, deliver
 from weft.errors import ClockError, ExecutionError, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.execution.maintenance import Step
-from weft.execution.temporal.eager_views import maintain_eager, maintain_queried
-from weft.execution.temporal.refresh_views import Maintained
+from weft.execution.temporal.eager_views import refresh_eager, refresh_queried
+from weft.execution.temporal.refresh_views import Refreshed
 from weft.extraction.sources.polling import poll_feed
 from weft.extraction.sources.source_lease import Accepting, Polled
 from weft.faults import isolated_error
@@ -28,47 +28,47 @@ from weft.schedule.idle import Idle
 from weft.schedule.ticking import Ticked, all_quiet, tick
 
 PACE_US: Final = 10 * 1_000_000
-"""How often queries without a timeliness of their own are run, in microseconds."""
+"""How often queries without their own timeliness run, in microseconds."""
 
 _SLICE_SECONDS: Final = 0.2
 _LEASE_WAIT_US: Final = 30 * 1_000_000
 _REST_US: Final = 200_000
-"""Between two ticks, so that other commands come by the lease."""
+"""Pause between two ticks, so that other commands get the lease."""
 _FIRST_PAUSE_US: Final = 5 * 1_000_000
 _LONGEST_PAUSE_US: Final = 300 * 1_000_000
 _CARRIER_SECONDS: Final = 5.0
-"""How long the end waits for a message that is under way."""
+"""How long the runner waits at its end for a message that is being sent."""
 _GIVE_UP: Final = 3
-"""Spark failing so often before it ever worked is a matter of the installation: the runner says so and ends."""
+"""If Spark fails this often before its first success, the installation is at fault: the runner reports it and ends."""
 
 
 @dataclass
 class Stop:
-    """The cancel_token to stop, raised from a signal's handler."""
+    """A request to stop the runner, made by a signal handler."""
 
     cancel_token: CancelToken = field(default_factory=CancelToken)
 
     @property
     def wished(self) -> bool:
-        """Whether it is there."""
+        """Whether the runner was asked to stop."""
         return self.cancel_token.cancelled
 
     def ask(self) -> None:
-        """Utters it; the tick that is under way comes to its end first."""
+        """Ask the runner to stop; a running tick finishes first."""
         self.cancel_token.cancel()
 
     def wait(self, length_us: int) -> None:
-        """Sleeps, but not much longer than until the cancel_token is there."""
+        """Sleep, but return soon after the runner is asked to stop."""
         until = time.monotonic() + length_us / 1_000_000
-        while not self.wished and (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, _SLICE_SECONDS))
+        while not self.wished and (remaining := until - time.monotonic()) > 0:
+            time.sleep(min(remaining, _SLICE_SECONDS))
 
 
 @contextmanager
 def stopped_by_signals() -> Iterator[Stop]:
-    """SIGTERM and SIGINT ask to stop after the tick that is under way; a second SIGINT stops at once.
+    """Let SIGTERM and SIGINT stop the runner after the current tick; a second SIGINT stops it at once.
 
-    Signals reach the main thread only: in another nothing asks.
+    Signals reach the main thread only; in another thread this has no effect.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -90,12 +90,12 @@ def stopped_by_signals() -> Iterator[Stop]:
 
 @dataclass
 class Runner:
-    """Runs one home; ``ticked``, ``delivered``, ``troubled``, ``maintained`` and ``polled`` hear what happens.
+    """Runs one home; ``ticked``, ``delivered``, ``troubled``, ``maintained`` and ``polled`` are called for each event.
 
-    Answers go to channels in a thread of their own: one that stalls stops deliveries only.
+    A thread of its own delivers answers to channels, so that a stalled channel delays deliveries only.
     """
 
-    home: Home
+    home: OpenHome
     ticked: Callable[[Ticked], None]
     delivered: Callable[[list[Delivered]], None]
     troubled: Callable[[WeftError], None]
@@ -107,11 +107,11 @@ class Runner:
     _news: threading.Event = field(default_factory=threading.Event, init=False)
 
     def run(self, stop: Stop) -> None:
-        """Ticks until ``stop``; raises what no later tick can mend (StorageError, a Spark that never starts)."""
+        """Tick until ``stop``. Raise errors that no later tick can repair (StorageError, a Spark that never starts)."""
         if self.home.catalog.home().clock != "wall":
             raise Refused(
-                "this home's clock is replay: it moves by `weft tick --now T` only",
-                hint="Tick it, or make a wall home with `weft init`.",
+                "this home has a replay clock, which only `weft tick --now T` moves",
+                hint="Tick it, or create a home with a wall clock: `weft init`.",
             )
         over = threading.Event()
         carrier = threading.Thread(target=self._carry, args=(over,), name="weft-deliver", daemon=True)
@@ -126,17 +126,17 @@ class Runner:
         finally:
             over.set()
             self._news.set()
-            # What a stalled channel has not taken is sent again, or undone first, when it is next delivered to.
+            # The next delivery to a stalled channel undoes or resends what the channel has not accepted.
             carrier.join(_CARRIER_SECONDS)
 
     def _step(self) -> int:
-        """Does what is due now; how long to wait then, in microseconds."""
+        """Do what is due now; return how long to wait then, in microseconds."""
         return min(self._poll_due(), self._tick_due())
 
     def _poll_due(self) -> int:
-        """Polls the sources that are due; how long it is until the next is, in microseconds.
+        """Poll the sources that are due; return the time until the next is due, in microseconds.
 
-        What one of them has against it is told, and stops nothing.  The views that follow them are maintained once.
+        An error of one source is reported and stops nothing. The eager views over the sources are refreshed once.
         """
         changed = False
         polled: set[str] = set()
@@ -145,36 +145,36 @@ class Runner:
                 try:
                     done = poll_feed(self.home, source.name, Accepting())
                 except WeftError as error:
-                    told = f"{source.name} was not polled: {error.message}"
-                    self.troubled(ExtractionError(told, hint=error.hint, where=error.where))
+                    message = f"{source.name} was not polled: {error.message}"
+                    self.troubled(ExtractionError(message, hint=error.hint, where=error.where))
                 else:
                     polled |= {each.name for each in done}
                     changed = changed or any(each.at is not None for each in done)
                     for each in done:
                         self.polled(each)
         if changed:
-            self._follow(maintain_eager)
+            self._refresh_views(refresh_eager)
         dues = [source.due_at for source in self.home.catalog.sources.all()]
         return max(min(dues, default=LAST_INSTANT) - self.home.clock(), _REST_US)
 
-    def _follow(self, maintain: Callable[[Home], tuple[Maintained, ...]]) -> None:
-        """Maintains views: those that are behind what was polled, or those that queries read."""
+    def _refresh_views(self, refresh: Callable[[OpenHome], tuple[Refreshed, ...]]) -> None:
+        """Refresh views with this function; report errors."""
         try:
-            done = maintain(self.home)
+            done = refresh(self.home)
         except WeftError as error:
             self.troubled(error)
             return
         for each in done:
             if each.trouble is not None:
-                told = f"{each.name} was not maintained: {each.trouble.message}"
-                self.troubled(ExecutionError(told, hint=each.trouble.hint))
+                message = f"the view {each.name} was not refreshed: {each.trouble.message}"
+                self.troubled(ExecutionError(message, hint=each.trouble.hint))
 
     def _tick_due(self) -> int:
         at = self.home.clock()
         wake = self.home.catalog.queries.next_wake(self.pace_us)
         if wake is None or wake > at:
             return self.pace_us if wake is None else min(wake - at, self.pace_us)
-        self._follow(maintain_queried)
+        self._refresh_views(refresh_queried)
         if all_quiet(self.home.catalog, at):
             return self.pace_us
         return self._tick(self.home.clock())
@@ -197,7 +197,7 @@ class Runner:
         return _REST_US
 
     def _carry(self, over: threading.Event) -> None:
-        """Delivers after each tick, and gives channels that failed their next attempt, until ``over``."""
+        """Deliver after each tick, and retry failed channels, until ``over``."""
         while not over.is_set():
             self._news.clear()
             try:
@@ -208,17 +208,17 @@ class Runner:
                     if done:
                         self.delivered(done)
             except LeaseBusy:
-                pass  # somebody else is at it
+                pass  # another process is delivering
             except Exception as error:  # noqa: BLE001 - the next round delivers, whatever stopped this one
                 logs = layout.logs_folder(self.home.folder)
                 self.troubled(isolated_error(error, logs, self.home.clock(), "delivering"))
             self._news.wait(self._rest_us() / 1_000_000)
 
     def _rest_us(self) -> int:
-        """How long deliveries may rest: until a digest is due or a channel is tried again, at most ``pace_us``."""
+        """Return how long deliveries may rest: until a digest or a retry is due, at most ``pace_us``."""
         try:
             at = self.home.clock()
             due = self.home.catalog.subscriptions.next_due(at)
-        except WeftError:  # it is told when it is tried again
+        except WeftError:  # the next delivery reports the error
             return self.pace_us
         return self.pace_us if due is None else min(max(due - at, _REST_US), self.pace_us)

@@ -1,4 +1,4 @@
-"""One tick as a person or the runner asks for it: under the lease, and what it can tell beforehand."""
+"""Run one tick under the lease, for a user or the runner, and decide beforehand whether a tick would find anything."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from weft.catalog import Catalog
 from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered
 from weft.errors import QueryFault
-from weft.execution.due import are_quiet, is_quiet
-from weft.execution.groups import Member, shape_of, tau_of
-from weft.execution.home import Home, kept
+from weft.execution.due import is_plan_quiet, is_quiet
+from weft.execution.groups import Member, shape_of, window_start
+from weft.execution.home import OpenHome, renewing_lease
 from weft.execution.relations import relations
-from weft.execution.temporal.eager_views import maintain_queried
+from weft.execution.temporal.eager_views import refresh_queried
 from weft.execution.tick import run_tick
 from weft.execution.tick_report import TickReport
 from weft.faults import query_faults
@@ -22,9 +22,10 @@ from weft.runtime.session import plain_errors
 
 @dataclass(frozen=True, repr=False)
 class Ticked(Brief):
-    """What one call did: its tick, after one that had died if there was one, and what went out to channels.
+    """The result of one call: its tick, preceded by one that had died if any, and what was delivered to channels.
 
-    ``delivered`` is None where another process was delivering: what is new goes with its next round, or the next tick.
+    ``delivered`` is None if another process was delivering; new answers go out in its next round, or after the next
+    tick.
     """
 
     reports: tuple[TickReport, ...]
@@ -36,25 +37,26 @@ class Ticked(Brief):
         return (ticks or "no tick") + (f"; {counted(sent, 'answer')} delivered" if sent else "")
 
 
-def tick(home: Home, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
-    """Ticks the chosen queries at ``t`` (None: the home's clock), waiting for the lease up to ``wait_us``.
+def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
+    """Tick the chosen queries at ``t`` (None: the home's clock), waiting for the lease up to ``wait_us``.
 
-    The views that queries read are maintained first.
-    Raises LeaseBusy, ClockError, StorageError, ExecutionError (a dead JVM among the reasons).
+    The views that queries read are refreshed first. Raise LeaseBusy, ClockError, StorageError or ExecutionError (for
+    example if the JVM ended).
     """
-    maintain_queried(home, t)
+    refresh_queried(home, t)
     with (
         home.catalog.writing("tick", home.clock, wait_us=wait_us) as writer,
-        kept(writer, home.clock),
+        renewing_lease(writer, home.clock),
         plain_errors("ticking"),
     ):
         return Ticked(run_tick(writer, home.session, choice=choice, t=t, at=home.clock()))
 
 
 def all_quiet(catalog: Catalog, t: int) -> bool:
-    """Whether a tick at ``t`` of the queries that are due would find nothing.
+    """Return whether a tick at ``t`` of the queries that are due would find nothing.
 
-    Nothing arrived for them, and no instant of their own is reached.  Asked of each plan, not of each query.
+    That is the case if nothing arrived for them and no instant of their own is reached. It is tested for each plan, not
+    for each query.
     """
     if catalog.ticks.planned() is not None:
         return False
@@ -70,9 +72,9 @@ def all_quiet(catalog: Catalog, t: int) -> bool:
     try:
         with query_faults():
             shapes = {key: shape_of(record, schemas) for key, record in plans.items()}
-            # What a query reads is run along with it.
-            below = [Member(query, tau_of(query, query.tau), t) for query in lower if query.state == "active"]
-            return all(are_quiet(each, shapes[each.plan_id], tables, t, t0) for each in waiting) and all(
+            # A tick also runs the queries whose results these queries read.
+            below = [Member(query, window_start(query, query.tau), t) for query in lower if query.state == "active"]
+            return all(is_plan_quiet(each, shapes[each.plan_id], tables, t, t0) for each in waiting) and all(
                 is_quiet(each, shapes[each.query.plan_id], tables, t0) for each in below
             )
     except QueryFault:

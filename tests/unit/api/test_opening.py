@@ -178,7 +178,7 @@ def test_what_fails_in_a_run_is_logged(
         stop.ask()
         raise ExecutionError("no Java here", hint="run `weft doctor`")
 
-    monkeypatch.setattr(runner, "maintain_queried", failing)
+    monkeypatch.setattr(runner, "refresh_queried", failing)
     with Weft.open(tmp_path / "home", create=True) as home, caplog.at_level(logging.WARNING, "weft"):
         home.make_table("t", "a INT")
         home.install("q", "SELECT a FROM t")

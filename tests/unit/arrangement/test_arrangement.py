@@ -148,7 +148,7 @@ def test_keys_of_none_and_keys_of_another_shape(tmp_path: Path) -> None:
     arrangement, _ = caught_up(tmp_path)
     assert arrangement.lookup(pa.table({"k": pa.array([], pa.string())})).num_rows == 0
     assert arrangement.lookup(pa.table({"k": pa.array([None], pa.string())})).schema.equals(SCHEMA)
-    with pytest.raises(ArrangementError, match="2 columns were given for the key"):
+    with pytest.raises(ArrangementError, match="2 columns do not match the key"):
         arrangement.lookup(pa.table({"a": ["x"], "b": ["y"]}))
 
 
@@ -172,12 +172,12 @@ def test_what_has_no_state_is_not_taken_for_empty(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_arranged_is_refused(tmp_path: Path, key: tuple[str, ...], kind: pa.DataType) -> None:
-    with pytest.raises(ArrangementError, match="cannot be made"):
+    with pytest.raises(ArrangementError, match="cannot be created"):
         opened(tmp_path, key, pa.schema([("a", kind)]))
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ArrangementError, match="cannot be made"):
+    with pytest.raises(ArrangementError, match="cannot be created"):
         opened(tmp_path, ("a",), pa.schema([("a", pa.int64()), ("a", pa.int64())]))
 
 
@@ -203,7 +203,7 @@ def test_columns_are_found_by_name_and_others_left_out(tmp_path: Path) -> None:
 def test_too_few_rows_from_a_file_are_noticed(tmp_path: Path) -> None:
     arrangement, table = caught_up(tmp_path)
     table.add("new", ROWS[:10])
-    with pytest.raises(ArrangementError, match="9 rows were read of files that have 10"):
+    with pytest.raises(ArrangementError, match="9 rows were read from files that have 10"):
         arrangement.catch_up(table.files, lambda files: [as_table(ROWS[:9], SCHEMA)])
     arrangement.catch_up(table.files, table.read)
     assert looked_up(arrangement, [("parent 1",)]) == matching(table.rows, [1], [("parent 1",)])
@@ -217,7 +217,7 @@ def test_a_file_of_another_size_and_one_without_a_count(tmp_path: Path) -> None:
     uncounted = [*table.files, type(table.files[0])(table.files[0].location / "x", 5, None, {}, {})]
     assert arrangement.behind(uncounted) is None
     arrangement.catch_up(table.files, table.read)
-    assert arrangement.why_rebuilt == "files that it covered are no longer in the table"
+    assert arrangement.why_rebuilt == "covered files are no longer in the table"
     assert looked_up(arrangement, [("parent 1",)]) == matching(table.rows, [1], [("parent 1",)])
 
 

@@ -133,9 +133,9 @@ def test_a_value_that_changed_is_noticed_by_who_gets_it(built: Built, tmp_path: 
     overwritten(path, lambda raw: raw.__setitem__(at, ord("M")))
     arrangement = Arrangement.open(folder, KEY, SCHEMA)
     assert arrangement.why_rebuilt is None
-    with pytest.raises(ArrangementDamaged, match="other values than were written"):
+    with pytest.raises(ArrangementDamaged, match="rows differ from what was written"):
         looked_up(arrangement, built.keys, null_safe=True)
-    assert arrangement.why_rebuilt == "rows have other values than were written"
+    assert arrangement.why_rebuilt == "rows differ from what was written"
     assert arrangement.behind(built.table.files) == 38
     arrangement.catch_up(built.table.files, built.table.read)
     assert looked_up(arrangement, built.keys, null_safe=True) == built.right
@@ -148,7 +148,7 @@ def test_a_file_that_is_cut_while_it_is_mapped(built: Built, tmp_path: Path) -> 
     path = max(folder.glob("*.arrow"), key=lambda each: each.stat().st_size)
     with open(path, "r+b") as stream:
         stream.truncate(100)
-    with pytest.raises(ArrangementDamaged, match="another size"):
+    with pytest.raises(ArrangementDamaged, match="the size of a run differs"):
         looked_up(arrangement, built.keys, null_safe=True)
     require_right(built, folder)
 
@@ -158,7 +158,7 @@ def test_state_of_another_format(built: Built, tmp_path: Path) -> None:
     body = json.loads((folder / MANIFEST).read_bytes().splitlines()[0])
     raw = json.dumps({**body, "format": 2, "runs": "of another form"}).encode()
     (folder / MANIFEST).write_bytes(raw + b"\n%08x" % zlib.crc32(raw))
-    assert Arrangement.open(folder, KEY, SCHEMA).why_rebuilt == "its format is 2, this Weft writes 1"
+    assert Arrangement.open(folder, KEY, SCHEMA).why_rebuilt == "its format is 2; this version of Weft writes 1"
     require_right(built, folder)
 
 

@@ -258,7 +258,7 @@ def test_a_division_by_0_is_told_after_the_verdicts_before_it(files: Path, capsy
 def test_a_number_beyond_64_bits_is_told_as_such(files: Path, capsys: pytest.CaptureFixture[str], formula: str) -> None:
     (files / "l.log").write_text("@1 P(9223372036854775807) P(1)\n")
     assert monitored(files, formula) == 1
-    assert "A number is larger than a BIGINT" in capsys.readouterr().err
+    assert "A number exceeds BIGINT" in capsys.readouterr().err
 
 
 def test_a_value_that_is_no_number_is_an_answer_beside_a_fixpoint_too(

@@ -12,7 +12,7 @@ from unit.cli.conftest import Told
 from weft.api import Weft
 from weft.catalog.records import TableRecord
 from weft.errors import ExecutionError
-from weft.execution.temporal.computing import Gained, gained
+from weft.execution.temporal.computing import ViewChange, view_change
 from weft.planning.view_plan import ViewPlan
 
 
@@ -100,11 +100,11 @@ def test_what_is_no_view_is_refused_with_what_to_do(staff: Callable[..., Told]) 
     assert "there is no table 'stuff'" in staff("view", "add", "v", "SELECT id FROM stuff").err
     assert "there is a table 'staff'" in staff("view", "add", "staff", "SELECT id FROM staff").err
     refused = staff("view", "add", "v", "SELECT id FROM staff WHERE dept = 'Dev' AND MD5(LOWER(name)) = 'x'").err
-    assert "views have no MD5()" in refused and "MD5(LOWER(staff.`name`))" in refused
+    assert "a view cannot use MD5()" in refused and "MD5(LOWER(staff.`name`))" in refused
     refused = staff("view", "add", "v", "SELECT CAST(SQRT(id) AS STRING) AS c FROM staff").err
-    assert "views have no SQRT()" in refused
+    assert "a view cannot use SQRT()" in refused
     refused = staff("view", "add", "v", "SELECT CAST(id / 2 AS STRING) AS c FROM staff").err
-    assert "views have no conversion of DOUBLE to STRING" in refused
+    assert "a view cannot use a conversion of DOUBLE to STRING" in refused
     refused = staff("view", "add", "v", "SELECT COUNT(*) AS n FROM staff GROUP BY dept WINDOW INTERVAL 7 DAYS").err
     assert "MOVING_WINDOW(INTERVAL 7 DAYS)" in refused
     assert "(VALUES (1, 'a'))" in staff("view", "add", "v", "SELECT id FROM staff UNION SELECT 9 AS id").err
@@ -118,18 +118,18 @@ def test_what_is_no_view_is_refused_with_what_to_do(staff: Callable[..., Told]) 
 def test_a_view_that_fails_says_so_and_stops_no_other(
     staff: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(view_plan: ViewPlan, view: TableRecord, *rest: Any, **options: Any) -> Gained:
+    def failing(view_plan: ViewPlan, view: TableRecord, *rest: Any, **options: Any) -> ViewChange:
         if view.name == "sums":
             raise ExecutionError("the view cannot be computed: out of memory")
-        return gained(view_plan, view, *rest, **options)
+        return view_change(view_plan, view, *rest, **options)
 
-    monkeypatch.setattr("weft.execution.temporal.refresh_views.gained", failing)
+    monkeypatch.setattr("weft.execution.temporal.refresh_views.view_change", failing)
     staff("view", "add", "sums", "SELECT SUM(id) AS n FROM staff")
     staff("view", "add", "over", "SELECT n FROM sums")
     staff("view", "add", "devs", "SELECT id FROM staff")
     done = staff("view", "refresh")
     assert done.code == 1 and "devs: 2 periods" in done.out
-    assert "over: sums, which it reads, could not be maintained" in done.out
+    assert "over: sums, which the view reads, could not be refreshed" in done.out
     assert "cannot be computed" in staff("view", "show", "sums").out
 
 
@@ -177,7 +177,11 @@ def test_parts_of_nested_columns_are_refused_however_they_stand(weft: Callable[.
         "SELECT id, MAX(who.at) AS at FROM staff GROUP BY id",
     ):
         refused = weft("view", "add", "v", text)
-        assert refused.code == 2 and "views have no parts of nested columns" in refused.err and "MAP" not in refused.err
+        assert (
+            refused.code == 2
+            and "a view cannot use a part of a nested column" in refused.err
+            and "MAP" not in refused.err
+        )
     told = [added, weft("view", "add", "v", "SELECT id, who FROM staff")]
     told += [weft(*each) for each in (("describe", "staff"), ("view", "show", "v"), ("source", "show", "staff"))]
     told += [weft("table", "create", "t", "a STRUCT<`\x1b[31mred`: INT>"), weft("install", "q", "SELECT a FROM t")]
@@ -203,7 +207,7 @@ def test_a_moving_window_over_rows_that_stay_is_warned_of(events: Callable[..., 
     assert "WARNING" not in events("view", "add", "before", moving).out  # nothing is known of rows yet
     assert events("source", "poll", "--now", "1997-01-02").code == 0
     added = events("view", "add", "moving", f"SELECT n FROM ({moving}) AS m").out
-    assert "MOVING_WINDOW(INTERVAL '7' DAY) is a running total while no row of events ends" in added
+    assert "MOVING_WINDOW(INTERVAL '7' DAY) is a running total as long as no row of events ends" in added
     assert "WHERE `at` > NOW() - INTERVAL '7' DAY" in added
     (warning,) = events("view", "add", "part", f"{moving} HAVING COUNT(*) > 1", "--json").json["warnings"]
     assert warning in " ".join(added.split())

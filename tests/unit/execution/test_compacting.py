@@ -368,5 +368,5 @@ def test_it_is_printed(weft: Weft, capsys: pytest.CaptureFixture[str], monkeypat
 
 
 def test_longer_than_the_log_knows_is_refused(weft: Weft) -> None:
-    with pytest.raises(Refused, match="8d was asked for"):
+    with pytest.raises(Refused, match="not for 8d"):
         weft.maintain(retain="8d")

@@ -84,7 +84,7 @@ def test_nothing_else_is_asked_of_such_a_table(weft: Weft, tmp_path: Path) -> No
         with pytest.raises(Refused, match="keeps no history"):
             asked()
     weft.tick(now=20)
-    with pytest.raises(Refused, match="rows of r are gone"):
+    with pytest.raises(Refused, match="rows of r were discarded"):
         weft.install("late", BEFORE, keep="synopsis")
     weft.remove("q")
     with pytest.raises(Refused, match="keeps no history"):
@@ -151,5 +151,5 @@ def test_no_file_with_rows_outlives_the_tick_after_a_crash(point: str, weft: Wef
         assert answers(opened, "q") == {(3, "x"), (9, "y")}
         assert answers(opened, "other") == {(1, 1), (5, 2)}
         for keep in ("history", "synopsis"):
-            with pytest.raises(Refused, match=r"keeps no history|are gone"):
+            with pytest.raises(Refused, match=r"keeps no history|were discarded"):
                 opened.install("late", "SELECT a FROM r", keep=keep)

@@ -57,10 +57,10 @@ def test_small_tables_are_read_whole_and_keys_are_counted(weft: Weft) -> None:
     assert (found.way, found.quiet) == ("rows", None)
     read = {each.view: each for each in found.relations}
     news = read["posts__news"]
-    assert (news.what, news.by, news.how) == ("news of posts by ts", "driver", "7 rows of 2 files with 7 rows")
+    assert (news.what, news.by, news.how) == ("news of posts by ts", "driver", "7 rows from 2 files with 7 rows")
     parents = read["posts__by_id"]
     assert parents.what == "look-up of posts by id"
-    assert parents.how.startswith("14 keys looked up in the whole table, 8 rows: 8 met")
+    assert parents.how.startswith("14 keys looked up in the whole table, 8 rows: 8 found")
     assert (found.known.by, found.known.how) == ("driver", "nothing so far")
 
 
@@ -89,9 +89,9 @@ def _caught_up(weft: Weft) -> None:
 @pytest.mark.parametrize(
     ("bounds", "view", "why"),
     [
-        (Bounds(news=6), "posts__news", "more than 6 rows, or 64 MB, are asked for"),
-        (Bounds(scanned=6), "posts__news", "of 2 files with 7 rows, more than the 6 that are read by the driver"),
-        (Bounds(keys=13), "posts__by_id", "14 keys, more than the 13 that are read by the driver"),
+        (Bounds(news=6), "posts__news", "the result exceeds 6 rows or 64 MB"),
+        (Bounds(scanned=6), "posts__news", "2 files with 7 rows, more than the 6 that the driver reads"),
+        (Bounds(keys=13), "posts__by_id", "14 keys, more than the 13 that the driver reads"),
         (Bounds(news=6), "posts__by_id", "its keys come from posts__news, which Spark reads"),
     ],
 )
@@ -108,7 +108,7 @@ def test_a_tick_with_nothing_to_do_says_why(weft: Weft) -> None:
     with weft.writing("test") as writer:
         writer.queries.skip_to("replies", 2_000_000_000_000_000, *_plan(weft))
     found = weft.explain_tick("replies")
-    assert (found.way, found.quiet) == ("nothing", "the window is empty: it was ticked at this instant already")
+    assert (found.way, found.quiet) == ("nothing", "the query was already ticked at this instant")
 
 
 def test_it_is_printed_and_given_as_json(weft: Weft, capsys: pytest.CaptureFixture[str]) -> None:

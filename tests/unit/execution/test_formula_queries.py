@@ -199,7 +199,7 @@ def test_a_number_beyond_64_bits_sets_its_query_aside_alone(text: str, weft: Wef
     (report,) = weft.tick(now=_text(3 * SECOND)).reports
     outcomes = {each.query.name: each for each in report.outcomes}
     assert outcomes["faulty"].query.state == "failed"
-    assert "larger than a BIGINT" in str(outcomes["faulty"].reason)
+    assert "exceeds BIGINT" in str(outcomes["faulty"].reason)
     assert {row.values for row in weft.results("other")} == {(0, 1), (1, 2), (2, 3)}
 
 
@@ -211,7 +211,7 @@ def test_a_log_that_goes_on_with_another_state_is_told(weft: Weft, tmp_path: Pat
     load(weft, tmp_path, log, 9, 12)
     (report,) = weft.tick(now=_text(log.at[12] + 10 * SECOND)).reports
     assert report.outcomes[0].query.state == "failed"
-    assert "goes on with the time point 9, and the last one was 7" in str(report.outcomes[0].reason)
+    assert "continues with time point 9, but the last one was 7" in str(report.outcomes[0].reason)
 
 
 def test_a_formula_always_is_a_synopsis(weft: Weft, tmp_path: Path) -> None:

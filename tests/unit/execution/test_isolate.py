@@ -10,7 +10,7 @@ from weft.catalog.records import QueryRecord
 from weft.errors import ExecutionError, JvmEnded, LimitExceeded
 from weft.execution.groups import Group, Member
 from weft.execution.isolate import failing_queries, reason
-from weft.execution.spark_runner import Attempts, Limits, too_many
+from weft.execution.spark_runner import Limits, SparkRunner, too_many
 from weft.planning.plan import plan
 
 LATE = LimitExceeded("the query took longer than 9 s", hint="Narrow it.")
@@ -18,7 +18,7 @@ ENDED = JvmEnded("Spark's JVM ended", hint="The log may say why.")
 SHAPE = plan("SELECT msgid FROM msgs", TABLES)
 
 
-class _Scripted(Attempts):
+class _Scripted(SparkRunner):
     """Attempts without Spark: what comes of running queries is told by their ids."""
 
     def __init__(self, outcome: Callable[[list[int]], Exception | None]) -> None:
@@ -49,7 +49,7 @@ def _record(query_id: int) -> QueryRecord:
     )
 
 
-def _found(attempts: Attempts, *groups: Group) -> dict[int, ExecutionError]:
+def _found(attempts: SparkRunner, *groups: Group) -> dict[int, ExecutionError]:
     return dict(failing_queries(attempts, groups, lambda _, group: [m.query.query_id for m in group.members]))
 
 
@@ -71,10 +71,10 @@ def test_a_jvm_that_ended_once_for_no_known_reason_is_nobodys_fault() -> None:
 
 
 def test_a_reason_says_what_to_do() -> None:
-    assert reason("slow", LATE) == "the query took longer than 9 s. Narrow it. `weft resume slow` lets it go on."
+    assert reason("slow", LATE) == "the query took longer than 9 s. Narrow it. `weft resume slow` resumes it."
     assert reason("q", too_many(1_500, 1_000)) == (
-        "the query found 1,500 rows, and may add 1,000 in a tick. Narrow it, or raise WEFT_QUERY_ROWS. "
-        "`weft resume q` lets it go on."
+        "the query found 1,500 new rows, but may add only 1,000 in a tick. "
+        "Restrict the query, or raise WEFT_QUERY_ROWS. `weft resume q` resumes it."
     )
     assert (
         reason("q", ExecutionError("a sum is beyond 64 bits", hint="Use i2f.")) == "a sum is beyond 64 bits. Use i2f."

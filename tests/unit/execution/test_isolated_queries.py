@@ -97,14 +97,14 @@ def inject(step: str, home: Home, error: Exception, patch: pytest.MonkeyPatch) -
         case "window":
             failing(tick, "member", lambda query, *_: query.name == "bad")
         case "news":
-            failing(standing.SynopsesOfTick, "_has_news", lambda _, one: one.member.query.name == "bad")
+            failing(standing.TickSynopses, "_has_news", lambda _, one: one.member.query.name == "bad")
         case "evaluated":
-            some = standing.SynopsesOfTick
+            some = standing.TickSynopses
             failing(some, "_take_in", lambda _, those: any(each.member.query.name == "bad" for each in those))
         case "typed":
             failing(standing, "ledger_rows", lambda *given: given[-1].name == "bad")
         case "stored":
-            failing(standing.SynopsesOfTick, "_changed", lambda _, relation, rows: relation in stored_by_bad(home))
+            failing(standing.TickSynopses, "_changed", lambda _, relation, rows: relation in stored_by_bad(home))
         case "numbered":
             failing(arrow_answers, "numbered", lambda rows, before, *_: bad.query_id in before)
         case "counted":
@@ -221,6 +221,6 @@ def test_what_belongs_to_the_home_is_no_views_trouble(
         raise error
 
     with monkeypatch.context() as patch, pytest.raises(type(error)):
-        patch.setattr(refresh_views, "gained", failing)
+        patch.setattr(refresh_views, "view_change", failing)
         views.refresh_views(now=200)
     assert {view.trouble for view in views.catalog.views.all()} == {None}

@@ -15,7 +15,7 @@ from weft.cli.app import run
 from weft.execution import driver_reader, maintenance
 from weft.execution.driver_reader import Bounds
 from weft.execution.look_ups import LookUps
-from weft.execution.maintenance import Done, looked_up
+from weft.execution.maintenance import Done, look_ups_of_plans
 from weft.storage.delta_log import delta_snapshot
 
 REPLIES = "SELECT m.id, a.word FROM posts m, posts a WHERE a.id = m.parent"
@@ -51,7 +51,7 @@ def done(weft: Weft, *, dry_run: bool = False) -> list[tuple[str, str]]:
 def test_what_plans_look_up_is_built_once_and_deleted_when_no_plan_does(weft: Weft) -> None:
     assert done(weft) == []
     weft.install("replies", REPLIES)
-    assert set(looked_up(weft.catalog)) == {("posts", "id"), ("posts", "parent")}
+    assert set(look_ups_of_plans(weft.catalog)) == {("posts", "id"), ("posts", "parent")}
     assert done(weft, dry_run=True) == [("1-1", "build"), ("1-2", "build")]
     assert folders(weft) == []
     assert done(weft) == [("1-1", "build"), ("1-2", "build")]
@@ -70,7 +70,7 @@ def test_what_was_built_is_what_a_tick_asks_for(weft: Weft) -> None:
     table = weft.catalog.tables.named("posts")
     files = delta_snapshot(weft.catalog.data / table.path).files
     look_ups = LookUps(layout.arrangements_folder(weft.home), catching_up=False, most_read=-1)
-    (columns,) = {tuple(sorted(names)) for names in looked_up(weft.catalog).values()}
+    (columns,) = {tuple(sorted(names)) for names in look_ups_of_plans(weft.catalog).values()}
     found = look_ups.rows(table.schema, files, "id", [*columns, "ts"], pa.table({"key": pa.array([2, 3])}))
     assert found.rows is not None
     assert found.rows.num_rows == 2

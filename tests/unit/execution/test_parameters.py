@@ -12,7 +12,7 @@ from weft.catalog.records import QueryRecord, TableRecord
 from weft.execution import parameters as module
 from weft.execution.driver_reader import LocalRows
 from weft.execution.groups import Group, Member
-from weft.execution.parameters import asked, parameters
+from weft.execution.parameters import parameters, relevant_parameters
 from weft.planning.form import restored_plan, stored_form
 from weft.planning.plan import parameter_table, plan
 
@@ -48,7 +48,7 @@ def rows_of(*rows: tuple[str, str, str | None]) -> LocalRows:
 def found(group: Group, local: dict[str, LocalRows]) -> list[tuple[str, ...]]:
     """The constants of those that are asked, as the texts have them (a plan's parameters are in another order)."""
     table = parameters(group, parameter_table(1, group.shape))
-    left = asked(table, group.branches(), local).column("query_id").to_pylist()
+    left = relevant_parameters(table, group.branches(), local).column("query_id").to_pylist()
     return [tuple(str(raw) for _, raw in group.members[key - 1].query.parameters) for key in left]
 
 
@@ -108,6 +108,6 @@ def test_a_constant_that_is_a_list_is_no_hindrance() -> None:
         "SELECT msgid FROM msgs WHERE newsgroup = '{}' AND inreplyto IN ('{}', 'z')", ("a", "x"), ("b", "y")
     )
     rows = parameters(group, parameter_table(1, group.shape))
-    left = asked(rows, group.branches(), {"msgs__news": rows_of(("x", "a", "x"))})
+    left = relevant_parameters(rows, group.branches(), {"msgs__news": rows_of(("x", "a", "x"))})
     assert left.column("query_id").to_pylist() == [1]
     assert left.schema == rows.schema

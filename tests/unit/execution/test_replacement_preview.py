@@ -48,7 +48,7 @@ def test_a_name_that_is_taken_is_told_with_how_to_give_it_another_text(weft: Wef
 
 def test_what_replacing_would_come_to_is_told_in_one_line(weft: Weft) -> None:
     found = Replacement(weft.show("q").query, 4, 2, None, SECOND)
-    assert repr(found) == "<q: 4 new answers, 2 known, 1 only of the text before>"
+    assert repr(found) == "<q: 4 new answers, 2 known, 1 only from the old text>"
 
 
 def test_all_but_the_text_stays_and_the_old_text_is_kept(weft: Weft, clock: list[int]) -> None:

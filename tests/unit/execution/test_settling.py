@@ -9,7 +9,7 @@ import pytest
 
 from weft.api.weft import Weft
 from weft.execution import append_rows as append_rows_module
-from weft.execution.append_rows import application, settle
+from weft.execution.append_rows import settle, table_app_id
 from weft.storage.commit import append_rows
 from weft.storage.data_files import read_data_files
 from weft.storage.delta_log import delta_snapshot
@@ -29,7 +29,7 @@ def test_rows_that_come_while_their_reservation_is_given_up_are_counted(
         spend = append_rows_module.spend
 
         def late(*given: Any) -> None:
-            append_rows(place, rows, application(table.table_id), reservation.reservation_id)
+            append_rows(place, rows, table_app_id(table.table_id), reservation.reservation_id)
             spend(*given)
 
         monkeypatch.setattr(append_rows_module, "spend", late)

@@ -55,10 +55,13 @@ def test_a_window_ends_where_what_is_read_ends() -> None:
     whole = member(query(9, 1), 50, 100, lower, {1: 100})
     assert (whole.tau, whole.t, whole.waits) == (50, 100, None)
     held = member(query(9, 1, 2), 50, 100, lower, {1: 100, 2: 70})
-    assert (held.t, held.waits) == (70, "waits for q2, which was ticked to 1970-01-01 00:00:00.00007 UTC and is paused")
+    assert (held.t, held.waits) == (
+        70,
+        "waits for q2, which was ticked up to 1970-01-01 00:00:00.00007 UTC and is paused",
+    )
     assert not held.empty
     never = member(query(9, 1, 3), None, 100, lower, {1: 100, 3: None})
-    assert never.empty and never.waits == "waits for q3, which has yet to go through everything and has failed"
+    assert never.empty and never.waits == "waits for q3, which was not ticked yet and has failed"
     assert member(query(9, 2), 70, 100, lower, {2: 70}).empty
 
 

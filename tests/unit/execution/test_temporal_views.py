@@ -21,7 +21,7 @@ from weft.errors import ClockError, Conflict, Refused
 from weft.execution import driver_reader
 from weft.execution.driver_reader import Bounds
 from weft.execution.history_log import log_of
-from weft.execution.temporal.eager_views import maintain_queried
+from weft.execution.temporal.eager_views import refresh_queried
 from weft.storage.periods import periods
 from weft.storage.verify import verify
 
@@ -218,10 +218,10 @@ def test_the_views_that_queries_read_are_maintained_before_a_tick(weft: Weft, fi
     assert [view.name for view in weft.catalog.views.queried()] == ["devs", "sizes"]
     write(file, "id,name,dept", "2,Ben,Dev")
     weft.poll_source("staff", now=200)
-    assert [each.name for each in maintain_queried(weft.opened, 300)] == ["devs", "sizes"]
+    assert [each.name for each in refresh_queried(weft.opened, 300)] == ["devs", "sizes"]
     assert {view.name: view.tau for view in weft.views()} == {"devs": 299, "sizes": 299, "other": None, "old": None}
     assert kept(weft, "sizes") == {("Dev", 1, 100, None), ("Ops", 1, 100, 200)}
-    assert maintain_queried(weft.opened, 400) == ()
+    assert refresh_queried(weft.opened, 400) == ()
 
 
 def test_a_view_is_not_removed_while_a_query_has_its_definition(weft: Weft) -> None:

@@ -111,7 +111,7 @@ def test_what_cannot_be_taken_back_says_why(weft: Weft, tmp_path: Path, monkeypa
     with pytest.raises(NotFound, match="there is no load 99"):
         weft.undo_load(99)
     weft.undo_load(2)
-    with pytest.raises(Conflict, match="undone before"):
+    with pytest.raises(Conflict, match="already undone"):
         weft.undo_load(2)
     reasons: list[str] = []
 
@@ -121,7 +121,7 @@ def test_what_cannot_be_taken_back_says_why(weft: Weft, tmp_path: Path, monkeypa
         reasons.append(str(refused.value))
 
     weft.ingest_file(tmp_path / "2.csv", "t", ts_from="at", progress=undo)
-    assert "the load 3 is at work" in reasons[0]
+    assert "the load 3 is still running" in reasons[0]
     (tmp_path / "staff.csv").write_text("id,name\n1,Ann\n")
     weft.add_source("staff", "csv", tmp_path / "staff.csv", ["id"])
     weft.poll_source("staff", now="2024-01-04T00:00:00Z")
@@ -132,13 +132,15 @@ def test_what_cannot_be_taken_back_says_why(weft: Weft, tmp_path: Path, monkeypa
     with pytest.raises(Conflict, match="cannot be told from them"):
         weft.undo_load(3)
     weft.install("seen", "SELECT id FROM t", start="now")
-    with pytest.raises(Conflict, match=r"has answered up to 2024-01-09.*its rows begin at 2024-01-01"):
+    with pytest.raises(
+        Conflict, match=r"has delivered answers up to 2024-01-09.*the rows of the load begin at 2024-01-01"
+    ):
         weft.undo_load(1)
     assert ids(weft) == [1, 2, 3, 4]
 
 
 def test_every_failpoint_is_killed_at() -> None:
-    text = "".join((SOURCE / "execution" / name).read_text() for name in ("undoing.py", "taking_back.py"))
+    text = "".join((SOURCE / "execution" / name).read_text() for name in ("undoing.py", "rollback.py"))
     assert sorted(re.findall(r'failpoint\("([^"]+)"\)', text)) == sorted(POINTS)
 
 

@@ -24,7 +24,7 @@ from weft.algebra.schema import Column, DataType, TableSchema
 from weft.api.weft import Weft
 from weft.catalog import open_catalog
 from weft.errors import WeftError
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.extraction.batches import Rejected
 from weft.extraction.byte_streams import PushBack
 from weft.extraction.files import bulk, csv_chunks, csv_pieces, text_records, workers
@@ -303,11 +303,11 @@ def test_other_files_read_the_same_either_way(tmp_path: Path, name: str, timing:
 KEYS = st.sampled_from([None, ["a"], ["b", "a"]])
 
 
-def home_at(folder: Path) -> Home:
-    return Home(folder, open_catalog(folder, create=True, clock="wall", at=AT), lambda: AT)
+def home_at(folder: Path) -> OpenHome:
+    return OpenHome(folder, open_catalog(folder, create=True, clock="wall", at=AT), lambda: AT)
 
 
-def stored(home: Home, table: str) -> tuple[list[dict[str, Any]], list[tuple[str, str, bytes]]]:
+def stored(home: OpenHome, table: str) -> tuple[list[dict[str, Any]], list[tuple[str, str, bytes]]]:
     """A table's rows in the order in which its files have them, and what of its loads is in quarantine."""
     record = home.catalog.tables.named(table)
     place, rows = home.catalog.data / record.path, []
@@ -323,7 +323,7 @@ def stored(home: Home, table: str) -> tuple[list[dict[str, Any]], list[tuple[str
 
 
 @pytest.fixture(scope="module")
-def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, Home]]:
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[OpenHome, OpenHome]]:
     pair = home_at(tmp_path_factory.mktemp("careful")), home_at(tmp_path_factory.mktemp("large"))
     yield pair
     for home in pair:
@@ -333,7 +333,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, Home
 @settings(max_examples=8, deadline=None)
 @given(csvs(), SIZES, st.sampled_from([Timing(), Timing("at", "arrival"), Timing("at", late="quarantine")]), KEYS)
 def test_a_load_stores_the_same_either_way(
-    homes: tuple[Home, Home], raw: bytes, sizes: Sizes, timing: Timing, keys: list[str] | None
+    homes: tuple[OpenHome, OpenHome], raw: bytes, sizes: Sizes, timing: Timing, keys: list[str] | None
 ) -> None:
     found = []
     for home, way in zip(homes, (CAREFUL, sizes), strict=True):

@@ -93,5 +93,5 @@ def test_a_feed_needs_the_log_only_for_what_may_be_known(tmp_path: Path, monkeyp
         assert len(reads) == 1
         table = weft.catalog.tables.named("staff")
         with weft.writing("look") as writer:
-            kept, logged = current_rows_cache.open_now(writer, table), open_periods(log_of(writer, table))
+            kept, logged = current_rows_cache.current_rows(writer, table), open_periods(log_of(writer, table))
         assert sorted(kept.to_pylist(), key=repr) == sorted(logged.to_pylist(), key=repr)

@@ -139,7 +139,7 @@ def test_rows_without_a_time_on_a_home_without_a_clock(tmp_path: Path) -> None:
     with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         before = state(weft)
         for how in ({}, {"ts_from": "at", "ts_order": "arrival"}):
-            with pytest.raises(Refused, match="no clock before its first tick"):
+            with pytest.raises(Refused, match="clock of this replay home is not set yet"):
                 weft.ingest_file(tmp_path / "x.csv", "t", **how)
             assert state(weft) == before
 

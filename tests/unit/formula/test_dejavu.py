@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from weft.algebra.schema import BIGINT, STRING
 from weft.errors import FormulaError
-from weft.execution.monitoring import monitored
+from weft.execution.monitoring import monitor
 from weft.formula.dejavu.dejavu_parser import specification
 from weft.formula.dejavu.violations import properties
 from weft.formula.states import TimePoint
@@ -159,5 +159,5 @@ def test_random_formulas_over_all_values_mean_what_they_say(
         (found,) = properties(f"prop p : {text}").properties
     except FormulaError:
         return
-    told = [answered.point.number for answered in monitored(found.violated, (), points()) if answered.rows]
+    told = [answered.point.number for answered in monitor(found.violated, (), points()) if answered.rows]
     assert told == [tp for tp in range(len(LOG)) if not meaning(tp, {})], text

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from weft.execution.monitoring import monitored
+from weft.execution.monitoring import monitor
 from weft.execution.synopsis.divided import DivisionByZero
 from weft.formula.dejavu.log import events
 from weft.formula.dejavu.violations import properties
@@ -22,7 +22,7 @@ LOG = """
 
 def answered(text: str, size: int) -> dict[int, list[Row]]:
     read = reading(text, KNOWN)
-    found = monitored(read.formula, read.columns, time_points(io.StringIO(LOG), KNOWN), size)
+    found = monitor(read.formula, read.columns, time_points(io.StringIO(LOG), KNOWN), size)
     return {each.point.number: sorted(each.rows) for each in found if each.rows}
 
 
@@ -54,7 +54,7 @@ def test_rules_are_kept_by_those_of_which_they_do_not_hold(size: int) -> None:
     (found,) = properties(text).properties
     log = ["telem,1", "toggle,1", "telem,1", "telem,2", "toggle,2", "telem,2", "toggle,1", "telem,1"]
     states = events(log, properties(text).events, timed=False)
-    violated = [each.point.number + 1 for each in monitored(found.violated, (), states, size) if each.rows]
+    violated = [each.point.number + 1 for each in monitor(found.violated, (), states, size) if each.rows]
     assert violated == [1, 4, 8]
 
 
@@ -76,7 +76,7 @@ def test_a_division_by_0_is_an_error_that_names_the_term(text: str, term: str, a
     known = signature("D(a:int, b:int) Q(a:int)")
     read = counted_reading(text, known)
     with pytest.raises(DivisionByZero) as error:
-        list(monitored(read.formula, read.columns, time_points(io.StringIO(DIVIDED), known), size))
+        list(monitor(read.formula, read.columns, time_points(io.StringIO(DIVIDED), known), size))
     assert error.value.message == f"{term} divides by 0 at time point {at}"
 
 
@@ -85,7 +85,7 @@ def test_answers_before_a_division_by_0_are_given() -> None:
     read = reading("D(a, b) AND z = a / b", known)
     found = []
     with pytest.raises(DivisionByZero):
-        for each in monitored(read.formula, read.columns, time_points(io.StringIO(DIVIDED), known), 100):
+        for each in monitor(read.formula, read.columns, time_points(io.StringIO(DIVIDED), known), 100):
             found.append((each.point.number, sorted(each.rows)))
     assert found == [(0, [(6, 3, 2)]), (1, [(1, 1, 1), (7, 2, 3)]), (2, [(0, 1, 0)])]
 
@@ -103,5 +103,5 @@ def test_answers_before_a_division_by_0_are_given() -> None:
 def test_what_another_part_leaves_out_is_not_divided(text: str) -> None:
     known = signature("D(a:int, b:int) Q(a:int)")
     read = reading(text, known)
-    found = list(monitored(read.formula, read.columns, time_points(io.StringIO(DIVIDED), known)))
+    found = list(monitor(read.formula, read.columns, time_points(io.StringIO(DIVIDED), known)))
     assert [sorted(each.rows) for each in found][3:] == [[], [(8, 2, 4)]]

@@ -6,7 +6,7 @@ import pytest
 
 from weft.derivation.synopsis.prepared import Semantics
 from weft.errors import FormulaError
-from weft.execution.monitoring import monitored
+from weft.execution.monitoring import monitor
 from weft.formula.monpoly_log import time_points
 from weft.formula.signature import signature
 from weft.formula.twofol.kept import over_history
@@ -28,7 +28,7 @@ def asked(text: str, log: str, semantics: Semantics) -> list[dict[tuple[object, 
     points = time_points(io.StringIO(log), KNOWN, "log")
     return [
         dict(zip(each.rows, each.counts or [1] * len(each.rows), strict=True))
-        for each in monitored(read.formula, read.columns, points, semantics=semantics)
+        for each in monitor(read.formula, read.columns, points, semantics=semantics)
     ]
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from weft.execution.collector import collecting_seldom
-from weft.execution.spark_runner import Attempts, Limits
+from weft.execution.collector import fewer_collections
+from weft.execution.spark_runner import Limits, SparkRunner
 from weft.runtime import launch, settings
 from weft.runtime.settings import rows_only, scanning, small
 
@@ -75,10 +75,10 @@ def test_settings_of_a_shared_session_are_those_of_the_block_and_put_back_afterw
 def test_a_write_of_answers_has_its_settings_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     session = SimpleNamespace(conf=_Conf(STARTED))
     reader = SimpleNamespace(spark=session)
-    monkeypatch.setattr(Attempts, "_ready", lambda self: reader)
+    monkeypatch.setattr(SparkRunner, "_ready", lambda self: reader)
 
     def work(number: int) -> None:
-        attempts = Attempts(lambda: session, None, Limits(9.0, 100))  # type: ignore[arg-type,return-value]
+        attempts = SparkRunner(lambda: session, None, Limits(9.0, 100))  # type: ignore[arg-type,return-value]
         attempts._small = bool(number % 2)
         with attempts.planned():
             wanted = "false" if number % 2 else "true"
@@ -93,7 +93,7 @@ def test_the_collectors_pace_is_put_back_by_the_last_thread() -> None:
     entered = threading.Barrier(6)
 
     def work(number: int) -> None:
-        with collecting_seldom():
+        with fewer_collections():
             entered.wait()
             threading.Event().wait(number / 500)
             assert gc.get_threshold()[0] >= 200_000

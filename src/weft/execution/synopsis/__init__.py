@@ -1,1 +1,1 @@
-"""Synopses stepped on: a batch of states of a log, over the relations that are stored."""
+"""Evaluation of synopses: process a batch of states of a log, given the stored relations."""

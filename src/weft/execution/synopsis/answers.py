@@ -1,4 +1,4 @@
-"""Answers of a synopsis in the general form of the ledger, as those of other queries (``execution.answers``)."""
+"""Convert answers of a synopsis to the ledger's general form, as for other queries (``execution.answers``)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from weft.storage.temporal_sql import temporal_sql
 _GENERAL: Final = ledger_schema("query_id", "first_at", "row_hash", "row")
 NO_ANSWERS: Final = _GENERAL.empty_table()
 _VERSION: Final = "1"
-"""Of the encoding under the hash, as in ``execution.answers``."""
+"""Version of the encoding under the hash, as in ``execution.answers``."""
 
 
 def ledger_rows(part: FormulaEvents, answers: pa.Table, points: pa.Table, query: QueryRecord) -> pa.Table:
-    """The answers ``tp, c1 … ck [, n]`` of a query's formula, each once, with the ``ts`` of its first state.
+    """Return the answers ``tp, c1 … ck [, n]`` of a query's formula, each once, with the ``ts`` of its first state.
 
-    Raises ExecutionError for an output that cannot be computed.
+    Raise ExecutionError if an output cannot be computed.
     """
     if not answers.num_rows:
         return NO_ANSWERS
     with temporal_sql() as sql:
         sql.given("answers", answers)
         sql.given("points", points)
-        found = sql.rows(_select(part, query.query_id, counted="n" in answers.column_names))
-    return found.select(_GENERAL.names).cast(_GENERAL)
+        rows = sql.rows(_select(part, query.query_id, counted="n" in answers.column_names))
+    return rows.select(_GENERAL.names).cast(_GENERAL)
 
 
 def _select(part: FormulaEvents, query_id: int, *, counted: bool) -> str:
@@ -37,19 +37,19 @@ def _select(part: FormulaEvents, query_id: int, *, counted: bool) -> str:
     inner = f"SELECT {ANSWER}.tp{', a.n' if counted else ''}{values} FROM answers AS {ANSWER}"
     outputs = "".join(f", {text} AS o{number}" for number, (text, _) in enumerate(part.outputs, 1))
     texts = [_stored(f"b.o{number}", type_) for number, (_, type_) in enumerate(part.outputs, 1)]
-    whole = (
+    rows = (
         f"SELECT points.ts AS first_at, {_hash(texts, [type_ for _, type_ in part.outputs])} AS row_hash, "
         f'[{", ".join(texts)}] AS "row" FROM (SELECT {VALUES}.tp{outputs} FROM ({inner}) AS {VALUES}) AS b '
         "JOIN points ON points.tp = b.tp"
     )
     return (
         f"SELECT CAST({query_id} AS BIGINT) AS query_id, MIN(first_at) AS first_at, row_hash, "
-        f'ANY_VALUE("row") AS "row" FROM ({whole}) AS found GROUP BY row_hash'
+        f'ANY_VALUE("row") AS "row" FROM ({rows}) AS found GROUP BY row_hash'
     )
 
 
 def _stored(value: str, type_: DataType) -> str:
-    """SQL of a value's stored form (``planning.plan.encoded``), in DuckDB."""
+    """Return DuckDB SQL for a value's stored form (``planning.plan.encoded``)."""
     match type_.name:
         case "STRING":
             return value

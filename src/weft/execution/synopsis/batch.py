@@ -1,4 +1,4 @@
-"""What a synopsis is given, and what it keeps, between batches of states."""
+"""The input and the state of a synopsis: batches of states, and the relations stored between batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.storage import columns
 
 
 def arrow_type(type: DataType) -> pa.DataType:
-    """The Arrow type of a variable's type; raises ExecutionError for one that formulas do not have."""
+    """Return the Arrow type of a variable's type. Raise ExecutionError for a type that formulas do not have."""
     if type.name not in VARIABLE_TYPES:
         raise ExecutionError(
             f"a formula's variable cannot be of type {type}", hint="Cast it to BIGINT, DOUBLE or STRING."
@@ -26,10 +26,11 @@ def arrow_type(type: DataType) -> pa.DataType:
 
 @dataclass(frozen=True)
 class Batch:
-    """States of a log, one after another.
+    """Consecutive states of a log.
 
-    ``points`` are the time points: ``tp`` BIGINT, consecutive and in order, ``at`` BIGINT, µs UTC, never going down.
-    ``events`` are by predicate the rows ``tp, c1 … ck`` (by name, in any order, duplicates being duplicates).
+    ``points`` are the time points: ``tp`` BIGINT, consecutive and ascending, and ``at`` BIGINT, µs UTC, never
+    decreasing. ``events`` are by predicate the rows ``tp, c1 … ck`` (columns by name, rows in any order, duplicates
+    allowed).
     """
 
     points: pa.Table
@@ -38,9 +39,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class State:
-    """What is stored after a time point: its number and instant (None: there was none), and a table a relation.
+    """What is stored after a time point: its number and instant (None: no time point yet), and the stored relations.
 
-    A relation that is not there has no rows.
+    A missing relation has no rows.
     """
 
     tp: int | None = None
@@ -49,37 +50,37 @@ class State:
 
     @property
     def tuples(self) -> int:
-        """How many tuples are stored in all."""
+        """The number of stored tuples."""
         return sum(table.num_rows for table in self.relations.values())
 
 
 EMPTY = State()
-"""∅"""
+"""The initial state ∅."""
 
 
 def stored_schema(stored: Stored) -> pa.Schema:
-    """The columns of a stored relation in Arrow."""
+    """Return the Arrow schema of a stored relation."""
     return pa.schema([pa.field(name, arrow_type(type)) for name, type in stored.columns])
 
 
 def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
-    """Raises ExecutionError for a batch that does not follow the state, or events that no predicate can be."""
+    """Raise ExecutionError if a batch does not follow the state or if the events of a predicate lack columns."""
     tps, ats = batch.points.column("tp"), batch.points.column("at")
     rows = batch.points.num_rows
     if not rows:
         return
     first = tps[0].as_py()
     if not tps.equals(pa.chunked_array([pa.array(range(first, first + rows), pa.int64())])):
-        raise ExecutionError("the time points of a batch are not consecutive", hint="Number them one after another.")
+        raise ExecutionError("the time points of a batch are not consecutive", hint="Number them consecutively.")
     if state.tp is not None and first != state.tp + 1:
-        raise ExecutionError(f"a batch begins at time point {first}, and the one before ended with {state.tp}")
+        raise ExecutionError(f"a batch begins at time point {first}, but the previous one ended at {state.tp}")
     steps = pc.min(pc.pairwise_diff(ats.combine_chunks())).as_py() if rows > 1 else 0
     if steps < 0 or (state.at is not None and ats[0].as_py() < state.at):
         raise ExecutionError(
-            "the time of a time point is before that of the one before it", hint="Order the states by their time."
+            "the time of a time point is earlier than that of the previous one", hint="Order the states by time."
         )
     for predicate, arity in synopsis.predicates:
-        given = batch.events.get(predicate)
+        rows_of_predicate = batch.events.get(predicate)
         wanted = {"tp", *(f"c{number}" for number in range(1, arity + 1))}
-        if given is not None and not wanted <= set(given.column_names):
+        if rows_of_predicate is not None and not wanted <= set(rows_of_predicate.column_names):
             raise ExecutionError(f"the events of {predicate} do not have the columns {', '.join(sorted(wanted))}")

@@ -1,7 +1,7 @@
-"""Conjunctions: the parts that give rows are joined, those that share variables first, and tests applied on the way.
+"""Evaluate conjunctions: join the parts that have rows, first those that share variables, and apply tests in between.
 
-A test whose one side is a variable that is not bound yet, ``x = t``, binds it.  A test that divides is applied when
-nothing else is left to apply, so that any part of the conjunction may keep it from dividing by 0.
+A test ``x = t`` whose variable is not yet bound binds it. A test that divides is applied last, so that any other part
+of the conjunction may prevent a division by 0.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ from weft.derivation.synopsis.divisions import dividing
 from weft.derivation.synopsis.range_restriction import binding, group_variables, is_test
 from weft.errors import DerivationError
 from weft.execution.synopsis.divided import DivisionByZero
-from weft.execution.synopsis.relating import Relating, Value
+from weft.execution.synopsis.relating import Operations, Value
 from weft.sql.points import Steps
 from weft.sql.points_terms import extended, first_divided_by_0, grouped, lessened, selected
 from weft.sql.sweeping import listed
 
 
-def conjoined(relating: Relating, formula: Formula, value: Callable[[Formula], Value]) -> Value:
-    """Q1 ∧ Q2 and Q1 ∧ ¬Q2, or a test alone; ``value`` gives the parts'.
+def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula], Value]) -> Value:
+    """Return the value of Q1 ∧ Q2, Q1 ∧ ¬Q2 or a single test; ``value`` returns the values of the parts.
 
-    What of it can be answered at all was told when the synopsis was made (``answerable``).
+    Constructing the synopsis has refused conjunctions that cannot be answered (``answerable``).
     """
     if isinstance(formula, And) and _negates(formula.right):
-        return relating.without(value(formula.left), value(_negated(formula.right)))
-    if isinstance(formula, And) and isinstance(formula.right, Not) and relating.counts:
-        return _lessened(relating, value(formula.left), formula.right.formula)
-    parts = list(_parts(formula, counts=relating.counts))
+        return operations.without(value(formula.left), value(_negated(formula.right)))
+    if isinstance(formula, And) and isinstance(formula.right, Not) and operations.counts:
+        return _lessened(operations, value(formula.left), formula.right.formula)
+    parts = list(_parts(formula, counts=operations.counts))
     tests = [part for part in parts if is_test(_negated(part))]
     taken = [part for part in parts if _negates(part) and free_variables(part)]
     values = [value(part) for part in parts if part not in tests and part not in taken]
-    found = _joined(relating, values, tests)
+    result = _joined(operations, values, tests)
     for part in taken:
-        found = relating.without(found, value(_negated(part)))
-    return found
+        result = operations.without(result, value(_negated(part)))
+    return result
 
 
 def _negated(formula: Formula) -> Formula:
-    """What a Not is over; another formula itself."""
+    """Return the operand of a Not; any other formula unchanged."""
     return formula.formula if isinstance(formula, Not) else formula
 
 
 def _negates(formula: Formula) -> bool:
-    """Whether it is a Not that takes answers away: a Not of a test is a test."""
+    """Return whether the formula is a Not that removes answers; a Not of a test is a test."""
     return isinstance(formula, Not) and not is_test(formula.formula)
 
 
-def _lessened(relating: Relating, left: Value, test: Formula) -> Value:
-    """Q ∧ ¬(a test): one less where it holds, so that nothing is left of what counts once."""
+def _lessened(operations: Operations, left: Value, test: Formula) -> Value:
+    """Return Q ∧ ¬test: counts decrease by one where the test holds, so answers with count 1 disappear."""
     assert isinstance(test, (Comparison, Matches))
     if left is None or not left.counted:
-        return _joined(relating, [left], [Not(test)])
-    left = _divisible(relating, left, test)
-    query = lessened(left, test, relating.engine.dialect)
-    return relating.made(query, left.variables, counted=True, points=left.points)
+        return _joined(operations, [left], [Not(test)])
+    left = _divisible(operations, left, test)
+    query = lessened(left, test, operations.engine.dialect)
+    return operations.relation(query, left.variables, counted=True, points=left.points)
 
 
 def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
-    """The parts of a conjunction that may be taken in any order: a difference is one."""
+    """Yield the parts of a conjunction whose order is free; a difference is one part."""
     if isinstance(formula, And) and not (isinstance(formula.right, Not) if counts else _negates(formula.right)):
         yield from _parts(formula.left, counts=counts)
         yield from _parts(formula.right, counts=counts)
@@ -76,33 +76,33 @@ def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
         yield formula
 
 
-def _joined(relating: Relating, values: list[Value], tests: list[Formula]) -> Value:
-    """The values joined, and of that what the tests leave."""
+def _joined(operations: Operations, values: list[Value], tests: list[Formula]) -> Value:
+    """Return the rows of the joined values that pass the tests."""
     if any(value is None for value in values):
         return None
     last = [test for test in tests if dividing(test)]
-    left = [test for test in tests if test not in last]
-    found: Value = values.pop(0) if values else relating.everything
-    found = _tested(relating, found, left)
-    while values and found is not None:
-        known = set(found.variables)
+    waiting = [test for test in tests if test not in last]
+    result: Value = values.pop(0) if values else operations.everything
+    result = _tested(operations, result, waiting)
+    while values and result is not None:
+        known = set(result.variables)
         at = next((at for at, each in enumerate(values) if each is not None and known & set(each.variables)), 0)
-        found = _tested(relating, relating.joined(found, values.pop(at)), left)
-    while found is not None and (test := _applicable(last, found)) is not None:
+        result = _tested(operations, operations.joined(result, values.pop(at)), waiting)
+    while result is not None and (test := _applicable(last, result)) is not None:
         last.remove(test)
-        found = _tested(relating, _divisible(relating, found, test), [test])
-        found = _tested(relating, found, left)
-    left += last
-    if left and found is not None:
-        raise DerivationError(f"nothing binds the variables of {left}")
-    return found
+        result = _tested(operations, _divisible(operations, result, test), [test])
+        result = _tested(operations, result, waiting)
+    waiting += last
+    if waiting and result is not None:
+        raise DerivationError(f"nothing binds the variables of {waiting}")
+    return result
 
 
-def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
-    """What the tests whose variables are bound leave; they are taken out of the list."""
-    if found is None:
+def _tested(operations: Operations, value: Value, tests: list[Formula]) -> Value:
+    """Apply the tests whose variables are bound, and remove them from the list."""
+    if value is None:
         return None
-    dialect, steps = relating.engine.dialect, found
+    dialect, steps = operations.engine.dialect, value
     while (test := _applicable(tests, steps)) is not None:
         inner = _negated(test)
         assert isinstance(inner, (Comparison, Matches))
@@ -117,12 +117,12 @@ def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
         else:
             variables = (*steps.variables, bound.left)
             query = extended(steps, {bound.left: bound.right}, variables, dialect)
-        # A test counts 1, so that the smaller count of a conjunction with one is 1.
-        counted = steps.counted and relating.semantics != "minmax"
+        # A test counts 1, so under minmax the count of a conjunction with a test is 1.
+        counted = steps.counted and operations.semantics != "minmax"
         steps = replace(steps, source=f"({query})", variables=variables, counted=counted)
-    if steps is found:
-        return found
-    return relating.made(
+    if steps is value:
+        return value
+    return operations.relation(
         f"SELECT {listed(steps.heads)} FROM {steps.source} AS given",
         steps.variables,
         counted=steps.counted,
@@ -130,18 +130,18 @@ def _tested(relating: Relating, found: Value, tests: list[Formula]) -> Value:
     )
 
 
-def _divisible(relating: Relating, found: Steps, test: Formula) -> Steps:
-    """The rows; raises DivisionByZero where the test divides by 0 in one of them."""
+def _divisible(operations: Operations, value: Steps, test: Formula) -> Steps:
+    """Return the rows. Raise DivisionByZero if the test divides by 0 in one of them."""
     for division in dividing(test):
-        query = first_divided_by_0(found, division, relating.engine.dialect)
-        (tp,) = relating.engine.rows(query).column("tp").to_pylist()
+        query = first_divided_by_0(value, division, operations.engine.dialect)
+        (tp,) = operations.engine.rows(query).column("tp").to_pylist()
         if tp is not None:
             raise DivisionByZero(division, test, tp)
-    return found
+    return value
 
 
 def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:
-    """The first test whose variables are bound, or that binds one."""
+    """Return the first test whose variables are bound or that binds one, or None."""
     known = set(steps.variables)
     for each in tests:
         if set(free_variables(each)) <= known or binding(each, known) or group_variables(each, known):

@@ -1,4 +1,4 @@
-"""The events of dated predicates and of time points (``algebra.two_sorted``), made from those of a batch."""
+"""Derive the events of dated predicates and of time points (``algebra.two_sorted``) from those of a batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from weft.execution.synopsis.batch import Batch
 
 
 def with_dates(synopsis: Synopsis, batch: Batch) -> Batch:
-    """The batch with what the synopsis asks of time points: each row's own number, and all numbers and times."""
+    """Return the batch with the events that the synopsis needs: dated rows with their time point, and the time
+    points.
+    """
     events = dict(batch.events)
     for predicate, arity in synopsis.predicates:
         if predicate == POINTS:

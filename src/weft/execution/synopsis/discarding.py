@@ -1,7 +1,7 @@
-"""Tables whose rows go once all their queries have taken them in (``--discard-history``).
+"""Discard the rows of a table once all its queries have processed them (``--discard-history``).
 
-A table is discarded where a live synopsis says so in its plan; that rows of it have gone is known by their number: the
-catalog counts those that were ever stored, and those that are there.
+A table's rows are discarded if the plan of a live synopsis says so. The catalog counts the rows ever stored and those
+present; fewer present rows mean that rows were discarded.
 """
 
 from __future__ import annotations
@@ -26,93 +26,95 @@ from weft.storage.removing import Remover
 
 
 def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
-    """By id, the tables whose rows go, each with the name of a query that says so, and those that lost rows ("")."""
-    found = dict.fromkeys(_partial(catalog), "")
+    """Return by id the tables whose rows are discarded, with the name of a query that does so, and those that lost rows
+    ("").
+    """
+    names = dict.fromkeys(_partial(catalog), "")
     for query, plan in catalog.queries.with_plans_like(SynopsisPlan.MARK):
         if discards(plan.body):
-            found |= dict.fromkeys(tables_of(plan.body), query.name)
-    return found
+            names |= dict.fromkeys(tables_of(plan.body), query.name)
+    return names
 
 
 def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None:
-    """Raises Refused where a query that asks for history reads a table that keeps none."""
-    found = discarded_tables(catalog)
+    """Raise Refused if a query that reads history reads a table that keeps none."""
+    discarded = discarded_tables(catalog)
     for table in read:
-        if table.source == "table" and table.id in found:
+        if table.source == "table" and table.id in discarded:
             raise Refused(
-                f"{table.name} keeps no history: its rows go once its synopses have taken them in "
-                "(--discard-history), so that no other query can be asked of it",
-                hint="Ask with --keep synopsis, before rows have gone; or load the history into another table.",
+                f"{table.name} keeps no history: its rows are discarded once its synopses have processed them "
+                "(--discard-history), so that no other query can read it",
+                hint="Install with --keep synopsis before rows are discarded, or load the history into another table.",
             )
 
 
 def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
-    """Raises Conflict or Refused where rows of a table that the plan reads cannot be discarded."""
+    """Raise Conflict or Refused if rows of a table that the plan reads cannot be discarded."""
     if plan.history:
         raise Refused(
-            "the formula is asked of the kept history at each tick, so that no row of it can go",
-            hint="Leave --discard-history out.",
+            "the formula is evaluated over the kept history at each tick, so no row can be discarded",
+            hint="Omit --discard-history.",
         )
     tables = {table.table_id: table for table in catalog.tables.all()}
     for table in plan.tables:
         if tables[table.id].keys:
             raise Refused(
-                f"{table.name} knows its rows by their keys, and could not tell one that comes again once it is gone",
-                hint="Leave --discard-history out, or load into a table without keys.",
+                f"{table.name} recognises rows by their keys, and could not recognise a row that was discarded",
+                hint="Omit --discard-history, or load into a table without keys.",
             )
         readers = catalog.queries.reading(table.id)
         others = [query.name for query, body in readers if not is_synopsis(body) or asks_history(body)]
         if others:
             raise Conflict(
-                f"{table.name} is read by {', '.join(others)}, which asks its history",
-                hint="Leave --discard-history out, or remove that first.",
+                f"the history of {table.name} is read by {', '.join(others)}",
+                hint="Omit --discard-history, or remove the readers first.",
             )
 
 
 def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
-    """Raises Refused where rows have gone, or go, that a new query would have to take in."""
+    """Raise Refused if rows that a new query would need were discarded or will be."""
     if plan.history:
         refuse_discarded(catalog, plan.tables)
     gone = _partial(catalog)
     for table in plan.tables:
         if table.id in gone:
             raise Refused(
-                f"rows of {table.name} are gone (--discard-history): a new synopsis would not know them",
+                f"rows of {table.name} were discarded (--discard-history), so a new synopsis would lack them",
                 hint="Load them into another table.",
             )
 
 
 def _partial(catalog: CatalogParts) -> set[int]:
-    """The tables that have fewer rows than were ever stored."""
+    """Return the tables that have fewer rows than were ever stored."""
     there = {each.path: each.rows for each in catalog.tables.versions()}
     return {t.table_id for t in catalog.tables.all() if not t.tracked and there.get(t.path, t.rows) < t.rows}
 
 
 def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
-    """Takes out the rows that all queries of their tables have taken in, after a tick; raises StorageError."""
-    found = writer.queries.with_plans_like(SynopsisPlan.MARK)
-    going = {key for _, plan in found if discards(plan.body) for key in tables_of(plan.body)}
+    """Discard, after a tick, the rows that all queries of their tables have processed. Raise StorageError."""
+    queries = writer.queries.with_plans_like(SynopsisPlan.MARK)
+    going = {key for _, plan in queries if discards(plan.body) for key in tables_of(plan.body)}
     if not going:
         return
     tables = writer.tables.all()
     schemas = {table.name: table.schema for table in tables}
     try:
         with query_faults():
-            plans = [(query, synopsis_of(record, schemas)) for query, record in found]
+            plans = [(query, synopsis_of(record, schemas)) for query, record in queries]
     except QueryFault:
-        return  # a tick sets it aside, and what it needs is not known
+        return  # the next tick sets the query aside; until then its needs are unknown
     remover = Remover(writer.lease.token, writer.check)
     for table in (each for each in tables if each.table_id in going):
         readers = [each for each in plans if any(read.id == table.table_id for read in each[1].tables)]
         gone = _taken_in(writer, readers)
-        left = None if gone is None else discard(writer.data / table.path, gone, tick_id, remover, at)
+        version = None if gone is None else discard(writer.data / table.path, gone, tick_id, remover, at)
         failpoint("synopsis.discarded")
-        if left is not None:
-            writer.tables.record_versions([(table.path, *left)])
+        if version is not None:
+            writer.tables.record_versions([(table.path, *version)])
 
 
 def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -> pc.Expression | None:
-    """Which rows all queries of a table have taken in; None: none."""
+    """Return a condition for the rows that all queries of a table have processed; None: no row."""
     taus = [query.tau for query, _ in readers]
     least = min((tau for tau in taus if tau is not None), default=None)
     if least is None or None in taus:
@@ -125,5 +127,5 @@ def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -
     reached = [state[0] for state in states if state is not None]
     if len(reached) < len(logs):
         return None
-    # Rows of a log are of the state that their number says, whenever they came.
+    # A row of a log belongs to the state with its number, independent of when it arrived.
     return pc.field(TP) <= min(reached)

@@ -1,8 +1,8 @@
-"""A batch's SQL on Spark: a fixed number of jobs for a formula, however many states the batch has.
+"""Run a batch's SQL on Spark, with a fixed number of jobs for a formula, independent of the number of states.
 
-A step is planned once, runs when something reads it, and is kept from then on: answers and stored relations are what is
-asked for.  To what reads it a step is rows without a past.  Were it a query that Spark keeps, the plan of each step
-would hold the plans of all before it, as often as they are read, and be compared with all that is kept.
+Each step is a lazy local checkpoint: Spark plans it once, computes it when something reads it, and keeps the result.
+Later steps see rows without lineage. With cached queries instead, the plan of each step would contain the plans of all
+steps before it, once for each use, and Spark would compare it with everything in its cache.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from weft.errors import ExecutionError
-from weft.execution.driver_reader import given_rows
+from weft.execution.driver_reader import local_frame
 from weft.execution.synopsis.engine import hint_for
 from weft.runtime.settings import rows_only, scanning
 from weft.sql.points import SPARK, Dialect
@@ -26,47 +26,47 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Distributed:
-    """Spark as an engine: each step is computed once at most, and read by the steps after it."""
+class SparkEngine:
+    """Spark as an engine: each step is computed at most once and read by the steps after it."""
 
     session: SparkSession
     dialect: Dialect = SPARK
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def given(self, name: str, rows: pa.Table) -> None:
-        """Takes rows as the table ``name``."""
-        given_rows(self.session, rows).createOrReplaceTempView(name)
+    def register(self, name: str, rows: pa.Table) -> None:
+        """Register rows as the table ``name``."""
+        local_frame(self.session, rows).createOrReplaceTempView(name)
 
-    def made(self, sql: str) -> str | None:
-        """The name of a table that holds what a query gives; that it is nothing would take a job to know."""
+    def create_table(self, sql: str) -> str | None:
+        """Return the name of a table with a query's rows; never None, since checking for rows would take a job."""
         frame = self.session.sql(sql).localCheckpoint(eager=False)
         name = f"step_{next(self.numbers)}"
         frame.createOrReplaceTempView(name)
         return name
 
     def rows(self, sql: str) -> pa.Table:
-        """What a query gives."""
+        """Return a query's rows."""
         from pyspark.errors import PySparkException
 
         try:
             return self.session.sql(sql).toArrow()
         except PySparkException as error:
-            told = str(error).splitlines()[0]
-            raise ExecutionError(f"a batch of states cannot be evaluated: {told}", hint=hint_for(told)) from error
+            message = str(error).splitlines()[0]
+            raise ExecutionError(f"a batch of states cannot be evaluated: {message}", hint=hint_for(message)) from error
 
 
 @contextmanager
-def distributed_engine(spark: SparkSession, *, few: bool = False) -> Iterator[Distributed]:
-    """One for the block, in a session of its own: its tables have names of their own.
+def spark_engine(spark: SparkSession, *, few: bool = False) -> Iterator[SparkEngine]:
+    """Provide an engine in a Spark session of its own, so that its table names do not collide.
 
-    Where batches have ``few`` rows, some thousands, planning is what takes time: then there is one partition of them,
-    and no code is generated.  Arithmetic that leaves a type's range fails there, where the home's queries have NULL.
+    If batches have ``few`` rows (some thousands), planning dominates: use one partition and no generated code.
+    Arithmetic overflow raises an error here, whereas the home's queries yield NULL.
     """
     session = spark.newSession()
     for name in ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone"):
         session.conf.set(name, spark.conf.get(name) or "")
     session.conf.set("spark.sql.ansi.enabled", "true")
-    # A broadcast is a job of its own, and whether there is one depends on how many rows Spark expects.
+    # A broadcast is a separate job, and Spark decides on it by its row estimate.
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     with rows_only(session) if few else scanning(session):
-        yield Distributed(session)
+        yield SparkEngine(session)

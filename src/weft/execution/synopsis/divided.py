@@ -1,4 +1,4 @@
-"""A division by 0, which has no value: the batch in which it is met is not taken in, and the error names the term."""
+"""The error for a division by 0 in a formula. The batch that contains it is not processed; the error names the term."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from weft.formula.written import bare_text, term_text
 
 
 class DivisionByZero(ExecutionError):
-    """``division`` is by 0 at the time point ``tp`` for a row; ``test`` is the comparison in which it stands."""
+    """``division`` divides by 0 in a row at the time point ``tp``; ``test`` is the comparison that contains it."""
 
     def __init__(self, division: Computed, test: Formula, tp: int) -> None:
         divisor = term_text(division.arguments[1])
         super().__init__(
             f"{bare_text(division)} divides by 0 at time point {tp}",
-            hint=f"Leave such rows out with a part beside it: AND NOT ({divisor} = 0).",
+            hint=f"Exclude such rows: AND NOT ({divisor} = 0).",
         )
         self.division = division
         self.test = test
         self.tp = tp
 
     def named(self, formulas: Iterable[Formula]) -> DivisionByZero:
-        """The same with the variables named as in the first of the formulas that has the test."""
+        """Return this error with the variable names of the first formula that contains the test."""
         wanted = alpha_canonical(_positive(self.test))
         for formula in formulas:
             for part in subformulas(formula):

@@ -1,4 +1,4 @@
-"""A batch's SQL on the DuckDB of this process."""
+"""Run a batch's SQL on DuckDB in this process."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 
 @dataclass
-class Local:
+class DuckdbEngine:
     """DuckDB as an engine."""
 
     sql: TemporalSql
     dialect: Dialect = DUCKDB
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def given(self, name: str, rows: pa.Table) -> None:
-        """Takes rows as the table ``name``."""
+    def register(self, name: str, rows: pa.Table) -> None:
+        """Register rows as the table ``name``."""
         self.sql.given(name, rows)
 
-    def made(self, sql: str) -> str | None:
-        """The name of a table that holds what a query gives; None where that is nothing."""
+    def create_table(self, sql: str) -> str | None:
+        """Return the name of a table with a query's rows, or None if there are no rows."""
         name = f"step_{next(self.numbers)}"
-        with _told():
+        with _plain_errors():
             return name if self.sql.table(name, sql) else None
 
     def rows(self, sql: str) -> pa.Table:
-        """What a query gives."""
-        with _told():
+        """Return a query's rows."""
+        with _plain_errors():
             return self.sql.rows(sql)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Says of a failure what it means here."""
+def _plain_errors() -> Iterator[None]:
+    """Reword DuckDB's errors for the user."""
     try:
         yield
     except LimitExceeded:
         raise
     except ExecutionError as error:
-        told = error.message.partition(": ")[2] or error.message
-        hint = hint_for(told) or error.hint
-        raise ExecutionError(f"a batch of states cannot be evaluated: {told}", hint=hint) from error
+        message = error.message.partition(": ")[2] or error.message
+        hint = hint_for(message) or error.hint
+        raise ExecutionError(f"a batch of states cannot be evaluated: {message}", hint=hint) from error
 
 
 @contextmanager
-def local_engine(threads: int = 2) -> Iterator[Local]:
-    """One for the block; what is made in it ends with it."""
+def duckdb_engine(threads: int = 2) -> Iterator[DuckdbEngine]:
+    """Provide an engine for the block; its tables end with it."""
     with temporal_sql(threads) as sql:
-        yield Local(sql)
+        yield DuckdbEngine(sql)

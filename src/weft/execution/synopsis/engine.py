@@ -1,4 +1,4 @@
-"""What evaluates the SQL of a batch."""
+"""The interface of an SQL engine that evaluates a batch."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from weft.sql.points import Dialect
 
 
 class Engine(Protocol):
-    """An engine that holds tables while a batch is taken in."""
+    """An engine that holds tables while a batch is processed."""
 
     @property
     def dialect(self) -> Dialect:
-        """Which SQL it reads."""
+        """The SQL dialect of the engine."""
 
-    def given(self, name: str, rows: pa.Table) -> None:
-        """Takes rows as the table ``name``."""
+    def register(self, name: str, rows: pa.Table) -> None:
+        """Register rows as the table ``name``."""
 
-    def made(self, sql: str) -> str | None:
-        """The name of a table that holds what a query gives; None where that is nothing."""
+    def create_table(self, sql: str) -> str | None:
+        """Return the name of a table with a query's rows, or None if the engine knows that there are none."""
 
     def rows(self, sql: str) -> pa.Table:
-        """What a query gives."""
+        """Return a query's rows."""
 
 
-def hint_for(told: str) -> str | None:
-    """What to do about a failure that an engine tells; None where that is not known."""
-    large = re.search("overflow|out of range|failed to cast decimal", told, re.IGNORECASE)
+def hint_for(message: str) -> str | None:
+    """Return a hint for an engine's error message, or None."""
+    large = re.search("overflow|out of range|failed to cast decimal", message, re.IGNORECASE)
     if not large:
         return None
-    return "A number is larger than a BIGINT: leave out what makes it so large, count DISTINCT answers, or use i2f."
+    return "A number exceeds BIGINT: exclude large values, count DISTINCT answers, or use i2f."

@@ -1,4 +1,4 @@
-"""A synopsis taken through a batch of states, set at a time: every subformula is one relation over all of them."""
+"""Evaluate a synopsis over a batch of states, set at a time: each subformula is one relation over all time points."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from weft.derivation.synopsis.fixpoints import stepped
 from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type, check, stored_schema
 from weft.execution.synopsis.dating import with_dates
 from weft.execution.synopsis.divided import DivisionByZero
-from weft.execution.synopsis.duckdb_engine import local_engine
+from weft.execution.synopsis.duckdb_engine import duckdb_engine
 from weft.execution.synopsis.engine import Engine
-from weft.execution.synopsis.past import Past
-from weft.execution.synopsis.relating import Relating
-from weft.execution.synopsis.valuing import Values
+from weft.execution.synopsis.past import PastOperators
+from weft.execution.synopsis.relating import Operations
+from weft.execution.synopsis.valuing import BatchValues
 from weft.execution.synopsis.walking import Walk
 from weft.sql.points import Extent, spread
 from weft.sql.points_past import TIME_POINTS
 from weft.sql.sweeping import listed
 
-__all__ = ["EMPTY", "Batch", "State", "evaluated", "evaluated_together"]
+__all__ = ["EMPTY", "Batch", "State", "evaluate", "evaluate_shared"]
 
 
-def evaluated(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.Table]:
-    """The state after a batch, and the answers of the synopsis's one formula at each of its time points.
+def evaluate(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.Table]:
+    """Return the state after a batch, and the answers of the synopsis's one formula at each time point.
 
-    The answers are ``tp, c1 … ck [, n]``, ordered by all of them; columns are the formula's free variables in their
-    order; counts are BIGINT, or decimal digits where the formula has a fixpoint.  Raises ExecutionError for a batch
-    that does not follow the state, and for a count that grows beyond BIGINT; DivisionByZero where one is met.
+    The answers are ``tp, c1 … ck [, n]``, sorted by all of them. The columns are the formula's free variables in order;
+    counts are BIGINT, or decimal digits if the formula has a fixpoint. Raise ExecutionError if the batch does not
+    follow the state or a count exceeds BIGINT, and DivisionByZero for a division by 0.
     """
-    after, (answers,) = evaluated_together(synopsis, state, batch)
+    after, (answers,) = evaluate_shared(synopsis, state, batch)
     return after, answers
 
 
-def evaluated_together(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
-    """The same for the formulas of a shared synopsis, on the DuckDB of this process."""
-    with local_engine() as engine:
-        return evaluated_on(synopsis, state, batch, engine)
+def evaluate_shared(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
+    """Evaluate the formulas of a shared synopsis on DuckDB in this process; see ``evaluate``."""
+    with duckdb_engine() as engine:
+        return evaluate_on(synopsis, state, batch, engine)
 
 
-def evaluated_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
-    """The same on an engine."""
+def evaluate_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
+    """Evaluate the formulas of a shared synopsis on an engine; see ``evaluate``."""
     batch = with_dates(synopsis, batch)
     check(synopsis, state, batch)
     step = _Step(synopsis, state, batch, engine)
@@ -62,29 +62,31 @@ class _Step:
     engine: Engine
 
     def taken(self) -> tuple[State, tuple[pa.Table, ...]]:
-        """The state after the batch, and the answers of each formula."""
+        """Return the state after the batch, and the answers of each formula."""
         ats = self.batch.points.column("at")
         first = self.batch.points.column("tp")[0].as_py()
         extent = Extent(first, first + self.batch.points.num_rows)
         earlier = pa.concat_arrays([pa.array([self.state.at], pa.int64()), ats.combine_chunks()])[:-1]
         points = {"tp": self.batch.points.column("tp"), "instant": ats, "earlier": earlier}
-        self.engine.given(TIME_POINTS, pa.table(points))
+        self.engine.register(TIME_POINTS, pa.table(points))
         now = ats[-1].as_py()
-        relating = Relating(self.engine, self.synopsis.semantics, extent, now)
-        values = Values(relating, Past(relating, self.state.relations, self.state.at), self.batch.events)
+        operations = Operations(self.engine, self.synopsis.semantics, extent, now)
+        values = BatchValues(
+            operations, PastOperators(operations, self.state.relations, self.state.at), self.batch.events
+        )
         walk = Walk(self.synopsis, self.state, self.batch.points, values)
         answers = tuple(
             walk.answers(formula, self._schema(number)) if stepped(formula) else self._answers(values, number)
             for number, formula in enumerate(self.synopsis.formulas)
         )
-        kept = {
-            stored: walk.kept(stored) if stored.stepped else self._kept(values, stored)
+        tables = {
+            stored: walk.rows_to_store(stored) if stored.stepped else self._stored_rows(values, stored)
             for stored in self.synopsis.stored
         }
-        there = {stored: rows for stored, rows in kept.items() if rows is not None and rows.num_rows}
+        there = {stored: rows for stored, rows in tables.items() if rows is not None and rows.num_rows}
         return State(extent.last, now, there), answers
 
-    def _answers(self, values: Values, number: int) -> pa.Table:
+    def _answers(self, values: BatchValues, number: int) -> pa.Table:
         value = values.value(self.synopsis.formulas[number])
         if value is None:
             return self.no_answers(number)
@@ -98,7 +100,7 @@ class _Step:
         return self.engine.rows(f"{rows} ORDER BY {order}").cast(self._schema(number))
 
     def no_answers(self, number: int) -> pa.Table:
-        """No rows, of the formula's columns."""
+        """Return an empty table with the formula's columns."""
         return self._schema(number).empty_table()
 
     def _schema(self, number: int) -> pa.Schema:
@@ -108,7 +110,7 @@ class _Step:
         count = [pa.field("n", pa.string() if of_any_size else pa.int64())] if self.synopsis.semantics != "set" else []
         return pa.schema([pa.field("tp", pa.int64()), *columns, *count])
 
-    def _kept(self, values: Values, stored: Stored) -> pa.Table | None:
-        """What is stored of a relation after the batch; None: no rows."""
-        query = values.kept(stored)
+    def _stored_rows(self, values: BatchValues, stored: Stored) -> pa.Table | None:
+        """Return the rows of a stored relation after the batch; None: no rows."""
+        query = values.query_to_store(stored)
         return None if query is None else self.engine.rows(query).cast(stored_schema(stored))

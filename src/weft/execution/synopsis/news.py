@@ -1,7 +1,7 @@
-"""The states of a log that a tick takes in, and their events, read by this process from the files of tables.
+"""Read the states of a log that a tick processes, and their events, from the files of tables.
 
-Where the tables have no table of states, a state is an instant at which rows arrived in one of them; else it is a row
-of that table, its number is its ``tp`` and its time its ``at``, and a tick takes it in when its ``ts`` says so.
+Without a table of states, a state is an instant at which rows arrived in one of the tables. With one, a state is a row
+of that table: its number is ``tp``, its time is ``at``, and its ``ts`` decides which tick processes it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.temporal_sql import temporal_sql
 
 AT_ONCE: Final = 100_000
-"""Rows of all tables that are taken in together, unless one state has more."""
+"""Most rows of all tables in one batch, unless one state has more."""
 
 
 @dataclass(frozen=True)
 class News:
-    """What came into tables in [tau, t), µs UTC (tau None: from the beginning); ``log`` is the table of states."""
+    """The news of tables in [tau, t), µs UTC (tau None: from the beginning); ``log`` is the table of states."""
 
     data: Location
     tables: Sequence[TableRecord]
@@ -41,34 +41,34 @@ class News:
     t: int
 
     def states(self, last: int | None, at_once: int = AT_ONCE) -> Iterator[pa.Table]:
-        """The states after the time point ``last`` (None: there was none), so many together as have few rows.
+        """Yield the states after the time point ``last`` (None: from the first), in batches of about ``at_once`` rows.
 
-        Each table is ``tp BIGINT``, ``at BIGINT``, ``ts TIMESTAMP``.  Raises ExecutionError where the table of states
-        has another one than the next.
+        Each table is ``tp BIGINT``, ``at BIGINT``, ``ts TIMESTAMP``. Raise ExecutionError if the table of states does
+        not continue with the next number.
         """
-        found = self._instants() if self.log is None else self._points(self.log)
-        if not found.num_rows:
+        log_states = self._instants() if self.log is None else self._points(self.log)
+        if not log_states.num_rows:
             return
         if self.log is None:
             first = 0 if last is None else last + 1
-            found = found.append_column(TP, pa.array(range(first, first + found.num_rows), pa.int64()))
-        elif last is not None and found.column(TP)[0].as_py() != last + 1:
+            log_states = log_states.append_column(TP, pa.array(range(first, first + log_states.num_rows), pa.int64()))
+        elif last is not None and log_states.column(TP)[0].as_py() != last + 1:
             raise ExecutionError(
-                f"{self.log.name} goes on with the time point {found.column(TP)[0]}, and the last one was {last}",
-                hint="States are numbered one after another, and a log is loaded in its order.",
+                f"{self.log.name} continues with time point {log_states.column(TP)[0]}, but the last one was {last}",
+                hint="Number the states consecutively, and load the log in order.",
             )
         begin, size = 0, 0
-        for place, rows in enumerate(found.column("rows").to_pylist()):
+        for place, rows in enumerate(log_states.column("rows").to_pylist()):
             if size and size + rows > at_once:
-                yield found.slice(begin, place - begin).select([TP, AT, TS])
+                yield log_states.slice(begin, place - begin).select([TP, AT, TS])
                 begin, size = place, 0
             size += rows
-        yield found.slice(begin).select([TP, AT, TS])
+        yield log_states.slice(begin).select([TP, AT, TS])
 
     def batch(self, points: pa.Table, wanted: Iterable[Events]) -> Batch:
-        """Some of the states with their events."""
+        """Return a batch of these states with their events."""
         by_id = {table.table_id: table for table in self.tables}
-        told = points.select([TP, AT])
+        numbered = points.select([TP, AT])
         events: dict[str, pa.Table] = {}
         with temporal_sql() as sql:
             sql.given("points", points)
@@ -81,7 +81,7 @@ class News:
                     read[table.table_id] = f"news_{table.table_id}"
                     sql.given(read[table.table_id], self._rows(table, names, points))
                 events[each.predicate] = sql.rows(self._select(each, read[table.table_id]))
-        return Batch(told, events)
+        return Batch(numbered, events)
 
     def _select(self, events: Events, source: str) -> str:
         key = TS if self.log is None else TP
@@ -93,7 +93,7 @@ class News:
         )
 
     def _rows(self, table: TableRecord, names: Iterable[str], points: pa.Table) -> pa.Table:
-        """The rows of a table that may be of these states."""
+        """Return the rows of a table that may belong to these states."""
         column = table.schema.start if self.log is None else TP
         bounds = pc.min_max(points.column(TS if self.log is None else TP))
         schema = stored_schema(table.schema, {*names, column})
@@ -105,7 +105,7 @@ class News:
         return read_data_files(files, schema, (field >= bounds["min"]) & (field <= bounds["max"]))
 
     def _instants(self) -> pa.Table:
-        """The instants at which rows arrived: ``at``, ``ts`` and how many ``rows``, in order."""
+        """Return the instants at which rows arrived, in order: ``at``, ``ts`` and the number of ``rows``."""
         part = Slice(TS, self.tau, self.t)
         counted: list[pa.Table] = []
         for table in self.tables:
@@ -114,17 +114,17 @@ class News:
                 for batch in file_batches(file, schema, self._inside()):
                     counted.append(_counted(pa.Table.from_batches([batch])))
         every = pa.concat_tables(counted) if counted else _counted(pa.table({TS: pa.array([], INSTANT)}))
-        found = every.group_by(TS).aggregate([("rows", "sum")]).rename_columns([TS, "rows"]).sort_by(TS)
-        return found.append_column(AT, found.column(TS).cast(pa.int64()))
+        instants = every.group_by(TS).aggregate([("rows", "sum")]).rename_columns([TS, "rows"]).sort_by(TS)
+        return instants.append_column(AT, instants.column(TS).cast(pa.int64()))
 
     def _points(self, log: TableRecord) -> pa.Table:
-        """The rows of the table of states, by number."""
+        """Return the rows of the table of states, sorted by number."""
         schema = stored_schema(log.schema, (TP, AT, TS))
         files = [file for file in self._files(log) if may_hold(file, Slice(TS, self.tau, self.t), None)]
-        found = read_data_files(files, schema, self._inside()).sort_by(TP)
-        at = found.column(AT).cast(pa.int64())
-        rows = pa.repeat(pa.scalar(1, pa.int64()), found.num_rows)
-        return pa.table({TP: found.column(TP), AT: at, TS: found.column(TS), "rows": rows})
+        states = read_data_files(files, schema, self._inside()).sort_by(TP)
+        at = states.column(AT).cast(pa.int64())
+        rows = pa.repeat(pa.scalar(1, pa.int64()), states.num_rows)
+        return pa.table({TP: states.column(TP), AT: at, TS: states.column(TS), "rows": rows})
 
     def _inside(self) -> pc.Expression:
         below = pc.field(TS) < pa.scalar(self.t, INSTANT)

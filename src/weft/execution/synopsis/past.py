@@ -1,4 +1,4 @@
-"""▽, ◇ and since over a batch: their values, and what has to be stored after it."""
+"""Evaluate ▽, ◇ and since over a batch: their values, and what to store after the batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from weft.algebra.formula import ALWAYS, Once, Previous, Since, Variable, free_variables
 from weft.derivation.synopsis.construct import Stored, read_from, stored_of
-from weft.execution.synopsis.relating import Relating, Value
+from weft.execution.synopsis.relating import Operations, Value
 from weft.sql.points import Steps, columns_of, spread
 from weft.sql.points_past import (
     TIME_POINTS,
@@ -29,122 +29,134 @@ from weft.sql.sweeping import listed
 
 
 @dataclass
-class Past:
-    """``stored`` are the relations before the batch, ``at`` the instant of the time point before it (None: there was
-    none); ``keeping`` what has to be stored of them after it, a query each; None: no rows.
+class PastOperators:
+    """Evaluates temporal operators over one batch.
+
+    ``stored`` are the relations before the batch, ``at`` the instant of the time point before it (None: no time point).
+    ``keeping`` has for each relation to store after the batch the query that yields it (None: no rows).
     """
 
-    relating: Relating
+    operations: Operations
     stored: Mapping[Stored, pa.Table]
     at: int | None
     keeping: dict[Stored, str | None] = field(default_factory=dict)
 
     def previous(self, formula: Previous, value: Value) -> Value:
-        """▽Q, ``value`` being that of Q."""
-        relating, variables = self.relating, free_variables(formula)
-        value = relating.ordered(value, variables)
+        """Return the value of ▽Q, given the value of Q."""
+        operations, variables = self.operations, free_variables(formula)
+        value = operations.ordered(value, variables)
         other = read_from(formula)
         if other is not None:
             before = self._seen_before(other, variables)
         else:
-            stored = stored_of(formula, relating.semantics)
+            stored = stored_of(formula, operations.semantics)
             before = self._stored(stored, variables)
-            last = None if value is None else at_the_end(value, relating.extent, counted=relating.counts)
+            last = None if value is None else at_the_end(value, operations.extent, counted=operations.counts)
             self.keeping[stored] = last
         if value is None and before is None:
             return None
-        query = shifted(value, relating.extent, before, counted=relating.counts)
+        query = shifted(value, operations.extent, before, counted=operations.counts)
         points = value is None or value.points
-        found = relating.made(query, variables, counted=relating.counts, points=points)
-        if found is None or formula.interval.everything:
-            return found
-        return relating.where(found, relating.made(near_enough(formula.interval), (), counted=False, points=False))
+        result = operations.relation(query, variables, counted=operations.counts, points=points)
+        if result is None or formula.interval.everything:
+            return result
+        return operations.where(
+            result, operations.relation(near_enough(formula.interval), (), counted=False, points=False)
+        )
 
     def _seen_before(self, formula: Once | Since, variables: tuple[Variable, ...]) -> Value:
-        """The answers of ◇ or since before the batch, from what is stored of it."""
-        stored = stored_of(formula, self.relating.semantics)
+        """Return the answers of ◇ or since just before the batch, from the stored relation."""
+        stored = stored_of(formula, self.operations.semantics)
         before = self._stored(stored, variables)
         if before is None or self.at is None or not stored.timed:
             return before
         return replace(before, source=f"({seen_before(before, formula.interval, self.at, runs=stored.runs)})")
 
     def once(self, formula: Once, right: Value) -> Value:
-        """◇Q, ``right`` being the value of Q."""
+        """Return the value of ◇Q, given the value of Q."""
         return self._looked_back(formula, None, right, negated=True)
 
     def since(self, formula: Since, left: Value, right: Value, *, negated: bool) -> Value:
-        """Q1 since Q2; ``left`` is the value of Q1, or where ``negated`` of what Q1 is the negation of."""
+        """Return the value of Q1 since Q2; ``left`` is the value of Q1 or, if ``negated``, of the operand of the
+        negation Q1.
+        """
         if formula.counting != "any":
             right = self._where(right, left, negated=negated)
         return self._looked_back(formula, left, right, negated=negated)
 
     def _where(self, value: Value, left: Value, *, negated: bool) -> Value:
-        """The answers that Q1 holds of, too, with their counts."""
-        relating = self.relating
-        left = relating.distinct(left)
+        """Return the answers of ``value`` for which Q1 holds, too, with their counts."""
+        operations = self.operations
+        left = operations.distinct(left)
         if not negated:
-            return relating.where(value, left)
-        return value if left is None else relating.where(value, relating.without(relating.distinct(value), left))
+            return operations.where(value, left)
+        return value if left is None else operations.where(value, operations.without(operations.distinct(value), left))
 
     def _looked_back(self, formula: Once | Since, left: Value, right: Value, *, negated: bool) -> Value:
-        """The anchors are found and outlive what they can; what they are seen by, and what is stored of them."""
-        relating, extent, interval = self.relating, self.relating.extent, formula.interval
-        stored, variables = stored_of(formula, relating.semantics), free_variables(formula)
+        """Return the value of ◇ or since from its anchors and how long they last, and record what to store."""
+        operations, extent, interval = self.operations, self.operations.extent, formula.interval
+        stored, variables = stored_of(formula, operations.semantics), free_variables(formula)
         before = self._stored(stored, variables)
         self.keeping[stored] = None
         if formula.counting == "second":
-            return self._counted_since(stored, left, relating.distinct(right), before, negated=negated)
+            return self._counted_since(stored, left, operations.distinct(right), before, negated=negated)
         counted = formula.counting == "first"
         window = Window(interval, each=interval.low > 0 or counted, counted=counted)
-        right = right if counted else relating.distinct(right)
-        found = self._lasting(
-            window, relating.distinct(left), relating.ordered(right, variables), before, negated=negated
+        right = right if counted else operations.distinct(right)
+        lasting_anchors = self._lasting(
+            window, operations.distinct(left), operations.ordered(right, variables), before, negated=negated
         )
-        if found is None:
+        if lasting_anchors is None:
             return None
-        self.keeping[stored] = kept(found, window, extent, relating.now)
-        reached = relating.engine.made(reach(found.source, window, extent)) if window.timed else None
-        return relating.made(seen(found, reached, window), variables, counted=counted, points=False)
+        self.keeping[stored] = kept(lasting_anchors, window, extent, operations.now)
+        reached = (
+            operations.engine.create_table(reach(lasting_anchors.source, window, extent)) if window.timed else None
+        )
+        return operations.relation(seen(lasting_anchors, reached, window), variables, counted=counted, points=False)
 
     def _lasting(self, window: Window, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
-        """The anchors, with the time point at which Q1 has failed after each."""
-        relating = self.relating
+        """Return the anchors with the time point at which Q1 fails after each."""
+        operations = self.operations
         one = right or before
         if one is None:
             return None
-        query = anchors(right, before, window, relating.extent)
-        found = relating.made(query, one.variables, counted=window.counted, points=False)
-        if found is None:
+        query = anchors(right, before, window, operations.extent)
+        result = operations.relation(query, one.variables, counted=window.counted, points=False)
+        if result is None:
             return None
-        dialect = relating.engine.dialect
-        query = lasting(found, left, relating.extent, dialect, negated=negated, window=window)
-        return relating.made(query, found.variables, counted=window.counted, points=False)
+        dialect = operations.engine.dialect
+        query = lasting(result, left, operations.extent, dialect, negated=negated, window=window)
+        return operations.relation(query, result.variables, counted=window.counted, points=False)
 
     def _counted_since(self, stored: Stored, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
-        """since2 and ◇2: the anchors hold of each time point that sees one, where the counts of Q1 are added up."""
-        relating, variables = self.relating, free_variables(stored.formula)
-        right = relating.ordered(right, variables)
+        """Return the value of since2 or ◇2: the sum of the counts of Q1 over the time points since the last answer of
+        Q2.
+        """
+        operations, variables = self.operations, free_variables(stored.formula)
+        right = operations.ordered(right, variables)
         window = Window(ALWAYS, each=False, counted=False)
-        found = self._lasting(window, relating.distinct(left), right, before, negated=negated)
+        result = self._lasting(window, operations.distinct(left), right, before, negated=negated)
         alive = (
-            None if found is None else relating.made(seen(found, None, window), variables, counted=False, points=False)
+            None
+            if result is None
+            else operations.relation(seen(result, None, window), variables, counted=False, points=False)
         )
         if alive is None:
             return None
         each = f"SELECT {listed(columns_of(len(variables)), 'tp AS from_tp', 'tp + 1 AS to_tp')} FROM "
         each += f"({spread(alive, TIME_POINTS)}) AS alive"
-        alive = relating.made(each, variables, counted=False, points=True)
-        held = alive if negated else relating.ordered(relating.joined(alive, left), variables)
+        alive = operations.relation(each, variables, counted=False, points=True)
+        held = alive if negated else operations.ordered(operations.joined(alive, left), variables)
         if held is None:
             return None
-        query = since_the_last(held, right, before, relating.engine.dialect)
-        found = relating.made(query, variables, counted=True, points=True)
-        self.keeping[stored] = None if found is None else at_the_end(found, relating.extent, counted=True)
-        return found
+        query = since_the_last(held, right, before, operations.engine.dialect)
+        result = operations.relation(query, variables, counted=True, points=True)
+        self.keeping[stored] = None if result is None else at_the_end(result, operations.extent, counted=True)
+        return result
 
     def _stored(self, stored: Stored, variables: tuple[Variable, ...]) -> Value:
-        """What was stored before the batch."""
+        """Return the relation stored before the batch."""
         rows = self.stored.get(stored)
         if rows is None or not rows.num_rows:
             return None
-        return Steps(self.relating.given(stored, rows), variables, counted=stored.counted)
+        return Steps(self.operations.register(stored, rows), variables, counted=stored.counted)

@@ -1,4 +1,4 @@
-"""The operations on relations over time points, on an engine: what is known to be empty is not computed."""
+"""Operations on relations over time points, on an engine; an operand known to be empty is not computed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from weft.sql.points_join import joined, without
 from weft.sql.sweeping import listed
 
 Value: TypeAlias = "Steps | None"
-"""A relation over time points; None where it has no rows."""
+"""A relation over time points; None if it has no rows."""
 
 
 @dataclass
-class Relating:
-    """The operations over the time points of ``extent``, ``now`` being the instant of the last one, µs UTC."""
+class Operations:
+    """The operations over the time points of ``extent``; ``now`` is the instant of the last one, µs UTC."""
 
     engine: Engine
     semantics: Semantics
@@ -30,29 +30,29 @@ class Relating:
 
     @property
     def counts(self) -> bool:
-        """Whether answers may count more than once."""
+        """Whether answers may have counts other than 1."""
         return self.semantics != "set"
 
     @property
     def everything(self) -> Steps:
-        """All time points."""
+        """The relation that is true at all time points."""
         query = f"(SELECT CAST({self.extent.first} AS BIGINT) AS from_tp, CAST({self.extent.end} AS BIGINT) AS to_tp)"
         return Steps(query, (), points=self.extent.end == self.extent.first + 1)
 
-    def made(self, query: str, variables: tuple[Variable, ...], *, counted: bool, points: bool) -> Value:
-        """A relation that a query gives."""
-        name = self.engine.made(query)
+    def relation(self, query: str, variables: tuple[Variable, ...], *, counted: bool, points: bool) -> Value:
+        """Return the relation that a query computes."""
+        name = self.engine.create_table(query)
         return None if name is None else Steps(name, variables, counted=counted, points=points)
 
-    def given(self, key: object, rows: pa.Table) -> str:
-        """The table of rows in memory."""
+    def register(self, key: object, rows: pa.Table) -> str:
+        """Return the name of a table with these rows, registered once for each key."""
         if key not in self.registered:
             self.registered[key] = f"given_{len(self.registered) + 1}"
-            self.engine.given(self.registered[key], rows)
+            self.engine.register(self.registered[key], rows)
         return self.registered[key]
 
     def merged(self, values: list[Value], variables: tuple[Variable, ...]) -> Value:
-        """∨ and ∃: the values brought to ``variables``, counts being added (or the greatest)."""
+        """Return ∨ or ∃: the values projected to ``variables``, with counts added (under minmax, the greatest)."""
         there = [value for value in values if value is not None]
         if not there or (len(there) == 1 and set(there[0].variables) == set(variables)):
             return there[0].named(there[0].variables) if there else None
@@ -73,39 +73,39 @@ class Relating:
             query = (greatest if self.semantics == "minmax" else added_up)(every, width)
         else:
             query = coalesced(every, width)
-        return self.made(query, variables, counted=bool(count), points=points)
+        return self.relation(query, variables, counted=bool(count), points=points)
 
     def distinct(self, value: Value) -> Value:
-        """ε: each answer once."""
+        """Return ε: each answer once."""
         if value is None or not value.counted:
             return value
         rows = f"SELECT {listed(value.values(), PERIOD)} FROM {value.source} AS given"
         query = rows if value.points else coalesced(rows, len(value.variables))
-        return self.made(query, value.variables, counted=False, points=value.points)
+        return self.relation(query, value.variables, counted=False, points=value.points)
 
     def where(self, value: Value, when: Value) -> Value:
-        """A value where another one, which is not counted, is true, too; its counts stay."""
+        """Return a value where another value (without counts) holds, too; the counts stay."""
         return self.joined(value, when, least=False)
 
     def joined(self, left: Value, right: Value, *, least: bool | None = None) -> Value:
-        """∧; counts are multiplied, or the ``least`` is taken (None: as the semantics says)."""
+        """Return ∧; counts are multiplied, or with ``least`` the least is taken (None: as the semantics requires)."""
         if left is None or right is None:
             return None
         variables = tuple(dict.fromkeys((*left.variables, *right.variables)))
         least = self.semantics == "minmax" if least is None else least
         query = joined(left, right, variables, self.engine.dialect, "least" if least else "times")
         counted, points = left.counted or right.counted, left.points or right.points
-        return self.made(query, variables, counted=counted, points=points)
+        return self.relation(query, variables, counted=counted, points=points)
 
     def without(self, left: Value, right: Value) -> Value:
-        """∧¬."""
+        """Return ∧¬."""
         if left is None or right is None:
             return left
         query = without(left, right, self.extent, self.engine.dialect)
-        return self.made(query, left.variables, counted=left.counted, points=left.points)
+        return self.relation(query, left.variables, counted=left.counted, points=left.points)
 
     def ordered(self, value: Value, variables: tuple[Variable, ...]) -> Value:
-        """The same relation with its columns in the order of ``variables``."""
+        """Return the same relation with its columns in the order of ``variables``."""
         if value is None or value.variables == variables:
             return value
         heads = [

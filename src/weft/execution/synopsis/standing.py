@@ -1,10 +1,10 @@
-"""The synopses of one tick: the states that arrived taken in, set at a time, and what is written of it.
+"""Run the synopses of one tick: process the new states, set at a time, and write the results.
 
-    news of its tables -> batches of states -> answers for the ledger, and its stored relations as they are afterwards
+    news of the tables -> batches of states -> answers for the ledger, and the new contents of the stored relations
 
-Queries that go through the same states from the same one on are evaluated together, and a relation that several of them
-store is stored once.  No Spark.  First of the outputs is that of the states gone through: the others are written after
-it, so that a tick that died is known to have written nothing of its synopses where that one is missing.
+Queries that process the same states from the same one on are evaluated together, and a relation that several of them
+store is stored once. No Spark. The output with the last states is written first: if it is missing, a tick that died has
+written nothing of its synopses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from weft.execution.phases import TAKING_IN, phase
 from weft.execution.spark_runner import limits, too_many
 from weft.execution.synopsis.answers import NO_ANSWERS, ledger_rows
 from weft.execution.synopsis.batch import EMPTY, State, stored_schema
-from weft.execution.synopsis.evaluating import evaluated_together
+from weft.execution.synopsis.evaluating import evaluate_shared
 from weft.execution.synopsis.news import News
 from weft.location import Location
 from weft.planning.synopsis_plan import SynopsisPlan
@@ -44,31 +44,31 @@ from weft.storage.stored_relations import Change, RelationLog, keep_written, log
 from weft.storage.time_limit import time_limit
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
-"""By what tells the states of queries, the last one: its number and its time (µs UTC)."""
+"""The last state of queries, by the name of their sequence of states: its number and its time (µs UTC)."""
 GONE_THROUGH: Final = "synopses"
-"""The output with the states gone through."""
+"""The output with the last processed states."""
 ANSWERS: Final = f"{layout.LEDGER}-synopses"
 STATES_NAME: Final = "states"
 _STATES_PATH: Final = f"{layout.SYNOPSES}/{STATES_NAME}"
 
 
 def path_of(relation: str) -> str:
-    """Where a stored relation is, by its name."""
+    """Return the path of a stored relation."""
     return f"{layout.SYNOPSES}/{relation}"
 
 
 def _output(relation: str) -> tuple[str, str]:
-    """The name of the output with what a stored relation gains, and the path of its table."""
+    """Return the name of the output with a stored relation's changes, and the path of its table."""
     return f"synopsis-{relation}", path_of(relation)
 
 
 def written_after(name: str) -> bool:
-    """Whether an output is one that is written after that of the states gone through."""
+    """Return whether an output is written after the output with the last states."""
     return name == ANSWERS or name.startswith("synopsis-")
 
 
 @dataclass(frozen=True)
-class Standing:
+class SynopsisMember:
     """A query in a tick, and its plan."""
 
     member: Member
@@ -76,8 +76,8 @@ class Standing:
 
 
 @dataclass
-class _Found:
-    """What came of some queries: answers; changes of stored relations, and the last state, each by name."""
+class _Results:
+    """The results of some queries: answers, and by name the changes of stored relations and the last states."""
 
     answers: list[pa.Table] = field(default_factory=list)
     relations: dict[str, tuple[RelationLog, Change]] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Written:
-    """An output, and the log that it changes, where it is of one."""
+    """An output; for a relation log, the log and its change as well."""
 
     output: Output
     log: RelationLog | None = None
@@ -94,8 +94,11 @@ class _Written:
 
 
 @dataclass
-class SynopsesOfTick:
-    """Evaluates and writes; ``at`` is the wall's instant (µs UTC), ``set_aside`` takes queries out of the tick."""
+class TickSynopses:
+    """Evaluates the synopses of a tick and writes the results.
+
+    ``at`` is the wall clock's instant (µs UTC), ``set_aside`` takes queries out of the tick.
+    """
 
     writer: Writer
     tick: TickRecord
@@ -106,64 +109,64 @@ class SynopsesOfTick:
 
     @property
     def begun(self) -> bool:
-        """Whether the tick, which had died then, may have written something of its synopses."""
-        return self.outputs.found(GONE_THROUGH, _STATES_PATH) is not None
+        """Whether the tick had died and may have written results of its synopses."""
+        return self.outputs.find(GONE_THROUGH, _STATES_PATH) is not None
 
-    def extend(self, members: Sequence[Standing]) -> Mapping[int, Added]:
-        """Takes the queries to the ends of their windows: what was added, by query id.
+    def extend(self, members: Sequence[SynopsisMember]) -> Mapping[int, Added]:
+        """Advance the queries to the ends of their windows; return what was added by query id.
 
-        Raises LeaseLost, StorageError; what one query fails with sets it aside, before anything is written.
+        Raise LeaseLost or StorageError. A query that fails is set aside before anything is written.
         """
         with phase(TAKING_IN):
-            found = _joined(self._evaluated(members))
-        if not found.states:
+            results = _joined(self._evaluated(members))
+        if not results.states:
             return {}
-        version = self.outputs.found(ANSWERS, layout.LEDGER)
-        rows = self._numbered(found, members) if version is None else None
-        self._write_states(found)
-        # Whoever runs this tick again looks for each of them, so that they may come in any order.
+        version = self.outputs.find(ANSWERS, layout.LEDGER)
+        rows = self._numbered(results, members) if version is None else None
+        self._write_states(results)
+        # A repeated tick looks for each of them, so their order is free.
         answers = [_Written(Output(ANSWERS, layout.LEDGER, rows))] if rows is not None and rows.num_rows else []
-        changed = (self._written(*_output(name), *change) for name, change in sorted(found.relations.items()))
+        changed = (self._written(*_output(name), *change) for name, change in sorted(results.relations.items()))
         self._commit([*answers, *changed])
         if version is not None:
             return added_by_query(self.writer.data, version)
         return {} if rows is None else arrow_answers.added(rows)
 
-    def _evaluated(self, members: Sequence[Standing]) -> Iterator[_Found]:
-        together: dict[tuple[str, int | None, str, bool], list[Standing]] = {}
+    def _evaluated(self, members: Sequence[SynopsisMember]) -> Iterator[_Results]:
+        together: dict[tuple[str, int | None, str, bool], list[SynopsisMember]] = {}
         for each in self._arrived(members):
             key = (each.plan.states, each.member.tau, each.plan.semantics, each.plan.history)
             together.setdefault(key, []).append(each)
-        # Where this tick's answers are in Delta they have to be counted, and nothing sets their queries aside.
-        done = self.outputs.found(ANSWERS, layout.LEDGER) is not None
+        # If this tick's answers are in Delta, they must be counted, and no query can be set aside.
+        done = self.outputs.find(ANSWERS, layout.LEDGER) is not None
         for some in together.values():
             if done:
                 yield self._in_time(some)
             else:
                 yield from isolated(_by_query(some), self._in_time, self.set_aside)
 
-    def _arrived(self, members: Sequence[Standing]) -> list[Standing]:
-        """The queries for which states arrived."""
+    def _arrived(self, members: Sequence[SynopsisMember]) -> list[SynopsisMember]:
+        """Return the queries with new states."""
 
-        def arrived(some: list[Standing]) -> list[Standing]:
+        def arrived(some: list[SynopsisMember]) -> list[SynopsisMember]:
             return [each for each in some if not each.member.empty and self._has_news(each)]
 
         return [each for part in isolated(_by_query(members), arrived, self.set_aside) for each in part]
 
-    def _in_time(self, some: Sequence[Standing]) -> _Found:
+    def _in_time(self, some: Sequence[SynopsisMember]) -> _Results:
         with time_limit(limits(self.writer.data).seconds):
             return self._take_in(some)
 
-    def _has_news(self, one: Standing) -> bool:
+    def _has_news(self, one: SynopsisMember) -> bool:
         table = one.plan.points
         read = one.plan.tables if table is None else (table,)
         lasts = (self.tables[each.id].last_ts for each in read)
         return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
 
-    def _take_in(self, some: Sequence[Standing]) -> _Found:
-        """Evaluates queries that go through the same states from the same one on.
+    def _take_in(self, some: Sequence[SynopsisMember]) -> _Results:
+        """Evaluate queries that process the same states from the same one on.
 
-        Those that are asked of the kept history go through all states again, and what they answered before is left out.
+        Queries over kept history process all states again; the answers at earlier states are dropped.
         """
         plan, member = some[0].plan, some[0].member
         synopsis = shared([part.formula for each in some for part in each.plan.parts], plan.semantics)
@@ -176,30 +179,30 @@ class SynopsesOfTick:
         news = News(self.writer.data, tables, log, begin, member.t)
         before, answers = state, _Answers(limits(self.writer.data).rows)
         for points in news.states(state.tp):
-            state, rows = evaluated_together(synopsis, state, news.batch(points, events))
+            state, rows = evaluate_shared(synopsis, state, news.batch(points, events))
             places = iter(rows if last is None else [_after(each, last[0]) for each in rows])
             for one in some:
                 for part in one.plan.parts:
                     answers.add(one.member.query.query_id, ledger_rows(part, next(places), points, one.member.query))
         if state is before:
-            return _Found()
+            return _Results()
         assert state.tp is not None and state.at is not None
-        found = _Found(answers.rows, states={plan.states: (state.tp, state.at)})
+        results = _Results(answers.rows, states={plan.states: (state.tp, state.at)})
         for stored in () if plan.history else synopsis.stored:
             relation = plan.relation(stored)
-            if self.outputs.found(*_output(relation)) is None:
-                kept = state.relations.get(stored, stored_schema(stored).empty_table())
-                found.relations |= self._changed(relation, kept)
-        return found
+            if self.outputs.find(*_output(relation)) is None:
+                stored_rows = state.relations.get(stored, stored_schema(stored).empty_table())
+                results.relations |= self._changed(relation, stored_rows)
+        return results
 
     def _changed(self, relation: str, rows: pa.Table) -> dict[str, tuple[RelationLog, Change]]:
-        """What makes a stored relation those rows, by its name; nothing where it is these already."""
+        """Return by name the change that gives a stored relation these rows; empty if it has them already."""
         log = log_of(self.writer.data / path_of(relation), rows.schema)
         change = log.change_to(rows, self.tick.t, self._needed)
         return {} if change is None else {relation: (log, change)}
 
     def _state(self, plan: SynopsisPlan, synopsis: Synopsis, tau: int | None, last: tuple[int, int]) -> State:
-        """What the queries have come to, ``last`` being the state that they went through last."""
+        """Return the state of the queries; ``last`` is the last state that they processed."""
         assert tau is not None
         relations = {}
         for stored in synopsis.stored:
@@ -207,15 +210,15 @@ class SynopsesOfTick:
             relations[stored] = log_of(self.writer.data / path_of(plan.relation(stored)), schema).as_of(tau)
         return State(*last, relations)
 
-    def _write_states(self, found: _Found) -> None:
-        if self.outputs.found(GONE_THROUGH, _STATES_PATH) is not None:
+    def _write_states(self, results: _Results) -> None:
+        if self.outputs.find(GONE_THROUGH, _STATES_PATH) is not None:
             return
         log = log_of(self.writer.data / _STATES_PATH, STATES)
         there = log.as_of(self.tick.t)
         rows = dict(zip(there.column("states").to_pylist(), there.to_pylist(), strict=True))
-        rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in found.states.items()}
+        rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in results.states.items()}
         wanted = pa.Table.from_pylist(list(rows.values()), STATES)
-        # Written in any case: that it is there says that the others may be.
+        # Always write: this output says that the others may exist.
         change = log.change_to(wanted, self.tick.t, self._needed, always=True)
         assert change is not None
         self._commit([self._written(GONE_THROUGH, _STATES_PATH, log, change)])
@@ -233,15 +236,15 @@ class SynopsesOfTick:
 
     @cached_property
     def _needed(self) -> list[int]:
-        """The instants that queries have come to, from which they or this tick may be run again."""
-        found = self.writer.queries.with_plans_like(SynopsisPlan.MARK)
-        return [query.tau for query, _ in found if query.tau is not None]
+        """The τ of all synopsis queries; they or this tick may be run again from there."""
+        queries = self.writer.queries.with_plans_like(SynopsisPlan.MARK)
+        return [query.tau for query, _ in queries if query.tau is not None]
 
-    def _numbered(self, found: _Found, members: Sequence[Standing]) -> pa.Table:
-        """The answers that are new, as the ledger has them."""
-        rows = pa.concat_tables([NO_ANSWERS, *found.answers])
+    def _numbered(self, results: _Results, members: Sequence[SynopsisMember]) -> pa.Table:
+        """Return the new answers in the ledger's form."""
+        rows = pa.concat_tables([NO_ANSWERS, *results.answers])
 
-        def numbered(some: list[Standing]) -> pa.Table:
+        def numbered(some: list[SynopsisMember]) -> pa.Table:
             queries = {each.member.query.query_id: each.member.query for each in some}
             own = pc.is_in(rows.column("query_id"), value_set=pa.array(queries, pa.int64()))
             new = self._new(rows.filter(own), some)
@@ -250,47 +253,49 @@ class SynopsesOfTick:
             columns = {key: query.types for key, query in adding.items()}
             return arrow_answers.numbered(new, before, columns, self.tick.tick_id)
 
-        found_for = arrow_answers.added(rows)
-        going = {key: each for key, each in _by_query(members).items() if key in found_for}
+        counts = arrow_answers.added(rows)
+        going = {key: each for key, each in _by_query(members).items() if key in counts}
         parts = isolated(going, numbered, self.set_aside)
         return pa.concat_tables([ledger_schema().empty_table(), *parts])
 
-    def _new(self, rows: pa.Table, members: Sequence[Standing]) -> pa.Table:
-        """Each answer once, less what the ledger has."""
+    def _new(self, rows: pa.Table, members: Sequence[SynopsisMember]) -> pa.Table:
+        """Return each answer once, without those in the ledger."""
         rows = arrow_answers.each_once(rows)
-        # An answer with its time point is a new one; another may have been true before.
-        told = [each.member.query for each in members if each.plan.language == "sql" and each.member.query.rows]
+        # Answers with a time point are always new; other answers may have held before.
+        queries = [each.member.query for each in members if each.plan.language == "sql" and each.member.query.rows]
         ledger = self.writer.data / layout.LEDGER
-        if not told or not rows.num_rows or not has_commits(ledger):
+        if not queries or not rows.num_rows or not has_commits(ledger):
             return rows
-        files, ids = delta_snapshot(ledger, check_files=False).files, [query.query_id for query in told]
+        files, ids = delta_snapshot(ledger, check_files=False).files, [query.query_id for query in queries]
         keys = rows.select(ANSWER.names)
         look_ups = LookUps(layout.arrangements_folder(self.writer.path))
         known = known_answers(files, ids, keys, BOUNDS, look_ups).rows
         return arrow_answers.without_known(rows, _read_through(files, ids, keys) if known is None else known)
 
 
-def _by_query(some: Sequence[Standing]) -> dict[int, Standing]:
+def _by_query(some: Sequence[SynopsisMember]) -> dict[int, SynopsisMember]:
     return {each.member.query.query_id: each for each in some}
 
 
-def _joined(parts: Iterable[_Found]) -> _Found:
-    """What came of all queries."""
-    found = _Found()
+def _joined(parts: Iterable[_Results]) -> _Results:
+    """Return the combined results."""
+    results = _Results()
     for part in parts:
-        found.answers += part.answers
-        found.relations |= part.relations
-        found.states |= part.states
-    return found
+        results.answers += part.answers
+        results.relations |= part.relations
+        results.states |= part.states
+    return results
 
 
 def _after(answers: pa.Table, last: int) -> pa.Table:
-    """The answers at time points after one."""
+    """Return the answers at time points after ``last``."""
     return answers.filter(pc.greater(answers.column("tp"), last))
 
 
 def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
-    """The number and the time (µs UTC) of the last state before ``tau`` that a query went through; None: of none."""
+    """Return the number and time (µs UTC) of the last state before ``tau`` that a query processed; None if there is
+    none.
+    """
     if tau is None:
         return None
     last = log_of(data / _STATES_PATH, STATES).as_of(tau)
@@ -299,24 +304,24 @@ def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int
 
 
 def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str, int]:
-    """How many rows each stored relation of a query has, by name, as of the instant that it was ticked to."""
-    found = {}
+    """Return by name the number of rows in each stored relation of a query, as of its last tick."""
+    counts = {}
     for stored in plan.stored:
         name, schema = plan.relation(stored), stored_schema(stored)
-        found[name] = 0 if tau is None else log_of(data / path_of(name), schema).as_of(tau).num_rows
-    return found
+        counts[name] = 0 if tau is None else log_of(data / path_of(name), schema).as_of(tau).num_rows
+    return counts
 
 
 @dataclass
 class _Answers:
-    """The answers of some queries, of each no more than it may add in a tick."""
+    """The answers of some queries, each within the limit for a tick."""
 
     most: int
     rows: list[pa.Table] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
 
     def add(self, query_id: int, rows: pa.Table) -> None:
-        """Raises LimitExceeded for too many."""
+        """Add answers of a query. Raise LimitExceeded if it has too many."""
         self.rows.append(rows)
         self.counts[query_id] = self.counts.get(query_id, 0) + rows.num_rows
         if self.counts[query_id] > self.most:
@@ -327,7 +332,7 @@ class _Answers:
 
 
 def _read_through(files: Sequence[DataFile], queries: Sequence[int], keys: pa.Table) -> pa.Table:
-    """What the ledger has of the answers ``keys``, read file by file."""
+    """Return which of the answers ``keys`` the ledger has, read file by file."""
     wanted = pc.field("row_hash").isin(pc.unique(keys.column("row_hash")))
     parts = [batch for file in answer_files(files, queries) for batch in file_batches(file, ANSWER, wanted)]
     return pa.Table.from_batches([each for each in parts if each.num_rows], ANSWER)

@@ -1,8 +1,8 @@
-"""Formulas with fixpoints, state by state in this process: what no operator over a whole batch is known for.
+"""Evaluate formulas with fixpoints state by state in this process; no operator over a whole batch exists for them.
 
-A value is a dictionary from rows, the values of the formula's free variables in their order, to counts, which have no
-bound here.  Parts in which no fixpoint has a say come from the evaluation set at a time, a dictionary a time point.
-The relations of a fixpoint speak of time points before only, so that each state is computed from the one before it.
+A value is a dictionary from rows (the values of the formula's free variables, in order) to counts, which are unbounded.
+Parts that depend on no fixpoint come from the evaluation set at a time, as one dictionary for each time point. The
+relations of a fixpoint refer only to earlier time points, so each state follows from the one before.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from weft.derivation.synopsis.prepared import Semantics
 from weft.derivation.synopsis.range_restriction import binding, conjuncts, group_variables, is_test
 from weft.errors import DerivationError
 from weft.execution.synopsis.divided import DivisionByZero
-from weft.execution.synopsis.stepping_past import Anchors, Row, Rows, State, after, looked_back
+from weft.execution.synopsis.stepping_past import Anchors, CurrentPoint, Row, Rows, after, looked_back
 from weft.execution.synopsis.stepping_terms import divided_by_0, groups_of, measured, same_value, satisfied, value
 
 _NONE: Final[Anchors] = {}
@@ -50,11 +50,11 @@ Leaf: TypeAlias = Callable[[Formula], Callable[[int], Rows]]
 
 
 @dataclass
-class Stepping:
-    """One formula along time points.  ``leaf`` gives what tells the rows of a part without fixpoints.
+class Stepper:
+    """One formula along time points. ``leaf`` returns a function that yields the rows of a part without fixpoints.
 
-    That is asked for one time point after another, and answers with the same object where nothing has changed: a value
-    is computed anew only where something that it is made of is another one.
+    That function is called for one time point after another and returns the same object if nothing changed. A value is
+    computed again only if one of its inputs is a different object.
     """
 
     formula: Formula
@@ -67,13 +67,13 @@ class Stepping:
     known: dict[Formula, Rows] = field(default_factory=dict)
     operands: dict[Formula, tuple[Formula, ...]] = field(default_factory=dict)
     last: dict[Formula, tuple[tuple[object, ...], Rows]] = field(default_factory=dict)
-    """Of each part what it was made of, and its value, when that was computed for the last time."""
-    kept: dict[Formula, tuple[tuple[object, ...], Anchors]] = field(default_factory=dict)
-    """The same of what is stored."""
-    now: State = field(default_factory=lambda: State(0, 0, None))
+    """By part, the inputs and the value of its last computation."""
+    last_stored: dict[Formula, tuple[tuple[object, ...], Anchors]] = field(default_factory=dict)
+    """By part, the inputs and the stored anchors of their last computation."""
+    now: CurrentPoint = field(default_factory=lambda: CurrentPoint(0, 0, None))
 
     def __post_init__(self) -> None:
-        # Equal parts become one object, so that a look-up compares no trees.
+        # Replace equal parts by one object, so that look-ups compare no trees.
         one_of: dict[Formula, Formula] = {}
         self.formula = rewritten(self.formula, lambda part: one_of.setdefault(part, part))
         same: dict[Stored, Stored] = {}
@@ -88,33 +88,33 @@ class Stepping:
         for part in _maximal(self.formula, counts=self.counts):
             self.leaves[part] = self.leaf(part)
 
-    def at(self, now: State) -> Rows:
-        """The answers at a time point, the one after that of the last call; what is stored is stepped on."""
+    def at(self, now: CurrentPoint) -> Rows:
+        """Return the answers at the next time point, and update what is stored."""
         self.now = now
         self.known = {part: leaf(now.tp) for part, leaf in self.leaves.items()}
-        found = self.of(self.formula)
+        rows = self.of(self.formula)
         self.before = {stored: self._after(part, stored) for part, stored in self.keys.items()}
-        return found
+        return rows
 
     def of(self, formula: Formula) -> Rows:
-        """The value of a part at the time point."""
+        """Return the value of a part at the current time point."""
         if formula not in self.known:
             self.known[formula] = self._again(formula)
         return self.known[formula]
 
     def _again(self, formula: Formula) -> Rows:
-        """The value at the time point before, where all that it is made of is the same; else computed."""
+        """Return the previous value if all inputs are the same objects; otherwise compute it."""
         inputs, last = self._inputs(formula), self.last.get(formula)
         if last is not None and _same(last[0], inputs):
             return last[1]
-        found = self._computed(formula)
-        if last is not None and last[1] == found:
-            found = last[1]
-        self.last[formula] = inputs, found
-        return found
+        rows = self._computed(formula)
+        if last is not None and last[1] == rows:
+            rows = last[1]
+        self.last[formula] = inputs, rows
+        return rows
 
     def _inputs(self, formula: Formula) -> tuple[object, ...]:
-        """All that the value of a formula is made of: objects that are others where they are not the same."""
+        """Return all inputs of a formula's value; a changed input is a different object."""
         if isinstance(formula, (Fixpoint, Defined)):
             return (self.of(self.definitions[formula.name].body),)
         if not temporal(formula):
@@ -125,33 +125,33 @@ class Stepping:
         return before, *self._looked_at(formula)
 
     def _parts(self, formula: Formula) -> tuple[Formula, ...]:
-        """The parts whose rows a formula's are made of."""
+        """Return the parts from whose rows a formula's rows are computed."""
         if formula not in self.operands:
             self.operands[formula] = _operands(formula, counts=self.counts)
         return self.operands[formula]
 
     def _looked_at(self, formula: Formula) -> tuple[object, ...]:
-        """What a ◇ or since looks at in a state: its time, too, where it has an interval."""
+        """Return the inputs of a ◇ or since at a state, including its time if the operator has an interval."""
         assert isinstance(formula, (Once, Since))
         operands = (self.of(part) for part in self._parts(formula))
         return (*operands, True if formula.interval.everything else self.now)
 
     def _after(self, part: Formula, stored: Stored) -> Anchors:
-        """What is stored after the time point; the same object where nothing has changed."""
+        """Return what is stored after the time point; the same object if nothing changed."""
         before = self.before.get(stored, _NONE)
         looked_at = (self.of(part.formula),) if isinstance(part, Previous) else (before, *self._looked_at(part))
-        last = self.kept.get(part)
+        last = self.last_stored.get(part)
         if last is not None and _same(last[0], looked_at):
             return last[1]
-        found = after(part, self.of, before, self.now, sums=self._sum)
-        if found == before:
-            found = before
-        self.kept[part] = looked_at, found
-        return found
+        anchors = after(part, self.of, before, self.now, sums=self._sum)
+        if anchors == before:
+            anchors = before
+        self.last_stored[part] = looked_at, anchors
+        return anchors
 
     @property
     def counts(self) -> bool:
-        """Whether answers may count more than once."""
+        """Whether answers may have counts other than 1."""
         return self.semantics != "set"
 
     def _computed(self, formula: Formula) -> Rows:
@@ -184,41 +184,43 @@ class Stepping:
         return one * other if self.semantics == "bag" else min(one, other)
 
     def _merged(self, parts: list[Formula], variables: tuple[Variable, ...]) -> Rows:
-        found: Rows = {}
+        merged: Rows = {}
         for part in parts:
             places = _places(free_variables(part), variables)
             for row, count in self.of(part).items():
                 brought = tuple(row[place] for place in places)
-                found[brought] = self._sum(found.get(brought, 0), count)
-        return found
+                merged[brought] = self._sum(merged.get(brought, 0), count)
+        return merged
 
     def _fitting(self, definition: Definition, arguments: tuple[Term, ...], formula: Formula) -> Rows:
-        """The rows of a definition that the arguments are, as rows of the formula."""
+        """Return the rows of a definition that match the arguments, as rows of the formula."""
         places = _places(free_variables(definition.body), definition.parameters)
         variables = free_variables(formula)
-        found: Rows = {}
+        fitting: Rows = {}
         for row, count in self.of(definition.body).items():
             values = tuple(row[place] for place in places)
-            given: dict[Variable, Any] = {}
+            values_by_variable: dict[Variable, Any] = {}
             for term, each in zip(arguments, values, strict=True):
                 if isinstance(term, Variable):
-                    given.setdefault(term, each)
-            if all(same_value(value(term, given), each) for term, each in zip(arguments, values, strict=True)):
-                brought = tuple(given[variable] for variable in variables)
-                found[brought] = self._sum(found.get(brought, 0), count)
-        return found
+                    values_by_variable.setdefault(term, each)
+            if all(
+                same_value(value(term, values_by_variable), each) for term, each in zip(arguments, values, strict=True)
+            ):
+                brought = tuple(values_by_variable[variable] for variable in variables)
+                fitting[brought] = self._sum(fitting.get(brought, 0), count)
+        return fitting
 
     def _aggregated(self, formula: Aggregate) -> Rows:
         variables = free_variables(formula.formula)
         groups: dict[Row, list[Any]] = {} if formula.groups else {(): []}
         for row in self.of(formula.formula):
-            given = dict(zip(variables, row, strict=True))
-            group = groups.setdefault(tuple(given[each] for each in formula.groups), [])
-            group.append(value(formula.item, given))
+            values_by_variable = dict(zip(variables, row, strict=True))
+            group = groups.setdefault(tuple(values_by_variable[each] for each in formula.groups), [])
+            group.append(value(formula.item, values_by_variable))
         return {(measured(formula, items), *group): 1 for group, items in groups.items()}
 
     def _conjunction(self, formula: And) -> Rows:
-        """As ``conjoining`` has it over a whole batch."""
+        """Evaluate a conjunction as ``conjoining`` does over a whole batch."""
         right = formula.right
         if isinstance(right, Not) and (self.semantics != "set" or not is_test(right.formula)):
             return self._without(_Table(free_variables(formula.left), self.of(formula.left)), right.formula).rows
@@ -227,7 +229,7 @@ class Stepping:
         taken = [part.formula for part in every if isinstance(part, Not) and part not in tests and free_variables(part)]
         rows = [each for each in every if each not in tests and not (isinstance(each, Not) and each.formula in taken)]
         tables = [_Table(free_variables(part), self.of(part)) for part in rows]
-        # Of one part alone the counts stay: the smaller of them and 1, which TRUE has, would be another answer.
+        # A single part keeps its counts: joining it with TRUE (count 1) would change them under minmax.
         table = reduce(lambda one, other: one.joined(other, self._times), tables) if tables else _Table((), {(): 1})
         table = self._tested(table, tests)
         for part in taken:
@@ -235,40 +237,40 @@ class Stepping:
         return table.ordered(free_variables(formula)).rows
 
     def _without(self, table: _Table, taken: Formula) -> _Table:
-        """Q1 ∧ ¬Q2"""
-        found: Rows = {}
+        """Return Q1 ∧ ¬Q2."""
+        remaining: Rows = {}
         variables = free_variables(taken)
         others = {} if is_test(taken) else self.of(taken)
         self._require_divisible(table, taken)
         for row, count in table.rows.items():
-            given = dict(zip(table.variables, row, strict=True))
+            values_by_variable = dict(zip(table.variables, row, strict=True))
             if isinstance(taken, (Comparison, Matches)):
-                gone = int(satisfied(taken, given))
+                gone = int(satisfied(taken, values_by_variable))
             else:
-                gone = others.get(tuple(given[each] for each in variables), 0)
+                gone = others.get(tuple(values_by_variable[each] for each in variables), 0)
             if count > gone and not (gone and self.semantics == "set"):
-                found[row] = count - gone
-        return _Table(table.variables, found)
+                remaining[row] = count - gone
+        return _Table(table.variables, remaining)
 
     def _tested(self, table: _Table, tests: list[Formula]) -> _Table:
-        left = list(tests)
-        while left:
+        waiting = list(tests)
+        while waiting:
             known = set(table.variables)
-            groups = next((each for each in left if group_variables(each, known)), None)
+            groups = next((each for each in waiting if group_variables(each, known)), None)
             if isinstance(groups, Matches):
                 table = table.matched(groups)
                 continue
-            may = [each for each in left if set(free_variables(each)) <= known or binding(each, known)]
+            may = [each for each in waiting if set(free_variables(each)) <= known or binding(each, known)]
             if not may:
-                raise DerivationError(f"nothing binds the variables of {left}")
+                raise DerivationError(f"nothing binds the variables of {waiting}")
             test = min(may, key=lambda each: bool(dividing(each)))
-            left.remove(test)
+            waiting.remove(test)
             self._require_divisible(table, test)
             table = table.tested(test, self._times)
         return table
 
     def _require_divisible(self, table: _Table, test: Formula) -> None:
-        """Raises DivisionByZero where a test divides by 0 in a row."""
+        """Raise DivisionByZero if a test divides by 0 in a row."""
         if not dividing(test):
             return
         for row in table.rows:
@@ -279,13 +281,13 @@ class Stepping:
 
 @dataclass(frozen=True)
 class _Table:
-    """Rows with the variables that they are of."""
+    """Rows with the variables of their columns."""
 
     variables: tuple[Variable, ...]
     rows: Rows
 
     def joined(self, other: _Table, times: Callable[[int, int], int]) -> _Table:
-        """∧, found by what both speak of."""
+        """Return the natural join of the two tables."""
         mine, its = set(self.variables), set(other.variables)
         if (mine < its) or (mine == its and len(self.rows) > len(other.rows)):
             return other.joined(self, times)
@@ -294,13 +296,13 @@ class _Table:
         return self._paired(other, times)
 
     def _met(self, other: _Table, times: Callable[[int, int], int]) -> Rows:
-        """The rows that another table, of no more variables, has, too."""
-        places, found = _places(self.variables, other.variables), {}
+        """Return the rows that match another table whose variables are a subset of this one's."""
+        places, met = _places(self.variables, other.variables), {}
         for row, count in self.rows.items():
             number = other.rows.get(tuple(row[place] for place in places))
             if number is not None:
-                found[row] = times(count, number)
-        return found
+                met[row] = times(count, number)
+        return met
 
     def _paired(self, other: _Table, times: Callable[[int, int], int]) -> _Table:
         shared = [each for each in self.variables if each in other.variables]
@@ -310,57 +312,57 @@ class _Table:
         by: dict[Row, list[tuple[Row, int]]] = {}
         for row, count in other.rows.items():
             by.setdefault(tuple(row[each] for each in its), []).append((tuple(row[each] for each in more), count))
-        found: Rows = {}
+        joined: Rows = {}
         for row, count in self.rows.items():
             for rest, number in by.get(tuple(row[each] for each in mine), ()):
-                whole = (*row, *rest)
-                found[whole] = times(count, number)
-        return _Table((*self.variables, *added), found)
+                pair = (*row, *rest)
+                joined[pair] = times(count, number)
+        return _Table((*self.variables, *added), joined)
 
     def tested(self, test: Formula, times: Callable[[int, int], int]) -> _Table:
-        """The rows that a test leaves, or that it gives one more value."""
+        """Return the rows that satisfy a test or, if the test binds a variable, all rows extended by its value."""
         bound = binding(test, self.variables)
-        found: Rows = {}
+        rows: Rows = {}
         for row, count in self.rows.items():
-            given = dict(zip(self.variables, row, strict=True))
+            values_by_variable = dict(zip(self.variables, row, strict=True))
             if bound is not None:
-                each = value(bound.right, given)
+                each = value(bound.right, values_by_variable)
                 more = (*row, each)
-                found[more] = times(count, 1)
-            elif _holds(test, given):
-                found[row] = times(count, 1)
+                rows[more] = times(count, 1)
+            elif _holds(test, values_by_variable):
+                rows[row] = times(count, 1)
         new = (bound.left,) if bound is not None and isinstance(bound.left, Variable) else ()
-        return _Table((*self.variables, *new), found)
+        return _Table((*self.variables, *new), rows)
 
     def matched(self, test: Matches) -> _Table:
-        """The rows with what groups of a match found as values of variables that they do not have.
+        """Return the rows extended by the values of a match's groups for unbound variables.
 
-        Where a group took no part there is no value, and no row: the test would not hold.
+        If a group did not take part in the match, the row is dropped, since the test would not hold.
         """
         groups = group_variables(test, self.variables)
-        found: Rows = {}
+        rows: Rows = {}
         for row, count in self.rows.items():
             match = groups_of(test, dict(zip(self.variables, row, strict=True)))
             values = [] if match is None else [match[number] for number in groups.values()]
             if values and None not in values:
-                whole = (*row, *values)
-                found[whole] = count
-        return _Table((*self.variables, *groups), found)
+                extended = (*row, *values)
+                rows[extended] = count
+        return _Table((*self.variables, *groups), rows)
 
     def ordered(self, variables: tuple[Variable, ...]) -> _Table:
-        """The same rows with their values in another order."""
+        """Return the same rows with their values in another order."""
         if variables == self.variables:
             return self
         places = _places(self.variables, variables)
         return _Table(variables, {tuple(row[each] for each in places): count for row, count in self.rows.items()})
 
 
-def _holds(test: Formula, given: Mapping[Variable, Any]) -> bool:
+def _holds(test: Formula, values_by_variable: Mapping[Variable, Any]) -> bool:
     if isinstance(test, Not):
         assert isinstance(test.formula, (Comparison, Matches))
-        return not satisfied(test.formula, given)
+        return not satisfied(test.formula, values_by_variable)
     assert isinstance(test, (Comparison, Matches))
-    return satisfied(test, given)
+    return satisfied(test, values_by_variable)
 
 
 def _places(variables: tuple[Variable, ...], wanted: Any) -> list[int]:
@@ -368,19 +370,19 @@ def _places(variables: tuple[Variable, ...], wanted: Any) -> list[int]:
 
 
 def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    """Whether they are the same objects."""
+    """Return whether both contain the same objects."""
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 def _maximal(formula: Formula, *, counts: bool) -> list[Formula]:
-    """The largest parts without fixpoints that give rows."""
+    """Return the largest parts without fixpoints that have rows."""
     if not stepped(formula):
         return [formula]
     return [each for part in _operands(formula, counts=counts) for each in _maximal(part, counts=counts)]
 
 
 def _operands(formula: Formula, *, counts: bool) -> tuple[Formula, ...]:
-    """The parts whose rows a formula's are made of."""
+    """Return the parts from whose rows a formula's rows are computed."""
     if isinstance(formula, And):
         every = list(conjuncts(formula, counts=counts))
         if len(every) == 1:

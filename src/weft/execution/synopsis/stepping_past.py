@@ -1,6 +1,6 @@
-"""▽, ◇ and since for one time point: what is seen of the anchors before it, and what is kept of them after it.
+"""Evaluate ▽, ◇ and since at one time point: which earlier anchors it sees, and which anchors to store after it.
 
-What is kept is what ``points_past.kept`` keeps of a whole batch.
+The stored anchors are the same that ``points_past.kept`` stores for a whole batch.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ Row: TypeAlias = "tuple[Any, ...]"
 Rows: TypeAlias = "dict[Row, int]"
 Run: TypeAlias = "tuple[int, int]"
 Anchors: TypeAlias = "dict[tuple[Row, Run | None], int]"
-"""Counts by row and the instants of the first and the last anchor of a run; None where instants are not kept."""
+"""Counts by row and by the instants of the first and last anchor of a run; None if instants are not stored."""
 Of: TypeAlias = Callable[[Formula], Rows]
 Sums: TypeAlias = Callable[[int, int], int]
 
 
 @dataclass(frozen=True)
-class State:
-    """A time point, its instant, and that of the one before (None: there was none)."""
+class CurrentPoint:
+    """A time point, its instant, and the instant of the previous time point (None: this is the first)."""
 
     tp: int
     at: int
     earlier: int | None
 
 
-def looked_back(formula: Formula, of: Of, before: Anchors, now: State, *, sums: Sums) -> Rows:
-    """The value of a temporal formula at a time point; ``of`` gives that of its parts."""
+def looked_back(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Rows:
+    """Return the value of a temporal formula at a time point; ``of`` returns the values of its parts."""
     if isinstance(formula, Previous):
         if now.earlier is None or not _within(formula.interval, now.at - now.earlier):
             return {}
@@ -39,21 +39,21 @@ def looked_back(formula: Formula, of: Of, before: Anchors, now: State, *, sums: 
     assert isinstance(formula, (Once, Since))
     if formula.counting == "second":
         return _counted_since(formula, of, before)
-    found: Rows = {}
+    rows: Rows = {}
     for (row, at), count in _anchors(formula, of, before, now, sums).items():
         if at is None or _seen(formula.interval, at, now.at):
-            found[row] = count if formula.counting == "any" else sums(found.get(row, 0), count)
-    return found
+            rows[row] = count if formula.counting == "any" else sums(rows.get(row, 0), count)
+    return rows
 
 
-def after(formula: Formula, of: Of, before: Anchors, now: State, *, sums: Sums) -> Anchors:
-    """What is stored of a temporal formula after a time point."""
+def after(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Anchors:
+    """Return what is stored of a temporal formula after a time point."""
     if isinstance(formula, Previous):
         return {(row, None): count for row, count in of(formula.formula).items()}
     assert isinstance(formula, (Once, Since))
     if formula.counting == "second":
         return {(row, None): count for row, count in _counted_since(formula, of, before).items()}
-    return _kept(_anchors(formula, of, before, now, sums), formula, now, sums)
+    return _stored_anchors(_anchors(formula, of, before, now, sums), formula, now, sums)
 
 
 def _seen(interval: Interval, run: Run, now: int) -> bool:
@@ -66,7 +66,7 @@ def _within(interval: Interval, distance: int) -> bool:
 
 
 def _holding(formula: Once | Since, of: Of) -> Callable[[Row], bool]:
-    """Whether Q1 holds of a row."""
+    """Return a function that decides whether Q1 holds for a row."""
     if isinstance(formula, Once):
         return lambda row: True
     negated = isinstance(formula.left, Not)
@@ -82,27 +82,27 @@ def _places(formula: Formula, wanted: tuple[Variable, ...]) -> list[int]:
 
 
 def _new(formula: Once | Since, of: Of) -> Rows:
-    """The answers of Q2 as rows of the whole formula."""
+    """Return the answers of Q2 as rows of the whole formula."""
     right = formula.formula if isinstance(formula, Once) else formula.right
     variables = free_variables(right)
     places = [variables.index(each) for each in free_variables(formula)]
     return {tuple(row[place] for place in places): count for row, count in of(right).items()}
 
 
-def _anchors(formula: Once | Since, of: Of, before: Anchors, now: State, sums: Sums) -> Anchors:
-    """Those that outlived the time point, and those that it brings."""
+def _anchors(formula: Once | Since, of: Of, before: Anchors, now: CurrentPoint, sums: Sums) -> Anchors:
+    """Return the anchors that survive the time point and those that it adds."""
     holds = _holding(formula, of)
-    found = {key: count for key, count in before.items() if holds(key[0])}
+    anchors = {key: count for key, count in before.items() if holds(key[0])}
     at = None if formula.interval.everything else (now.at, now.at)
     for row, count in _new(formula, of).items():
         if formula.counting == "any":
-            found[row, at] = 1
+            anchors[row, at] = 1
         elif holds(row):
-            found[row, at] = sums(found.get((row, at), 0), count)
-    return found
+            anchors[row, at] = sums(anchors.get((row, at), 0), count)
+    return anchors
 
 
-def _kept(anchors: Anchors, formula: Once | Since, now: State, sums: Sums) -> Anchors:
+def _stored_anchors(anchors: Anchors, formula: Once | Since, now: CurrentPoint, sums: Sums) -> Anchors:
     low, high = formula.interval.low, formula.interval.high
     if formula.interval.everything:
         return anchors
@@ -111,10 +111,10 @@ def _kept(anchors: Anchors, formula: Once | Since, now: State, sums: Sums) -> An
     there: Anchors = {(row, at): n for (row, at), n in _timed(anchors) if high is None or at[1] >= now.at - high}
     if formula.counting == "any":
         best = min if high is None else max
-        found: dict[Row, Run] = {}
+        runs: dict[Row, Run] = {}
         for (row, at), _ in _timed(there):
-            found[row] = best(found.get(row, at), at)
-        return dict.fromkeys(found.items(), 1)
+            runs[row] = best(runs.get(row, at), at)
+        return dict.fromkeys(runs.items(), 1)
     return there if high is not None else _old_ones_together(there, now.at - low, sums)
 
 
@@ -126,7 +126,7 @@ def _timed(anchors: Anchors) -> Iterator[tuple[tuple[Row, Run], int]]:
 
 
 def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
-    """The runs of each row, those that follow one another within ``reach`` having become one."""
+    """Yield the runs of each row, after joining runs that follow one another within ``reach``."""
     by_row: dict[Row, list[Run]] = {}
     for (row, at), _ in _timed(anchors):
         by_row.setdefault(row, []).append(at)
@@ -141,22 +141,22 @@ def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
 
 
 def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
-    """Anchors that every later time point sees are one for each row, at the last of their instants."""
-    found: Anchors = {}
+    """Merge, for each row, the anchors that every later time point sees, at the last of their instants."""
+    recent: Anchors = {}
     old: dict[Row, tuple[Run, int]] = {}
     for (row, at), count in _timed(anchors):
         if at[0] > since:
-            found[row, at] = count
+            recent[row, at] = count
         else:
             instant, number = old.get(row, (at, 0))
             old[row] = max(instant, at), sums(number, count)
-    return {**found, **{(row, at): count for row, (at, count) in old.items()}}
+    return {**recent, **{(row, at): count for row, (at, count) in old.items()}}
 
 
 def _counted_since(formula: Once | Since, of: Of, before: Anchors) -> Rows:
-    """since2 and ◇2: how often Q1 has been an answer since Q2 was one for the last time."""
+    """Return the value of since2 or ◇2: the sum of the counts of Q1 since the last answer of Q2."""
     marks = _new(formula, of)
-    found: Rows = {}
+    rows: Rows = {}
     left = Not(formula) if isinstance(formula, Once) else formula.left
     counts = {} if isinstance(left, Not) else of(left)
     places = _places(formula, () if isinstance(left, Not) else free_variables(left))
@@ -164,5 +164,5 @@ def _counted_since(formula: Once | Since, of: Of, before: Anchors) -> Rows:
     for row in {row for row, _ in before} | set(marks):
         if holds(row):
             once = 1 if isinstance(left, Not) else counts[tuple(row[place] for place in places)]
-            found[row] = once + (0 if row in marks else before.get((row, None), 0))
-    return found
+            rows[row] = once + (0 if row in marks else before.get((row, None), 0))
+    return rows

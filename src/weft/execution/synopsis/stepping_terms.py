@@ -1,4 +1,4 @@
-"""Terms and tests of one row, in this process, as the SQL of ``points_terms`` has them."""
+"""Evaluate terms and tests for one row, with the same results as the SQL of ``points_terms``."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ Given = Mapping[Variable, Any]
 _LARGEST = 2**63
 
 
-def value(term: Term, given: Given) -> Any:
-    """A term's value.  Raises ExecutionError beyond BIGINT; no divisor in it is 0 (``divided_by_0``)."""
+def value(term: Term, row: Given) -> Any:
+    """Return a term's value. Raise ExecutionError beyond BIGINT. The caller excludes divisors 0 (``divided_by_0``)."""
     match term:
         case Variable():
-            return given[term]
+            return row[term]
         case Constant(value=constant):
             return constant
         case Computed(operation=operation, arguments=arguments, type=type):
-            found = [value(argument, given) for argument in arguments]
-            return _in_range(_computed(operation, found, exact=type != DOUBLE))
+            values = [value(argument, row) for argument in arguments]
+            return _in_range(_computed(operation, values, exact=type != DOUBLE))
 
 
 def _in_range(number: Any) -> Any:
     if isinstance(number, int) and not -_LARGEST <= number < _LARGEST:
-        raise ExecutionError(f"a batch of states cannot be evaluated: {number} is larger than a BIGINT")
+        raise ExecutionError(f"a batch of states cannot be evaluated: {number} exceeds BIGINT")
     return one_nan(number)
 
 
 def one_nan(number: Any) -> Any:
-    """The value; a NaN is always the same object, so that rows with it are found in dictionaries."""
+    """Return the value, with one object for every NaN, so that dictionaries find rows with NaN."""
     return number if number == number else math.nan
 
 
-def _computed(operation: str, found: Sequence[Any], *, exact: bool) -> Any:
+def _computed(operation: str, values: Sequence[Any], *, exact: bool) -> Any:
     match operation:
         case "negate":
-            return -found[0]
+            return -values[0]
         case "i2f":
-            return float(found[0])
+            return float(values[0])
         case "f2i":
-            return int(found[0]) if abs(found[0]) < 9.2e18 else 0
+            return int(values[0]) if abs(values[0]) < 9.2e18 else 0
         case "+":
-            return found[0] + found[1]
+            return values[0] + values[1]
         case "-":
-            return found[0] - found[1]
+            return values[0] - values[1]
         case "*":
-            return found[0] * found[1]
+            return values[0] * values[1]
         case _:
-            return _divided(operation, found[0], found[1]) if exact else _quotient(found[0], found[1])
+            return _divided(operation, values[0], values[1]) if exact else _quotient(values[0], values[1])
 
 
 def _divided(operation: str, a: int, b: int) -> int:
-    """Truncated; the remainder has the sign of what is divided."""
-    whole = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return whole if operation == "/" else a - b * whole
+    """Truncate toward zero; the remainder has the sign of the dividend."""
+    quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return quotient if operation == "/" else a - b * quotient
 
 
 def _quotient(a: float, b: float) -> float:
@@ -69,18 +69,18 @@ def _quotient(a: float, b: float) -> float:
     return a / b
 
 
-def divided_by_0(test: Formula, given: Given) -> Computed | None:
-    """The first division of a test whose divisor is 0 for a row; None where there is none."""
-    return next((each for each in dividing(test) if value(each.arguments[1], given) == 0), None)
+def divided_by_0(test: Formula, row: Given) -> Computed | None:
+    """Return the first division of a test whose divisor is 0 in a row, or None."""
+    return next((each for each in dividing(test) if value(each.arguments[1], row) == 0), None)
 
 
-def satisfied(test: Comparison | Matches, given: Given) -> bool:
-    """Whether a test holds of a row."""
+def satisfied(test: Comparison | Matches, row: Given) -> bool:
+    """Return whether a test holds for a row."""
     if isinstance(test, Matches):
-        found = groups_of(test, given)
-        asked = enumerate(test.groups, 1)
-        return found is not None and all(each is None or found[n] == value(each, given) for n, each in asked)
-    one, other = value(test.left, given), value(test.right, given)
+        matched = groups_of(test, row)
+        groups = enumerate(test.groups, 1)
+        return matched is not None and all(each is None or matched[n] == value(each, row) for n, each in groups)
+    one, other = value(test.left, row), value(test.right, row)
     match test.operator:
         case "substring":
             return one in other
@@ -94,37 +94,37 @@ def satisfied(test: Comparison | Matches, given: Given) -> bool:
             return _less(one, other) or same_value(one, other)
 
 
-def groups_of(test: Matches, given: Given) -> re.Match[str] | None:
-    """The first match, its groups by number (None: one that took no part); None where there is no match.
+def groups_of(test: Matches, row: Given) -> re.Match[str] | None:
+    """Return the first match of a pattern, or None. In the match, a group that took no part is None.
 
-    Raises ExecutionError for a pattern that is RE2's alone.
+    Raise ExecutionError for a pattern that only RE2 understands.
     """
     try:
-        return re.search(test.pattern, value(test.text, given))
+        return re.search(test.pattern, value(test.text, row))
     except re.error as error:
         raise ExecutionError(
-            f"the pattern {test.pattern!r} is not understood beside a fixpoint: {error}",
-            hint="Write it without what RE2 alone has, or outside of the fixpoint.",
+            f"the pattern {test.pattern!r} cannot be evaluated beside a fixpoint: {error}",
+            hint="Avoid syntax that only RE2 has, or move the pattern out of the fixpoint.",
         ) from error
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """NaN is NaN, as in SQL."""
+    """Return whether two values are equal; NaN equals NaN, as in SQL."""
     return bool(one == other or (one != one and other != other))
 
 
 def _place(number: Any) -> tuple[bool, Any]:
-    """What a value is ordered by: NaN comes last."""
+    """Return a sort key; NaN comes last."""
     return number != number, number
 
 
 def _less(one: Any, other: Any) -> bool:
-    """NaN is greater than any number."""
+    """Compare two values; NaN is greater than any number."""
     return bool(one < other or (one == one and other != other))
 
 
 def measured(formula: Aggregate, items: Sequence[Any]) -> Any:
-    """An aggregate of a group's items, as SQL computes it; of none, as MonPoly has it."""
+    """Return an aggregate of a group's items, as SQL computes it; for an empty group, as MonPoly computes it."""
     function, type = formula.function, formula.output.type
     if not items:
         infinite = math.inf if function == "MIN" else -math.inf
@@ -132,18 +132,18 @@ def measured(formula: Aggregate, items: Sequence[Any]) -> Any:
         return of_doubles if type == DOUBLE else 0 if type.name in INTEGRAL else ""
     match function:
         case "CNT":
-            found: Any = len(items)
+            result: Any = len(items)
         case "SUM":
-            found = sum(sorted(items, key=_place))
+            result = sum(sorted(items, key=_place))
         case "AVG":
-            found = float(sum(sorted(items, key=_place))) / len(items)
+            result = float(sum(sorted(items, key=_place))) / len(items)
         case "MIN":
-            found = min(items, key=_place)
+            result = min(items, key=_place)
         case "MAX":
-            found = max(items, key=_place)
+            result = max(items, key=_place)
         case "MED":
-            found = _median(sorted(items, key=_place))
-    return _in_range(int(found) if type.name in INTEGRAL else found)
+            result = _median(sorted(items, key=_place))
+    return _in_range(int(result) if type.name in INTEGRAL else result)
 
 
 def _median(items: Sequence[Any]) -> float:

@@ -1,4 +1,4 @@
-"""What synopses store goes with the last query that needs it."""
+"""Delete the stored relations of synopses that no live query needs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from weft.storage.delta_log import forget_log
 
 
 def drop_unneeded(writer: Writer) -> None:
-    """Deletes the stored relations that no live query needs; what was left half deleted, too.
+    """Delete the stored relations that no live query needs, and finish deletions that were interrupted.
 
-    No tick is planned.  The catalog forgets them first: what is there still is then no damage.
+    No tick may be planned. The catalog forgets the relations first, so that remaining files do not count as damage.
     """
     folder = writer.data / layout.SYNOPSES
     there = set(folder.names())

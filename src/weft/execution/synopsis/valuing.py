@@ -1,6 +1,6 @@
-"""The value of each subformula over a batch, a table of the engine each.
+"""Compute the value of each subformula over a batch, as a table of the engine.
 
-What two formulas have in common, up to the names of variables, is computed once.
+Subformulas that are equal up to the names of variables are computed once.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from weft.derivation.synopsis.alpha_equivalence import alpha_canonical
 from weft.derivation.synopsis.construct import Stored
 from weft.errors import DerivationError
 from weft.execution.synopsis.conjoining import conjoined
-from weft.execution.synopsis.past import Past
-from weft.execution.synopsis.relating import Relating, Value
+from weft.execution.synopsis.past import PastOperators
+from weft.execution.synopsis.relating import Operations, Value
 from weft.sql.points import PERIOD
 from weft.sql.points_groups import aggregated, at_all_time_points, of_nothing
 from weft.sql.points_join import gaps
@@ -41,48 +41,48 @@ from weft.sql.sweeping import listed
 
 
 @dataclass
-class Values:
+class BatchValues:
     """The values over a batch; ``events`` are its rows by predicate."""
 
-    relating: Relating
-    past: Past
+    operations: Operations
+    past: PastOperators
     events: Mapping[str, pa.Table]
     known: dict[Formula, Value] = field(default_factory=dict)
 
     def value(self, formula: Formula) -> Value:
-        """The value of a formula; raises Refused for one that no rule takes."""
+        """Return the value of a formula. Raise DerivationError for a formula that is not evaluated over a batch."""
         form = alpha_canonical(formula)
         if form not in self.known:
             self.known[form] = self._computed(form)
-        found = self.known[form]
-        if found is None:
+        result = self.known[form]
+        if result is None:
             return None
         names = dict(zip(free_variables(form), free_variables(formula), strict=True))
-        return found.named(tuple(names[variable] for variable in found.variables))
+        return result.named(tuple(names[variable] for variable in result.variables))
 
-    def kept(self, stored: Stored) -> str | None:
-        """The query of a stored relation after the batch; None: no rows."""
+    def query_to_store(self, stored: Stored) -> str | None:
+        """Return the query for a stored relation after the batch; None: no rows."""
         self.value(stored.formula)
         return self.past.keeping[stored]
 
     def _computed(self, formula: Formula) -> Value:
         match formula:
             case Truth(value=value):
-                return self.relating.everything if value else None
+                return self.operations.everything if value else None
             case Atom():
                 return self._atom(formula)
             case Comparison() | Matches() | And() | Not(formula=Comparison() | Matches()):
-                return conjoined(self.relating, formula, self.value)
+                return conjoined(self.operations, formula, self.value)
             case Or(left=left, right=right):
-                return self.relating.merged([self.value(left), self.value(right)], free_variables(formula))
+                return self.operations.merged([self.value(left), self.value(right)], free_variables(formula))
             case Exists(formula=inner):
-                return self.relating.merged([self.value(inner)], free_variables(formula))
+                return self.operations.merged([self.value(inner)], free_variables(formula))
             case Distinct(formula=inner):
-                return self.relating.distinct(self.value(inner))
+                return self.operations.distinct(self.value(inner))
             case Not(formula=inner):
                 return self._complement(self.value(inner))
             case Aggregate(formula=inner):
-                return self._aggregate(formula, self.relating.distinct(self.value(inner)))
+                return self._aggregate(formula, self.operations.distinct(self.value(inner)))
             case _:
                 return self._looked_back(formula)
 
@@ -100,31 +100,31 @@ class Values:
                 raise DerivationError(f"{type(formula).__name__} is stepped state by state, not computed over a batch")
 
     def _complement(self, value: Value) -> Value:
-        held = self.relating.distinct(value)
+        held = self.operations.distinct(value)
         if held is None:
-            return self.relating.everything
-        return self.relating.made(gaps(held, self.relating.extent), (), counted=False, points=False)
+            return self.operations.everything
+        return self.operations.relation(gaps(held, self.operations.extent), (), counted=False, points=False)
 
     def _atom(self, formula: Atom) -> Value:
         rows = self.events.get(formula.predicate)
         if rows is None or not rows.num_rows:
             return None
-        relating = self.relating
-        source = relating.given(formula.predicate, rows)
-        query = atom(formula, source, relating.engine.dialect, counted=relating.counts)
-        return relating.made(query, free_variables(formula), counted=relating.counts, points=True)
+        operations = self.operations
+        source = operations.register(formula.predicate, rows)
+        query = atom(formula, source, operations.engine.dialect, counted=operations.counts)
+        return operations.relation(query, free_variables(formula), counted=operations.counts, points=True)
 
     def _aggregate(self, formula: Aggregate, value: Value) -> Value:
-        relating, variables = self.relating, (formula.output, *formula.groups)
+        operations, variables = self.operations, (formula.output, *formula.groups)
         if value is None:
             if formula.groups:
                 return None
             nothing = listed(f"{of_nothing(formula)} AS v1", PERIOD)
-            query = f"SELECT {nothing} FROM {relating.everything.source} AS given"
-            return relating.made(query, variables, counted=False, points=False)
-        query = aggregated(formula, value, relating.extent, relating.engine.dialect)
-        found = relating.made(query, variables, counted=False, points=value.points)
-        if formula.groups or found is None:
-            return found
-        query = at_all_time_points(formula, found, relating.extent)
-        return relating.made(query, variables, counted=False, points=False)
+            query = f"SELECT {nothing} FROM {operations.everything.source} AS given"
+            return operations.relation(query, variables, counted=False, points=False)
+        query = aggregated(formula, value, operations.extent, operations.engine.dialect)
+        result = operations.relation(query, variables, counted=False, points=value.points)
+        if formula.groups or result is None:
+            return result
+        query = at_all_time_points(formula, result, operations.extent)
+        return operations.relation(query, variables, counted=False, points=False)

@@ -1,4 +1,4 @@
-"""The stepped formulas of a synopsis taken along the time points of a batch."""
+"""Evaluate the stepped formulas of a synopsis along the time points of a batch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import pyarrow as pa
 from weft.algebra.formula import Formula, free_variables
 from weft.derivation.synopsis.construct import COUNT, INSTANT, LAST, Stored, Synopsis
 from weft.execution.synopsis.batch import State, stored_schema
-from weft.execution.synopsis.stepping import Stepping
-from weft.execution.synopsis.stepping_past import Anchors, Row, Rows
-from weft.execution.synopsis.stepping_past import State as Now
+from weft.execution.synopsis.stepping import Stepper
+from weft.execution.synopsis.stepping_past import Anchors, CurrentPoint, Row, Rows
 from weft.execution.synopsis.stepping_terms import one_nan
-from weft.execution.synopsis.valuing import Values
+from weft.execution.synopsis.valuing import BatchValues
 from weft.sql.points import PERIOD
 from weft.sql.sweeping import listed
 from weft.storage.time_limit import require_time
@@ -23,74 +22,78 @@ from weft.storage.time_limit import require_time
 
 @dataclass
 class Walk:
-    """``values`` are those of the parts without fixpoints; ``points`` the batch's time points."""
+    """A walk along the batch's time points ``points``; ``values`` are the values of parts without fixpoints."""
 
     synopsis: Synopsis
     state: State
     points: pa.Table
-    values: Values
+    values: BatchValues
     stored: dict[Stored, Anchors] = field(default_factory=dict)
 
     def answers(self, formula: Formula, schema: pa.Schema) -> pa.Table:
-        """The answers of one formula at each time point, ordered by what ``schema`` has; raises LimitExceeded."""
+        """Return the answers of one formula at each time point, sorted by all columns of ``schema``. Raise
+        LimitExceeded.
+        """
         before = {stored: _anchors(stored, rows) for stored, rows in self.state.relations.items() if stored.stepped}
-        stepping = Stepping(formula, self.synopsis.semantics, self._leaf, before)
+        stepping = Stepper(formula, self.synopsis.semantics, self._leaf, before)
         places = self._places(formula)
-        found: list[tuple[object, ...]] = []
+        answers_so_far: list[tuple[object, ...]] = []
         earlier = self.state.at
         for tp, at in zip(*(self.points.column(name).to_pylist() for name in ("tp", "at")), strict=True):
             require_time()
-            rows = stepping.at(Now(tp, at, earlier))
+            rows = stepping.at(CurrentPoint(tp, at, earlier))
             count = "n" in schema.names
-            found += sorted(
+            answers_so_far += sorted(
                 (tp, *(row[place] for place in places), *([_decimal(number)] if count else []))
                 for row, number in rows.items()
             )
             earlier = at
         self.stored |= stepping.before
-        return _table(found, schema)
+        return _table(answers_so_far, schema)
 
     def _places(self, formula: Formula) -> list[int]:
-        """Where the answers' variables are in a row."""
+        """Return the positions of the answers' variables in a row."""
         number = self.synopsis.formulas.index(formula)
         variables = free_variables(formula)
         return [variables.index(each) for each in self.synopsis.answers[number]]
 
-    def kept(self, stored: Stored) -> pa.Table:
-        """What is stored of a stepped relation after the batch."""
+    def rows_to_store(self, stored: Stored) -> pa.Table:
+        """Return the rows of a stepped relation after the batch."""
         schema = stored_schema(stored)
         rows = []
         for (row, at), count in self.stored[stored].items():
             instants = [] if at is None else list(at) if stored.runs else [at[0]]
-            found = [*row, *instants, *([format(count, "x")] if stored.counted else [])]
-            rows.append(found or [True])
+            values = [*row, *instants, *([format(count, "x")] if stored.counted else [])]
+            rows.append(values or [True])
         return _table(rows, schema)
 
     def _leaf(self, formula: Formula) -> Callable[[int], Rows]:
-        """What tells the rows of a part without fixpoints."""
+        """Return a function that yields the rows of a part without fixpoints at each time point."""
         value, variables = self.values.value(formula), free_variables(formula)
         if value is None:
-            return _Changing({})
+            return _RowsOverTime({})
         heads = [f"{value.column(each)} AS c{number}" for number, each in enumerate(variables, 1)]
         query = f"SELECT {listed(heads, f'{value.count()} AS n', PERIOD)} FROM {value.source} AS rows_of"
-        rows = self.values.relating.engine.rows(query)
+        rows = self.values.operations.engine.rows(query)
         changes: dict[int, list[tuple[Row, int]]] = {}
         for *row, count, first, end in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-            found = tuple(map(one_nan, row))
-            changes.setdefault(first, []).append((found, count))
-            changes.setdefault(end, []).append((found, -count))
-        return _Changing(changes)
+            values = tuple(map(one_nan, row))
+            changes.setdefault(first, []).append((values, count))
+            changes.setdefault(end, []).append((values, -count))
+        return _RowsOverTime(changes)
 
 
 @dataclass
-class _Changing:
-    """The rows of a relation, asked for one time point after another; ``changes`` has what is added to counts."""
+class _RowsOverTime:
+    """The rows of a relation at one time point after another; ``changes`` has the differences of counts by time
+    point.
+    """
 
     changes: Mapping[int, Sequence[tuple[Row, int]]]
     rows: Rows = field(default_factory=dict)
 
     def __call__(self, tp: int) -> Rows:
-        """The rows at a time point; the same object as at the one before where they have not changed."""
+        """Return the rows at a time point; the same object as at the previous one if nothing changed."""
         changes = self.changes.get(tp)
         if changes:
             rows = dict(self.rows)
@@ -109,15 +112,15 @@ def _table(rows: Sequence[Sequence[object]], schema: pa.Schema) -> pa.Table:
 
 
 def _decimal(count: int) -> str:
-    """A count of any size in decimal digits; Python's own conversion of an int stops at 4,300 of them."""
+    """Format a count of any size in decimal digits; Python's own conversion of an int stops at 4,300 digits."""
     return str(Decimal(count))
 
 
 def _anchors(stored: Stored, rows: pa.Table) -> Anchors:
-    found: Anchors = {}
+    anchors: Anchors = {}
     width = len(stored.variables)
     for row in rows.to_pylist():
         values: Row = tuple(one_nan(row[f"v{number}"]) for number in range(1, width + 1))
         run = (row[INSTANT], row[LAST if stored.runs else INSTANT]) if stored.timed else None
-        found[values, run] = int(row[COUNT], 16) if stored.counted else 1
-    return found
+        anchors[values, run] = int(row[COUNT], 16) if stored.counted else 1
+    return anchors

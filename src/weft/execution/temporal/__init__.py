@@ -1,1 +1,1 @@
-"""Temporal views at work: their change computed over the logs of what they read, and recorded as one."""
+"""Execution of temporal views: compute their changes from the logs of the tables they read, and record them."""

@@ -1,4 +1,6 @@
-"""A view's change, computed in this process: the delta over what was recorded, and what the view's log gains of it."""
+"""Compute the change of a view in this process: the delta over the recorded logs, and the rows to append to its own
+log.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from weft.derivation.temporal.delta_propagation import Kind
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.logs import Logs
 from weft.execution.temporal.states import change_of, first_difference
-from weft.execution.temporal.valuing import Value, Values
+from weft.execution.temporal.valuing import RefreshValues, Value
 from weft.planning.view_plan import ViewPlan
 from weft.sql import render
 from weft.sql.render_temporal import Evaluation
@@ -28,10 +30,10 @@ from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What a maintenance reads: tables by id as they are stored, their files, and those of the view itself.
+class RefreshInput:
+    """The inputs of one refresh: tables by id as they are stored, and the files of these tables and of the view itself.
 
-    ``since`` is t0, ``tau`` the instant of the last maintenance (None: never), ``t`` that of this one, µs UTC.
+    ``since`` is t0, ``tau`` the instant of the last refresh (None: never), ``t`` that of this one, µs UTC.
     """
 
     tables: Mapping[int, TableRecord]
@@ -40,41 +42,44 @@ class Reading:
     tau: int | None
     t: int
     present: Callable[[TableRecord], pa.Table | None] = lambda table: None
-    """The open rows of a table as it is now, where they are kept."""
+    """Returns the current open rows of a table if they are cached, else None."""
 
     def open_at_t(self, table: TableRecord) -> pa.Table | None:
-        """Those as known at t."""
+        """Return the cached open rows of a table as known at t, or None."""
         return None if table.last_ts is not None and table.last_ts > self.t else self.present(table)
 
 
 @dataclass(frozen=True)
-class Gained:
-    """What the log of a view gains: its rows, in any order, and the first instant that they change.
+class ViewChange:
+    """The rows to append to a view's log, in any order, and the first instant that they change.
 
-    ``begins`` is None where nothing is changed, or nobody asked.
+    ``begins`` is None if nothing changes or if it was not requested.
     """
 
     rows: pa.Table
     begins: int | None = None
 
 
-def gained(view_plan: ViewPlan, view: TableRecord, reading: Reading, look_ups: LookUps, *, dated: bool) -> Gained:
-    """What the log of the view gains by a maintenance, ``dated`` with its ``begins``; by whoever holds the lease.
+def view_change(
+    view_plan: ViewPlan, view: TableRecord, reading: RefreshInput, look_ups: LookUps, *, dated: bool
+) -> ViewChange:
+    """Return the rows that a refresh appends to the view's log, with ``begins`` if ``dated``. The caller holds the
+    lease.
 
-    Raises StorageError for what cannot be read, ExecutionError for what cannot be computed.
+    Raise StorageError for unreadable data, ExecutionError for a failed computation.
     """
     with temporal_sql(2 if reading.tau is None else 1) as sql:
-        work = _Work(sql, view_plan, reading, Logs(sql, reading.files, look_ups, reading.open_at_t))
-        found = work.whole(view) if reading.tau is None else work.maintained(view, reading.tau)
-        if found is None:
-            return Gained(stored_schema(view.stored).empty_table())
-        rows = sql.rows(change_of(*found, len(view_plan.columns)))
-        begins = sql.one(first_difference(*found, len(view_plan.columns))) if dated and rows.num_rows else None
-    return Gained(_as_log(rows, view, reading.t), begins)
+        work = _Refresh(sql, view_plan, reading, Logs(sql, reading.files, look_ups, reading.open_at_t))
+        old_and_new = work.whole(view) if reading.tau is None else work.refreshed(view, reading.tau)
+        if old_and_new is None:
+            return ViewChange(stored_schema(view.stored).empty_table())
+        rows = sql.rows(change_of(*old_and_new, len(view_plan.columns)))
+        begins = sql.one(first_difference(*old_and_new, len(view_plan.columns))) if dated and rows.num_rows else None
+    return ViewChange(_as_log(rows, view, reading.t), begins)
 
 
 def _as_log(rows: pa.Table, view: TableRecord, t: int) -> pa.Table:
-    """Rows ``c1 … cn, valid_from, valid_to`` as rows of the view's log, recorded at ``t``."""
+    """Return rows ``c1 … cn, valid_from, valid_to`` as rows of the view's log, recorded at ``t``."""
     schema = stored_schema(view.stored)
     values = [name for name in schema.names if name not in (VALID_FROM, VALID_TO, TS)]
     named = rows.rename_columns([*values, VALID_FROM, VALID_TO])
@@ -83,27 +88,29 @@ def _as_log(rows: pa.Table, view: TableRecord, t: int) -> pa.Table:
 
 
 @dataclass
-class _Work:
-    """One maintenance in a DuckDB."""
+class _Refresh:
+    """One refresh in a DuckDB."""
 
     sql: TemporalSql
     view_plan: ViewPlan
-    reading: Reading
+    reading: RefreshInput
     logs: Logs
     changes: dict[tuple[str, int], Value] = field(default_factory=dict)
     """∇R and ΔR by kind and table id."""
     there: set[str] = field(default_factory=set)
-    """Values that are there in the view's types."""
+    """Names of values already cast to the view's types."""
 
     def whole(self, view: TableRecord) -> tuple[str, str]:
-        """The view before its first maintenance and after it."""
+        """Return the tables of the view before and after its first refresh."""
         values = self._values(self.reading.t, {})
         value = self._typed(values.table_of(self.view_plan.plan.view))
         values.drop_all_but(self.view_plan.plan.view)
         return self._own(view, f"SELECT {listed(columns_of(self.width))} FROM {value}"), value
 
-    def maintained(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
-        """The rows of the view that its delta touches, before it and after it; None where it surely touches none."""
+    def refreshed(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
+        """Return the tables of the rows that the view's delta touches, before and after; None if it certainly touches
+        none.
+        """
         parameters = {REFRESHED.name: Literal(tau, TIMESTAMP)}
         changed = [table for table in self.view_plan.tables if self._changed(table, tau)]
         if changed:
@@ -115,39 +122,39 @@ class _Work:
             [None if part is None else self._typed_value(values.of(part)) for part in (delta.deleted, delta.inserted)]
             for delta in deltas
         ]
-        found = list(dict.fromkeys(name for pair in names for name in pair if name is not None))
-        if not found:
+        touched = list(dict.fromkeys(name for pair in names for name in pair if name is not None))
+        if not touched:
             return None
         rows = listed(columns_of(self.width))
-        kept = self._own(view, " UNION ".join(f"SELECT {rows} FROM {name}" for name in found))
-        new = kept
-        for gone, come in names:
-            new = self._applied(new, gone, come)
-        return kept, new
+        old = self._own(view, " UNION ".join(f"SELECT {rows} FROM {name}" for name in touched))
+        new = old
+        for deleted, inserted in names:
+            new = self._applied(new, deleted, inserted)
+        return old, new
 
-    def _applied(self, old: str, gone: Value, come: Value) -> str:
-        """The table of V − ∇V ∪ ΔV."""
-        if gone is not None:
-            old = self._table(f"{old}_left", without_locally(old, gone, self.width))
-        if come is not None:
+    def _applied(self, old: str, deleted: Value, inserted: Value) -> str:
+        """Return the table of V − ∇V ∪ ΔV."""
+        if deleted is not None:
+            old = self._table(f"{old}_left", without_locally(old, deleted, self.width))
+        if inserted is not None:
             heads = listed(columns_of(self.width), VALID_FROM, VALID_TO)
-            both = " UNION ALL ".join(f"SELECT {heads} FROM {name}" for name in (old, come))
+            both = " UNION ALL ".join(f"SELECT {heads} FROM {name}" for name in (old, inserted))
             old = self._table(f"{old}_more", coalesced_locally(both, self.width))
         return old
 
     @property
     def width(self) -> int:
-        """How many columns the view has."""
+        """The number of columns of the view."""
         return len(self.view_plan.columns)
 
     def _own(self, view: TableRecord, touched: str) -> str:
-        """The view's own periods, of the rows of a query ``c1 … cn``."""
+        """Return the table of the view's stored periods for the rows of a query ``c1 … cn``."""
         log = self.logs.of(view, view.schema)
         among = log.all_of(self._table("touched", touched))
         return self._table("kept", self.logs.near(log, among).known(self.reading.t, among))
 
     def _changed(self, table: TableSchema, tau: int) -> bool:
-        """Whether anything came into a table after the last maintenance; its ∇ and Δ are made then."""
+        """Compute ∇R and ΔR of a table since the last refresh; return whether it changed."""
         record = self.reading.tables[table.id]
         if record.last_ts is None or record.last_ts <= tau:
             return False
@@ -155,17 +162,17 @@ class _Work:
         touched = self._table(f"{name}_touched", self.logs.news(log, tau).rows(tau, self.reading.t))
         near = self.logs.near(log, log.all_of(touched))
         self.logs.changed[table.id] = near.log
-        gone, come = near.make_change(name, touched, tau, self.reading.t)
-        self.changes |= {("deleted", table.id): gone, ("inserted", table.id): come}
-        return gone is not None or come is not None
+        deleted, inserted = near.make_change(name, touched, tau, self.reading.t)
+        self.changes |= {("deleted", table.id): deleted, ("inserted", table.id): inserted}
+        return deleted is not None or inserted is not None
 
     def _kinds(self, changed: list[TableSchema]) -> list[Kind]:
-        """Whether anything was deleted, and inserted."""
+        """Return which kinds of change occurred: deletions, insertions."""
         kinds: tuple[tuple[str, Kind], ...] = (("deleted", "deletions"), ("inserted", "insertions"))
         return [kind for key, kind in kinds if any(self.changes[key, table.id] for table in changed)]
 
     def _begin(self, changed: list[TableSchema]) -> int:
-        """The first instant that a change of these tables touches."""
+        """Return the first instant that a change of these tables touches."""
         names = [self.changes[kind, table.id] for table in changed for kind in ("deleted", "inserted")]
         every = " UNION ALL ".join(f"SELECT {VALID_FROM} FROM {name}" for name in names if name is not None)
         return int(self.sql.one(f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({every}) AS given"))
@@ -174,7 +181,7 @@ class _Work:
         return None if name is None else self._typed(name)
 
     def _typed(self, name: str) -> str:
-        """A value in the types of the view's columns."""
+        """Return a view of the value with the types of the view's columns."""
         types = enumerate((type for _, type in self.view_plan.columns), 1)
         heads = (f"CAST(c{number} AS {render.spelled(type)}) AS c{number}" for number, type in types)
         typed = f"{name}_typed"
@@ -183,10 +190,10 @@ class _Work:
             self.there.add(typed)
         return typed
 
-    def _values(self, known: int, parameters: Mapping[str, Literal]) -> Values:
-        """The values of expressions at t, the tables below being as known at ``known``."""
+    def _values(self, known: int, parameters: Mapping[str, Literal]) -> RefreshValues:
+        """Return the values of expressions at t, over the tables as known at ``known``."""
         asked = Evaluation(self.reading.t, self.reading.since, parameters)
-        return Values(self.sql, self.logs, self.reading.tables, self.changes, asked, known)
+        return RefreshValues(self.sql, self.logs, self.reading.tables, self.changes, asked, known)
 
     def _table(self, name: str, text: str) -> str:
         self.sql.table(name, text)

@@ -1,4 +1,4 @@
-"""The logs of what a maintenance reads: as wholes, what came after an instant, or near some keys by a look-up."""
+"""Read the logs that a refresh needs: whole, after an instant, or by a look-up of keys."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ from weft.storage.periods import TS, values_of
 from weft.storage.temporal_sql import TemporalSql
 
 MOST_SINCE: Final = 20_000
-"""Log rows that a look-up gives for what holds since an instant; of more, what is open and what is new is read."""
+"""Most log rows that a look-up may return for periods since an instant; beyond, read open and new rows instead."""
 MOST_POOLED: Final = 50_000
-"""Log rows that are kept by a maintenance for its further look-ups by the same columns."""
+"""Most log rows that one refresh keeps for further look-ups by the same columns."""
 GRAIN: Final = 86_400_000_000
-"""Microseconds: what is read of a log since an instant of a day serves all of that day."""
+"""Microseconds of a day: reading a log since an instant starts at a multiple of this, so that one read serves a whole
+day.
+"""
 
 
 @dataclass
 class Logs:
-    """Logs in a DuckDB, from their ``files`` by table; ``present`` has the open rows of those for which it is kept."""
+    """Logs in a DuckDB, read from their ``files`` by table; ``present`` returns the cached open rows of a table."""
 
     sql: TemporalSql
     files: Mapping[int, tuple[DataFile, ...]]
@@ -42,60 +44,62 @@ class Logs:
     tables: dict[int, TableRecord] = field(default_factory=dict)
     wholes: set[str] = field(default_factory=set)
     changed: dict[int, str] = field(default_factory=dict)
-    """By table the view of all log rows of the rows that changed after ``known`` of the maintenance."""
+    """By table, the DuckDB view of all log rows of those rows that changed after ``known`` of the refresh."""
     recents: dict[tuple[int, int, int], str | None] = field(default_factory=dict)
     pools: dict[tuple[int, tuple[str, ...]], str] = field(default_factory=dict)
-    """By table and columns the table of the log rows that look-ups by them have found; NAME_keys has what was asked."""
+    """By table and columns, the DuckDB table of the log rows found by look-ups; NAME_keys has the keys already looked
+    up.
+    """
     sizes: dict[str, int] = field(default_factory=dict)
-    """The rows of each pool."""
+    """The number of rows in each pool."""
     parts: int = 0
 
     def of(self, table: TableRecord, schema: TableSchema) -> LoggedTable:
-        """The log of a table, seen through the columns of ``schema``; ``whole`` makes its view."""
+        """Return the log of a table, seen through the columns of ``schema``; ``whole`` creates its DuckDB view."""
         self.tables[table.table_id] = table
         return LoggedTable(self.sql, f"log_{table.table_id}", table.stored, schema)
 
     def whole(self, log: LoggedTable) -> LoggedTable:
-        """All of a log; raises StorageError for a file that is missing or damaged."""
+        """Return the whole log. Raise StorageError if a file is missing or damaged."""
         if log.log not in self.wholes:
             self.wholes.add(log.log)
             self.sql.log(log.log, self.files[log.stored.id], log.stored)
         return log
 
     def news(self, log: LoggedTable, after: int) -> LoggedTable:
-        """The log without files that have nothing recorded after an instant (µs UTC)."""
+        """Return the log without files that have no record after an instant (µs UTC)."""
         return self._in(log, Slice(TS, after + 1, LAST_INSTANT))
 
     def within(self, log: LoggedTable, slices: Sequence[Slice]) -> str:
-        """A query of the rows that have a log row in one of these slices: ``c1 … cn``."""
+        """Return a query for the rows ``c1 … cn`` that have a log row in one of these slices."""
         parts = [(self._in(log, each), each) for each in slices]
         texts = [part.bounded(each.column, each.low or FIRST_INSTANT, each.high) for part, each in parts]
         return " UNION ".join(dict.fromkeys(texts))
 
     def _in(self, log: LoggedTable, part: Slice) -> LoggedTable:
-        """The log without files that have nothing in a slice."""
+        """Return the log without files that have nothing in a slice."""
         files = self.files[log.stored.id]
-        found = [file for file in files if may_hold(file, part, None)]
-        if len(found) == len(files):
+        matching = [file for file in files if may_hold(file, part, None)]
+        if len(matching) == len(files):
             return self.whole(log)
         name = self._name()
-        self.sql.log(name, found, log.stored)
+        self.sql.log(name, matching, log.stored)
         return replace(log, log=name)
 
     def near(self, log: LoggedTable, among: Among) -> LoggedTable:
-        """The log, or where it is large and few rows are asked for, only what agrees in one of the columns.
+        """Return the log; if it is large and few rows are needed, only the log rows that match in one of the columns.
 
-        That is looked up in an arrangement; a column of the table's key is preferred, else whole rows where they are
-        asked for.  What finds nothing better reads the whole log.
+        An arrangement finds those rows, preferably by a column of the table's key, else by whole rows if all columns
+        are given. If no look-up is possible, the result is the whole log.
         """
-        return self._found(log, among, self.look_ups) or self.whole(log)
+        return self._look_up(log, among, self.look_ups) or self.whole(log)
 
     def since(self, log: LoggedTable, among: Among, first: int, known: int) -> LoggedTable:
-        """The same, right for what holds since ``first`` as known at ``known`` (µs UTC)."""
+        """Return the log as ``near`` does, complete for periods since ``first`` as known at ``known`` (µs UTC)."""
         few = replace(self.look_ups, most_found=min(MOST_SINCE, self.look_ups.most_found))
-        return self._found(log, among, few) or self._recent(log, first, known) or self.near(log, among)
+        return self._look_up(log, among, few) or self._recent(log, first, known) or self.near(log, among)
 
-    def _found(self, log: LoggedTable, among: Among, look_ups: LookUps) -> LoggedTable | None:
+    def _look_up(self, log: LoggedTable, among: Among, look_ups: LookUps) -> LoggedTable | None:
         files, bounds = self.files[log.stored.id], driver_reader.BOUNDS
         if rows_of(files) <= bounds.loaded:
             return self.whole(log)
@@ -111,19 +115,22 @@ class Logs:
             same = (f"o.{other} IS NOT DISTINCT FROM p.k{n}" for n, (_, other) in enumerate(pairs))
             source += f" ANTI JOIN {pool}_keys AS p ON {' AND '.join(same)}"
         wanted = self.sql.rows(f"SELECT DISTINCT {heads} FROM {source} LIMIT {bounds.keys + 1}")
-        # An arrangement of one column finds no NULL.
+        # A look-up by one column finds no NULL.
         if wanted.num_rows > bounds.keys or (len(pairs) == 1 and wanted.column(0).null_count):
             return None
         if pool is not None and not wanted.num_rows:
             return replace(log, log=pool)
-        found = self._looked_up(log, own, wanted, look_ups)
-        return None if found is None else self._pooled(log, own, wanted, found)
+        rows = self._look_up_rows(log, own, wanted, look_ups)
+        return None if rows is None else self._pooled(log, own, wanted, rows)
 
-    def _pooled(self, log: LoggedTable, own: tuple[str, ...], wanted: pa.Table, found: pa.Table) -> LoggedTable:
-        """What look-ups by these columns have found so far, with this; apart where that would be much."""
+    def _pooled(self, log: LoggedTable, own: tuple[str, ...], wanted: pa.Table, rows: pa.Table) -> LoggedTable:
+        """Add log rows to those that look-ups by the same columns have found so far, and return all of them.
+
+        A full pool is not extended: the result then combines it with the new rows.
+        """
         new, pool = self._name(), self.pools.get((log.stored.id, own))
-        self.sql.given(new, found)
-        size = self.sizes.get(pool or "", 0) + found.num_rows
+        self.sql.given(new, rows)
+        size = self.sizes.get(pool or "", 0) + rows.num_rows
         if size > MOST_POOLED:
             return replace(log, log=new) if pool is None else replace(log, log=self._both(pool, new))
         self.sql.given(f"{new}_asked", wanted)
@@ -139,46 +146,52 @@ class Logs:
         self.sql.view(name, f"SELECT * FROM {pool} UNION ALL SELECT * FROM {new}")
         return name
 
-    def _looked_up(self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps) -> pa.Table | None:
-        """The log rows with such values in the columns ``own``; None where that is no look-up."""
+    def _look_up_rows(
+        self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps
+    ) -> pa.Table | None:
+        """Return the log rows with these values in the columns ``own``, or None if no look-up is possible."""
         schema, files = stored_schema(log.stored), self.files[log.stored.id]
         columns = [column.name for name in own if (column := log.stored.column(name)) is not None]
-        asked = conformed(wanted.rename_columns(columns), pa.schema([schema.field(name) for name in columns]))
+        keys = conformed(wanted.rename_columns(columns), pa.schema([schema.field(name) for name in columns]))
         if len(columns) == 1:
-            found = look_ups.rows(log.stored, files, columns[0], schema.names, asked)
+            result = look_ups.rows(log.stored, files, columns[0], schema.names, keys)
         else:
-            found = look_ups.whole_rows(log.stored, files, columns, asked)
-        return None if found.rows is None else conformed(found.rows, schema)
+            result = look_ups.whole_rows(log.stored, files, columns, keys)
+        return None if result.rows is None else conformed(result.rows, schema)
 
     def _recent(self, log: LoggedTable, first: int, known: int) -> LoggedTable | None:
-        """The periods since ``first`` as known at ``known``, and some before; None where open rows are not kept.
+        """Return the periods since ``first`` as known at ``known``, and some earlier ones; None without cached open
+        rows.
 
-        No period ends later than it is recorded.  So one that holds since ``first`` was told of since then, or it was
-        open before and still is, or what became of it was recorded after ``known``: then its row is among the changed.
+        A period's end is never later than its record. So for a period that holds since ``first``, one of three cases
+        applies: it was recorded since ``first``; it was open before and still is; or its end was recorded after
+        ``known``, and then its row is among the changed rows.
         """
         low = min((first - 2) // GRAIN * GRAIN, known)
         key = (log.stored.id, low, known)
         if key not in self.recents:
             opened = self.present(self.tables[log.stored.id])
-            self.recents[key] = None if opened is None else self._made_recent(log, opened, low, known)
-        found = self.recents[key]
-        return None if found is None else replace(log, log=found, told=True)
+            self.recents[key] = None if opened is None else self._recent_periods(log, opened, low, known)
+        name = self.recents[key]
+        return None if name is None else replace(log, log=name, has_periods=True)
 
-    def _made_recent(self, log: LoggedTable, opened: pa.Table, low: int, known: int) -> str:
-        """The table of the periods told of in (low, known], those of changed rows, and the open ones beside them."""
-        whole = replace(log, schema=log.stored)
-        news = replace(self.news(whole, low), schema=log.stored)
-        rows = ", ".join([*whole.names, VALID_FROM])
-        told, still, name = self._name(), self._name(), self._name()
+    def _recent_periods(self, log: LoggedTable, opened: pa.Table, low: int, known: int) -> str:
+        """Create the table of the periods recorded in (low, known], those of changed rows, and the other open
+        periods.
+        """
+        all_columns = replace(log, schema=log.stored)
+        news = replace(self.news(all_columns, low), schema=log.stored)
+        rows = ", ".join([*all_columns.names, VALID_FROM])
+        recorded, still, name = self._name(), self._name(), self._name()
         self.sql.given(still, opened)
         changed = self.changed.get(log.stored.id)
         every = "*" if changed is None else f"* FROM {changed} UNION ALL BY NAME SELECT *"
-        self.sql.table(told, f"SELECT {every} FROM {news.log} WHERE {news.recorded(low, known)}")
-        texts = [f"SELECT {rows}, {VALID_TO} FROM ({replace(whole, log=told).periods(known)})"]
+        self.sql.table(recorded, f"SELECT {every} FROM {news.log} WHERE {news.recorded(low, known)}")
+        texts = [f"SELECT {rows}, {VALID_TO} FROM ({replace(all_columns, log=recorded).periods(known)})"]
         begun = f"SELECT {rows}, CAST(NULL AS TIMESTAMP) AS {VALID_TO} FROM {still} AS s"
         values = values_of(log.stored)
         same = agreeing([*values, VALID_FROM], "s", "o")
-        others = [f"{begun} ANTI JOIN {told} AS o ON {same}"]
+        others = [f"{begun} ANTI JOIN {recorded} AS o ON {same}"]
         if changed is not None:
             others.append(f"ANTI JOIN {changed} AS c ON {agreeing(values, 's', 'c')}")
         self.sql.table(name, " UNION ALL ".join([*texts, " ".join(others)]))

@@ -1,7 +1,7 @@
-"""Keeping temporal views: each maintained at one instant, after all that it reads, its change recorded as one.
+"""Refresh temporal views: each at one instant, after all that it reads, with its change recorded in one commit.
 
-A maintenance reads what was recorded up to its instant t; from before it begins nothing comes into what the view reads
-that is not after t.  One that died is made again, unless its commit is found in Delta (design law 6).
+A refresh reads what was recorded up to its instant t. From its start on, everything that arrives in its inputs is
+recorded after t. A refresh that died is repeated, unless its commit is found in Delta (design law 6).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
 from weft.errors import ClockError, Refused, StorageError, WeftError
 from weft.execution.append_rows import commit_rows, properties
-from weft.execution.current_rows_cache import open_if_kept
-from weft.execution.home import Home
+from weft.execution.current_rows_cache import cached_open_rows
+from weft.execution.home import OpenHome
 from weft.execution.look_ups import LookUps
 from weft.execution.reader import stored_files
-from weft.execution.temporal.computing import Reading, gained
+from weft.execution.temporal.computing import RefreshInput, view_change
 from weft.failpoint import failpoint
 from weft.faults import is_of_the_home, isolated_error
 from weft.instants import format_instant
@@ -37,10 +37,10 @@ from weft.storage.fence import make_durable
 
 
 @dataclass(frozen=True, repr=False)
-class Maintained(Brief):
-    """What a maintenance of the view ``name`` at ``t`` (µs UTC) recorded: periods that came or have another end.
+class Refreshed(Brief):
+    """The result of refreshing the view ``name`` at ``t`` (µs UTC): ``changed`` periods are new or have another end.
 
-    ``gone`` counts the periods of which nothing is left; ``trouble`` says why nothing was recorded (None: it was).
+    ``gone`` counts the periods that no longer exist; ``trouble`` says why nothing was recorded (None: success).
     """
 
     name: str
@@ -50,56 +50,58 @@ class Maintained(Brief):
     trouble: WeftError | None = None
 
     def _brief(self) -> str:
-        told = f"{counted(self.changed, 'period')} changed, {self.gone:,} gone"
-        return f"view {self.name} at {format_instant(self.t)}: {told if self.trouble is None else self.trouble.message}"
+        counts = f"{counted(self.changed, 'period')} changed, {self.gone:,} gone"
+        return (
+            f"view {self.name} at {format_instant(self.t)}: {counts if self.trouble is None else self.trouble.message}"
+        )
 
 
 def view_plan_of(view: ViewRecord, tables: Iterable[TableRecord]) -> ViewPlan:
-    """The view as it was bound; raises PlanMismatch where what it reads is not as it was."""
+    """Return the view's plan; raise PlanMismatch if an input differs from what the plan was made for."""
     return restored_view(view.form, [table.schema for table in tables], view.reads, auxiliary=view.auxiliary)
 
 
 def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewRecord, ...]:
-    """The views with these ids and the views that they read, each after all that it reads."""
+    """Return the views with these ids and the views that they read, each after its inputs."""
     by_id = {view.table_id: view for view in views}
-    found: set[int] = set()
+    ids: set[int] = set()
     for key in sorted(set(wanted) & by_id.keys(), reverse=True):
-        left = [key]
-        while left:
-            each = left.pop()
-            if each in by_id and each not in found:
-                found.add(each)
-                left += by_id[each].reads
-    return tuple(by_id[key] for key in sorted(found))
+        stack = [key]
+        while stack:
+            each = stack.pop()
+            if each in by_id and each not in ids:
+                ids.add(each)
+                stack += by_id[each].reads
+    return tuple(by_id[key] for key in sorted(ids))
 
 
 def is_current(view: ViewRecord, tables: dict[int, TableRecord], t: int) -> bool:
-    """Whether nothing can have changed since the view's last maintenance, which was at t or the instant before it."""
+    """Return whether the view was refreshed at t or one instant before, and its inputs have not changed since."""
     if view.tau is None or view.tau + 1 < t:
         return False
     return all((tables[key].last_ts or view.tau) <= view.tau for key in view.reads)
 
 
 def _not_current(views: Iterable[ViewRecord], tables: dict[int, TableRecord], t: int) -> tuple[ViewRecord, ...]:
-    """Those that something can have changed in, and those that read them."""
-    found: dict[int, ViewRecord] = {}
+    """Return the views that are not current, and the views that read them."""
+    by_id: dict[int, ViewRecord] = {}
     for view in views:
-        if found.keys() & view.reads.keys() or not is_current(view, tables, t):
-            found[view.table_id] = view
-    return tuple(found.values())
+        if by_id.keys() & view.reads.keys() or not is_current(view, tables, t):
+            by_id[view.table_id] = view
+    return tuple(by_id.values())
 
 
-def maintain_views(home: Home, wanted: Iterable[int], *, now: int | None = None) -> tuple[Maintained, ...]:
-    """Maintains views by their ids, and before each what it reads, at one instant: ``now``, or the home's clock.
+def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = None) -> tuple[Refreshed, ...]:
+    """Refresh views by id, each after its inputs, at one instant: ``now``, or the home's clock.
 
-    A view that fails leaves the others alone, but for those that read it; why is in its record, too.  One that is
-    current at the clock is left as it is.  Raises ClockError for a ``now`` that is past and to which one of them was
-    not maintained, LeaseBusy, LeaseLost, StorageError.
+    A view that fails does not stop the others, except those that read it; its record has the reason. A view that is
+    current at the clock is skipped. Raise ClockError if ``now`` is past and a view was not refreshed up to it,
+    LeaseBusy, LeaseLost and StorageError.
     """
     ids = tuple(wanted)
     if not ids or not with_read(home.catalog.views.all(), ids):
         return ()
-    with home.writing("maintain views") as writer:
+    with home.writing("refresh views") as writer:
         writer.views.settle()
         views = with_read(writer.views.all(), ids)
         tables = {table.table_id: table for table in writer.tables.all()}
@@ -115,79 +117,81 @@ def maintain_views(home: Home, wanted: Iterable[int], *, now: int | None = None)
         return tuple(_each(home, writer, views, t))
 
 
-def bring_up_to(home: Home, views: Sequence[ViewRecord], at: int, *, told: bool) -> int:
-    """Maintains views so that they can be read at ``at`` (µs UTC): the instant at which to read them.
+def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, exact: bool) -> int:
+    """Refresh views so that they can be read at ``at`` (µs UTC); return the instant at which to read them.
 
-    That is ``at`` where it was ``told``, else the last one at which they were maintained.  What lies before F cannot be
-    maintained as of then: they are maintained at the clock, and have the past in their periods.  Raises what a
-    maintenance failed with, LeaseBusy, StorageError.
+    That instant is ``at`` if ``exact``, else the last refresh. Views cannot be refreshed as of an instant before F;
+    they are refreshed at the clock, and their periods contain the past. Raise the error of a failed refresh, LeaseBusy
+    or StorageError.
     """
-    later = told and at >= home.catalog.home().forward
-    if not told or later or any(view.tau is None or view.tau < at for view in views):
-        done = maintain_views(home, [view.table_id for view in views], now=at if later else None)
+    later = exact and at >= home.catalog.home().forward
+    if not exact or later or any(view.tau is None or view.tau < at for view in views):
+        done = refresh_views(home, [view.table_id for view in views], now=at if later else None)
         for each in done:
             if each.trouble is not None:
                 raise each.trouble
-    if told:
+    if exact:
         return at
     ids = {view.table_id for view in views}
     return max([each.tau for each in home.catalog.views.all() if each.table_id in ids and each.tau is not None])
 
 
-def bring_up(home: Home, name: str) -> None:
-    """Maintains the view of that name at the home's clock; where none has it, or there is no clock yet, nothing."""
+def refresh_named(home: OpenHome, name: str) -> None:
+    """Refresh the view of that name at the home's clock; do nothing if there is no such view or no clock yet."""
     views = [view for view in home.catalog.views.all() if folded(view.name) == folded(name)]
     with suppress(ClockError):
         if views:
-            bring_up_to(home, views, home.now(), told=False)
+            refresh_up_to(home, views, home.now(), exact=False)
 
 
-def _instant(home: Home, writer: Writer, now: int | None) -> int:
-    """The instant of a maintenance that is asked for ``now``; at the clock of a replay home all that came is there.
+def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
+    """Return the instant of a refresh requested for ``now``. On a replay home it covers everything that has arrived.
 
-    Such a home's clock stays where views were maintained last, as long as nothing has come since.
+    A replay home's clock stays at the last refresh of views as long as nothing arrives.
     """
     if now is not None:
         return now
-    found = writer.home()
-    if found.clock == "wall":
-        return max(home.now(), found.forward)
-    return writer.views.present(max(home.now(), found.forward, found.last_ts))
+    record = writer.home()
+    if record.clock == "wall":
+        return max(home.now(), record.forward)
+    return writer.views.present(max(home.now(), record.forward, record.last_ts))
 
 
-def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Maintained]:
-    """The outcomes of all but auxiliary views; what one of those fails with is told of each view that reads it."""
+def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Refreshed]:
+    """Yield the result of each view except auxiliary views; a failure is also a failure of each view that reads it."""
     failed: dict[int, tuple[ViewRecord, WeftError]] = {}
     for view in views:
         try:
             below = next((failed[key] for key in view.reads if key in failed), None)
             if below is not None:
                 raise _because_of(*below)
-            done = maintain(writer, view, t, home.clock())
+            done = refresh_view(writer, view, t, home.clock())
         except Exception as raised:
-            # A damaged file is of a table that this view reads or has: the others go on.
+            # A damaged file belongs to a table that this view reads or owns; continue with the others.
             if is_of_the_home(raised) and not isinstance(raised, StorageError):
                 raise
             logs = layout.logs_folder(writer.path)
-            error = isolated_error(raised, logs, home.clock(), f"maintaining the view {view.name}")
+            error = isolated_error(raised, logs, home.clock(), f"refreshing the view {view.name}")
             failed[view.table_id] = view, error
             writer.views.troubled(view.table_id, error.message)
-            done = Maintained(view.name, t, trouble=error)
+            done = Refreshed(view.name, t, trouble=error)
         if not view.auxiliary:
             yield done
 
 
 def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
-    """Why a view that reads one that failed could not be maintained."""
+    """Return the error for a view that reads a failed view."""
     if view.auxiliary:
-        return Refused(f"{error.message}, in its auxiliary view {view.sql}", hint=error.hint)
-    return Refused(f"{view.name}, which it reads, could not be maintained", hint=f"See: weft view show {view.name}")
+        return Refused(f"{error.message} (in the auxiliary view {view.sql})", hint=error.hint)
+    return Refused(
+        f"{view.name}, which the view reads, could not be refreshed", hint=f"See: weft view show {view.name}"
+    )
 
 
-def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:
-    """Maintains one view at ``t``, which was begun (``Views.begin``), all that it reads having been.
+def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed:
+    """Refresh one view at ``t``, after ``Views.begin`` and after all its inputs.
 
-    ``at`` is the wall's instant, both µs UTC.  Raises LeaseLost, StorageError, ExecutionError, PlanMismatch.
+    ``at`` is the wall clock's instant; both are µs UTC. Raise LeaseLost, StorageError, ExecutionError or PlanMismatch.
     """
     tables = {table.table_id: table for table in writer.tables.all()}
     own = tables[view.table_id]
@@ -197,12 +201,12 @@ def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:
     assert since is not None, "the home's time has begun"
     look_ups = LookUps(layout.arrangements_folder(writer.path))
     queried = writer.views.is_queried(view.table_id)
-    reading = Reading(tables, files, since, view.tau, t, partial(open_if_kept, writer.path))
-    change = gained(view_plan_of(view, tables.values()), own, reading, look_ups, dated=queried)
-    found = change.rows
-    if not found.num_rows:
+    reading = RefreshInput(tables, files, since, view.tau, t, partial(cached_open_rows, writer.path))
+    change = view_change(view_plan_of(view, tables.values()), own, reading, look_ups, dated=queried)
+    log_rows = change.rows
+    if not log_rows.num_rows:
         writer.views.unchanged(view.table_id, t)
-        return Maintained(view.name, t)
+        return Refreshed(view.name, t)
     place = writer.data / own.path
     writer.check()
     require_table(place, stored_schema(own.stored), properties(own))
@@ -211,12 +215,12 @@ def maintain(writer: Writer, view: ViewRecord, t: int, at: int) -> Maintained:
         writer.revisions.intend(own.table_id, load_id, change.begins)
     reservation = writer.views.reserve(own.table_id, load_id, t)
     failpoint("view.reserved")
-    version = commit_rows(writer, place, found, reservation)
+    version = commit_rows(writer, place, log_rows, reservation)
     failpoint("view.written")
     make_durable(place, version)
-    writer.reservations.commit(reservation.reservation_id, version, found.num_rows, t, t)
+    writer.reservations.commit(reservation.reservation_id, version, log_rows.num_rows, t, t)
     failpoint("view.committed")
     writer.views.settle([view.table_id])
-    writer.loads.finish(load_id, found.num_rows, 0, 0, 0, at)
-    gone = pc.sum(pc.fill_null(pc.equal(found.column(VALID_FROM), found.column(VALID_TO)), False)).as_py()
-    return Maintained(view.name, t, found.num_rows - gone, gone)
+    writer.loads.finish(load_id, log_rows.num_rows, 0, 0, 0, at)
+    gone = pc.sum(pc.fill_null(pc.equal(log_rows.column(VALID_FROM), log_rows.column(VALID_TO)), False)).as_py()
+    return Refreshed(view.name, t, log_rows.num_rows - gone, gone)

@@ -1,7 +1,7 @@
-"""The values of a maintenance's expressions, a table of DuckDB each, nothing being run for what is known to be empty.
+"""Compute the values of a refresh's expressions, each as a DuckDB table; run nothing for values known to be empty.
 
-A batch touches little, and much of what a maintenance asks comes to nothing: what an empty relation makes empty is
-known without a statement.  What two expressions have in common is computed once.
+A batch changes little, so many of these values are empty. Emptiness propagates from the inputs without a statement.
+Common subexpressions are computed once.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from weft.sql.sweeping_local import LOCAL
 from weft.storage.temporal_sql import TemporalSql
 
 Value: TypeAlias = "str | None"
-"""The name of a table ``c1 … cn, valid_from, valid_to``; None where it has no rows."""
+"""The name of a table ``c1 … cn, valid_from, valid_to``; None if it has no rows."""
 On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 
 
 @dataclass
-class Values:
-    """The values at ``asked.now``, the tables below being as known at ``known`` (µs UTC).
+class RefreshValues:
+    """The values at ``asked.now``, over the tables as known at ``known`` (µs UTC).
 
-    ``changes`` are ∇R and ΔR by kind and table id.
+    ``changes`` has ∇R and ΔR by kind and table id.
     """
 
     sql: TemporalSql
@@ -59,35 +59,35 @@ class Values:
     changes: Mapping[tuple[str, int], Value]
     asked: Evaluation
     known: int
-    found: dict[Temporal, Value] = field(default_factory=dict)
+    values: dict[Temporal, Value] = field(default_factory=dict)
     texts: dict[object, Value] = field(default_factory=dict)
-    """Tables by what they were made from: expressions that differ in names alone are one."""
+    """Tables by the text or key that defines them, so that expressions that differ only in names share one table."""
     instants: dict[Scalar, int] = field(default_factory=dict)
-    """Those that scalars over NOW and parameters are."""
+    """The values of scalars over NOW and parameters."""
     paired: int = 0
-    """How many steps of pairs of tuples (``Chain.paired``) are made."""
+    """The number of steps on pairs of tuples (``Chain.paired``) that were run."""
 
     def __post_init__(self) -> None:
         self.chain = Chain(_no_leaf, self.asked, "paired", LOCAL)
 
     def of(self, relation: Temporal) -> Value:
-        """The table of a relation's value."""
-        if relation not in self.found:
-            self.found[relation] = self._made(relation)
-        return self.found[relation]
+        """Return the table of a relation's value, or None if it is empty."""
+        if relation not in self.values:
+            self.values[relation] = self._evaluated(relation)
+        return self.values[relation]
 
     def table_of(self, relation: Temporal) -> str:
-        """The same, a table where it has no rows, too."""
+        """Return the table of a relation's value, also if it is empty."""
         return self.of(relation) or self._empty(relation)
 
     def drop_all_but(self, relation: Temporal) -> None:
-        """Drops the tables of all other values: over a whole history they are large."""
-        for name in {name for name in self.texts.values() if name is not None} - {self.found[relation]}:
+        """Drop the tables of all other values, which are large over a whole history."""
+        for name in {name for name in self.texts.values() if name is not None} - {self.values[relation]}:
             self.sql.drop(name)
         self.texts.clear()
-        self.found = {relation: self.found[relation]}
+        self.values = {relation: self.values[relation]}
 
-    def _made(self, relation: Temporal) -> Value:
+    def _evaluated(self, relation: Temporal) -> Value:
         match relation:
             case Base():
                 log = self._log(relation)
@@ -127,7 +127,7 @@ class Values:
         return second if first is None and alike else self._computed(relation)
 
     def _computed(self, relation: Temporal) -> Value:
-        """The value by the operator's SQL over the tables of what it is over."""
+        """Compute the value by the operator's SQL over the tables of its inputs."""
         for part in inputs(relation):
             self.chain.known[part] = self.table_of(part)
         sql = self.chain.query(relation)
@@ -138,31 +138,33 @@ class Values:
         return self._table(sql, lambda: sql)
 
     def _table(self, key: object, text: Callable[[], str]) -> Value:
-        """The table that is known under a key, or made from a query."""
+        """Return the table with this key, creating it from the query if necessary; None if it is empty."""
         if key not in self.texts:
             name = f"value_{len(self.texts) + 1}"
             self.texts[key] = name if self.sql.table(name, text()) else None
         return self.texts[key]
 
     def _empty(self, relation: Temporal) -> str:
-        """A table for a relation without rows."""
+        """Create an empty table with a relation's columns."""
         types = (render.spelled(ref.type) for ref in attributes(relation))
         heads = [f"CAST(NULL AS {type}) AS c{number}" for number, type in enumerate(types, 1)]
         bounds = (f"CAST(NULL AS TIMESTAMP) AS {name}" for name in ("valid_from", "valid_to"))
-        sql, name = f"SELECT {listed(heads, bounds)} LIMIT 0", f"nothing_{len(self.found)}"
+        sql, name = f"SELECT {listed(heads, bounds)} LIMIT 0", f"nothing_{len(self.values)}"
         self.sql.table(name, sql)
         return name
 
-    def _looked_up(self, base: Base, asked: Semijoin, since: Scalar | None) -> Value:
-        """The tuples of a table that agree with some of another relation; what they have from an instant on."""
-        keys, on = asked.right, asked.on
-        while isinstance(keys, Projection) and keys not in self.found and (below := _below(keys, on)) is not None:
-            keys, on = keys.input, below  # which rows there are is asked, not when
-        given = self.of(keys)
-        if given is None:
+    def _looked_up(self, base: Base, semijoin: Semijoin, since: Scalar | None) -> Value:
+        """Return the tuples of a table that match tuples of another relation, with ``since`` only from that instant
+        on.
+        """
+        keys, on = semijoin.right, semijoin.on
+        while isinstance(keys, Projection) and keys not in self.values and (below := _below(keys, on)) is not None:
+            keys, on = keys.input, below  # only the rows of the keys matter, not their periods
+        key_table = self.of(keys)
+        if key_table is None:
             return None
         places = {ref: f"c{number}" for number, ref in enumerate(attributes(keys), 1)}
-        among = Among(given, tuple((own.column, places[other]) for own, other in on))
+        among = Among(key_table, tuple((own.column, places[other]) for own, other in on))
         log = self._log(base)
         first = None if since is None else self.instant(since)
         if first is not None and first > self.asked.now:
@@ -173,7 +175,7 @@ class Values:
         return self._table(key, lambda: self.logs.since(log, among, first, self.known).known(self.known, among, first))
 
     def _within(self, base: Base, chosen: Selection, near: tuple[Within, ...]) -> Value:
-        """The tuples of a table with a first or last instant in some window, found by what was recorded of them."""
+        """Return the tuples of a table with a first or last instant in one of the windows, found through its log."""
         among = [self._bounds(each) for each in near]
         if None in among:
             return self._computed(chosen) if self.of(base) else None
@@ -183,15 +185,15 @@ class Values:
         if rows is None:
             return None
         known = log.all_of(rows)
-        whole = self._table(("whole", *key), lambda: self.logs.near(log, known).known(self.known, known))
-        if whole is None:
+        periods = self._table(("whole", *key), lambda: self.logs.near(log, known).known(self.known, known))
+        if periods is None:
             return None
-        self.chain.known[base] = whole
+        self.chain.known[base] = periods
         sql = self.chain.query(chosen)
         return self._table(sql, lambda: sql)
 
     def _bounds(self, within: Within) -> Slice | None:
-        """Between which ends of periods a window lies; None where one that is open may lie there."""
+        """Return the slice of period bounds that a window covers; None if an open period may lie in the window."""
         low, high = max(map(self.instant, within.lows)), min(map(self.instant, within.highs))
         if within.column == VALID_FROM:
             return Slice(VALID_FROM, low, high + 1)
@@ -199,7 +201,7 @@ class Values:
         return Slice(VALID_TO, low + 1, high + 2) if high < self.asked.now else None
 
     def instant(self, scalar: Scalar) -> int:
-        """The instant (µs UTC) that a scalar over NOW and parameters is."""
+        """Return the instant (µs UTC) to which a scalar over NOW and parameters evaluates."""
         if scalar not in self.instants:
             self.instants[scalar] = int(self.sql.one(f"SELECT UNIX_MICROS({self.chain.text(scalar, {})})"))
         return self.instants[scalar]
@@ -209,12 +211,12 @@ class Values:
 
 
 def _cheapest_first(relation: Temporal) -> list[Temporal]:
-    """What a relation is over, what is nearest to a change first: where that is empty, nothing else is asked for."""
+    """Return the inputs of a relation, changes first: if one is empty, the others are not computed."""
     return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
 
 
 def _below(projection: Projection, on: On) -> On | None:
-    """The pairs of columns in terms of what is projected; None where one is no plain column of it."""
+    """Return the pairs of columns below the projection; None if one is not a plain column."""
     plain = {ColumnRef(projection.alias, out.name, out.value.type): out.value for out in projection.outputs}
     pairs = tuple((own, value) for own, other in on if isinstance(value := plain.get(other), ColumnRef))
     return pairs if len(pairs) == len(on) else None

@@ -11,8 +11,8 @@ from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceKind, SourceRecord, Stamps
 from weft.errors import NotFound, Refused, WeftError
-from weft.execution.current_rows_cache import open_now
-from weft.execution.home import Home
+from weft.execution.current_rows_cache import current_rows
+from weft.execution.home import OpenHome
 from weft.extraction.sources.delta import columns_of_delta
 from weft.extraction.sources.feed import columns_of_feed
 from weft.extraction.sources.postgres import SCHEMES, check_uri, columns_of_postgres
@@ -29,7 +29,7 @@ _DECLARED: Final = ("parquet", "postgres")
 
 
 def add_source(
-    home: Home,
+    home: OpenHome,
     name: str,
     kind: SourceKind,
     location: str,
@@ -70,7 +70,7 @@ def add_source(
         table = _left_alone(home, name)
         if table is not None:
             _refuse_other(table, columns, keys, typed=server or kind in _DECLARED or "delta" in options)
-        there = 0 if table is None else open_now(writer, table).num_rows
+        there = 0 if table is None else current_rows(writer, table).num_rows
         with _subscribed(writer, place, table_of, keys, options, name):
             if table is None:
                 table = writer.tables.create(name, columns, keys, tracked=True)
@@ -106,7 +106,7 @@ def _subscribed(
 
 
 def _looked_at(
-    home: Home, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
+    home: OpenHome, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
 ) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
     """The table in the source, where the source is, and its columns."""
     if kind == "postgres":
@@ -169,7 +169,7 @@ def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None
         raise Refused(f"the key names a column twice: {', '.join(keys)}", where=place, hint="Name each once.")
 
 
-def _left_alone(home: Home, name: str) -> TableRecord | None:
+def _left_alone(home: OpenHome, name: str) -> TableRecord | None:
     """The tracked table of that name that has no source any more."""
     try:
         table = home.catalog.tables.named(name)

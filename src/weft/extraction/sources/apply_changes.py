@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.errors import Refused
-from weft.execution.current_rows_cache import keep, open_now
-from weft.execution.history_log import Part, Recorded, log_of, record_together
-from weft.execution.home import Home
+from weft.execution.current_rows_cache import current_rows, update_cache
+from weft.execution.history_log import Recorded, TableChanges, log_of, record_together
+from weft.execution.home import OpenHome
 from weft.instants import LAST_INSTANT, format_instant
 from weft.storage.changes import OWN, instants_of, log_rows, of_keys, unknown
 from weft.storage.columns import stored_schema
@@ -57,7 +57,7 @@ class _New:
 
 def record_changes(
     writer: Writer,
-    home: Home,
+    home: OpenHome,
     table: TableRecord,
     location: str,
     changes: pa.Table,
@@ -74,7 +74,7 @@ def record_changes(
 
 
 def record_feeds(
-    writer: Writer, home: Home, incoming: Sequence[Incoming], clock: int, *, late_refused: bool = False
+    writer: Writer, home: OpenHome, incoming: Sequence[Incoming], clock: int, *, late_refused: bool = False
 ) -> list[tuple[Recorded, int, int]]:
     """What of dated changes of several tables was recorded, how many transactions got another instant than their own
     time, and how many rows were open before.  Those of one own time are one transaction in all tables; all are stored,
@@ -98,7 +98,7 @@ def record_feeds(
 
     at = home.clock()
     parts = [
-        Part(
+        TableChanges(
             each.incoming.table,
             writer.loads.begin(
                 each.incoming.table.table_id, each.incoming.location, "changes", each.incoming.digest, at
@@ -111,14 +111,14 @@ def record_feeds(
     done = dict(zip(map(id, coming), _recorded(writer, parts, _least(coming, latest, clock)), strict=True))
     for each, part in zip(coming, parts, strict=True):
         recorded = done[id(each)]
-        keep(writer, part.table.table_id, each.there, recorded.rows)
+        update_cache(writer, part.table.table_id, each.there, recorded.rows)
         known = each.told - each.new.num_rows
         writer.loads.finish(part.load_id, recorded.began + recorded.ended, known, 0, each.late(given), at)
     nothing = Recorded(0, 0)
     return [(done.get(id(each), nothing), each.late(given), each.there.num_rows) for each in found]
 
 
-def _recorded(writer: Writer, parts: Sequence[Part], at_least: int) -> Sequence[Recorded]:
+def _recorded(writer: Writer, parts: Sequence[TableChanges], at_least: int) -> Sequence[Recorded]:
     """``record_together``; where it is refused the loads are forgotten that were begun for it."""
     try:
         return record_together(writer, parts, at_least)
@@ -129,7 +129,7 @@ def _recorded(writer: Writer, parts: Sequence[Part], at_least: int) -> Sequence[
 
 def _new(writer: Writer, incoming: Incoming) -> _New:
     table = incoming.table
-    there = open_now(writer, table)
+    there = current_rows(writer, table)
     changes = incoming.changes(there)
     if incoming.once:
         return _New(incoming, there, changes.num_rows, changes)

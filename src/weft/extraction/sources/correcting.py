@@ -17,9 +17,9 @@ from weft.catalog import Writer
 from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.errors import Refused
-from weft.execution.current_rows_cache import keep, open_now
+from weft.execution.current_rows_cache import current_rows, update_cache
 from weft.execution.history_log import log_of, record
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.extraction.sources.polling import clock_of
 from weft.instants import format_instant, parse_instant
 from weft.printable import Brief, counted
@@ -58,7 +58,7 @@ class Corrected(Brief):
         return f"{self.name}: {counted(self.changed, 'period')} changed, {self.gone:,} gone"
 
 
-def correct(home: Home, name: str, correction: Correction, *, now: int | None = None) -> Corrected:
+def correct(home: OpenHome, name: str, correction: Correction, *, now: int | None = None) -> Corrected:
     """Records a correction of a past period at the home's clock, or at ``now`` (µs UTC; replay homes only).
 
     Raises NotFound; Refused for a table that is no source's, for columns that it has not, for a period that reaches
@@ -82,14 +82,14 @@ def correct(home: Home, name: str, correction: Correction, *, now: int | None = 
 
 
 def _recorded(
-    home: Home, writer: Writer, table: TableRecord, there: Held, after: Held, at_least: int, begins: int
+    home: OpenHome, writer: Writer, table: TableRecord, there: Held, after: Held, at_least: int, begins: int
 ) -> Corrected:
     wall = home.clock()
-    present = open_now(writer, table)
+    present = current_rows(writer, table)
     load_id = writer.loads.begin(table.table_id, "a correction", "correction", None, wall)
     writer.revisions.intend(table.table_id, load_id, begins)
     done = record(writer, table, load_id, at_least, lambda floor: log_rows_of(there, after, floor, table.stored), None)
-    keep(writer, table.table_id, present, done.rows)
+    update_cache(writer, table.table_id, present, done.rows)
     assert done.rows is not None and done.last is not None
     bounds = (done.rows.column(name).cast(pa.int64()).to_pylist() for name in ("valid_from", "valid_to"))
     gone = sum(begin == end for begin, end in zip(*bounds, strict=True))

@@ -17,8 +17,8 @@ from weft.catalog.records import TableRecord
 from weft.catalog.sources import renamed_columns
 from weft.errors import Refused
 from weft.execution.append_rows import OWN_TIME
-from weft.execution.current_rows_cache import open_now
-from weft.execution.home import Home
+from weft.execution.current_rows_cache import current_rows
+from weft.execution.home import OpenHome
 from weft.extraction.batches import Progress, printable
 from weft.extraction.files.columns import TS
 from weft.extraction.files.options import FileOptions
@@ -53,7 +53,7 @@ class PastLoaded(Brief):
 
 
 def load_history(
-    home: Home,
+    home: OpenHome,
     name: str,
     path: str | os.PathLike[str],
     ts_from: str,
@@ -83,7 +83,7 @@ def load_history(
             raise Refused("the file has rows of the future, and this home's clock is the wall's", where=str(path))
         changes = rows
         if op is None:
-            changes = as_changes(rows.drop_columns([OP]), open_now(writer, table), table.keys)
+            changes = as_changes(rows.drop_columns([OP]), current_rows(writer, table), table.keys)
         done, _ = record_changes(
             writer, home, table, printable(str(path)), changes, clock, None, late_refused=True, digest=sha256
         )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.extraction.batches import Progress
 from weft.extraction.quarantine import FEED, quarantine
 from weft.extraction.sources.apply_changes import Incoming, record_feeds
@@ -35,7 +35,7 @@ def same_feed(one: SourceRecord, other: SourceRecord) -> bool:
 
 
 def follow(
-    home: Home, sources: Sequence[SourceRecord], clock: int, accepting: Accepting, progress: Progress | None
+    home: OpenHome, sources: Sequence[SourceRecord], clock: int, accepting: Accepting, progress: Progress | None
 ) -> list[Polled]:
     """Records what a feed tells since the last poll of the sources that follow it; ``clock`` is µs UTC.
 
@@ -60,7 +60,7 @@ def follow(
     return [replace(each, quarantined=count) for each, count in zip(polled, kept, strict=True)]
 
 
-def _quarantined(writer: Writer, home: Home, source: SourceRecord, told: FedTable) -> int:
+def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, told: FedTable) -> int:
     """Keeps the lines that are no changes, before the feed counts as read; how many there are."""
     if told.rejected:
         at = home.clock()
@@ -75,7 +75,7 @@ def _dated(source: SourceRecord, told: FedTable) -> Changes:
     return told.changes if source.stamps == "source" else lambda there: undated(told.changes(there))
 
 
-def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, progress: Progress | None) -> Fed:
+def _read(home: OpenHome, sources: Sequence[SourceRecord], accepting: Accepting, progress: Progress | None) -> Fed:
     tables = [home.catalog.tables.by_id(source.table_id) for source in sources]
     if "slot" in sources[0].options:
         return read_slot(sources, tables, accepting, progress)
@@ -105,7 +105,7 @@ def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, pro
 
 
 def _read_topic(
-    home: Home,
+    home: OpenHome,
     sources: Sequence[SourceRecord],
     tables: Sequence[TableRecord],
     accepting: Accepting,

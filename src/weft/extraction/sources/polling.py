@@ -16,9 +16,9 @@ from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns, renamed_columns
 from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, WeftError
-from weft.execution.current_rows_cache import keep, open_now
+from weft.execution.current_rows_cache import current_rows, update_cache
 from weft.execution.history_log import Recorded, record
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.extraction.batches import Progress
 from weft.extraction.sources.poll_feed import follow, same_feed
 from weft.extraction.sources.postgres import read_postgres
@@ -38,7 +38,7 @@ from weft.storage.periods import change_at, difference, repeated_keys
 
 
 def poll_feed(
-    home: Home,
+    home: OpenHome,
     name: str,
     accepting: Accepting,
     *,
@@ -71,7 +71,7 @@ def poll_feed(
         raise
 
 
-def clock_of(home: Home, now: int | None) -> int:
+def clock_of(home: OpenHome, now: int | None) -> int:
     """The instant of a poll: the wall's clock, or a replay home's, which may be told; raises ClockError."""
     if now is None:
         return home.now()
@@ -86,7 +86,9 @@ def clock_of(home: Home, now: int | None) -> int:
     return now
 
 
-def _polled(home: Home, source: SourceRecord, clock: int, accepting: Accepting, progress: Progress | None) -> Polled:
+def _polled(
+    home: OpenHome, source: SourceRecord, clock: int, accepting: Accepting, progress: Progress | None
+) -> Polled:
     if source.kind in FORMATS and is_unchanged(file_path(source.location), source.seen):
         home.catalog.sources.polled(source.table_id, home.clock(), source.open_rows, source.seen)
         return Polled(source.name, 0, 0, source.open_rows)
@@ -109,7 +111,7 @@ def _without_added(found: Snapshot) -> Snapshot:
     return replace(found, rows=found.rows.drop_columns(added), columns=columns, added=())
 
 
-def _asked(home: Home, source: SourceRecord, found: Snapshot, clock: int) -> int:
+def _asked(home: OpenHome, source: SourceRecord, found: Snapshot, clock: int) -> int:
     """The instant that a snapshot asks for; the wall may have gone on while it was read."""
     wall = home.catalog.home().clock == "wall"
     now = max(clock, home.clock()) if wall else clock
@@ -144,7 +146,7 @@ def _refuse_repeated(rows: pa.Table, keys: Sequence[str], source: SourceRecord) 
 
 def _record(
     writer: Writer,
-    home: Home,
+    home: OpenHome,
     source: SourceRecord,
     table: TableRecord,
     found: Snapshot,
@@ -152,7 +154,7 @@ def _record(
     accepting: Accepting,
 ) -> tuple[Recorded, int]:
     """What of the snapshot was recorded, and how many rows are open then."""
-    there = open_now(writer, table)
+    there = current_rows(writer, table)
     refuse_emptied(there, found.rows.num_rows, source.name, source.location, empty=accepting.empty)
     ended, begun = difference(there, found.rows)
     open_rows = there.num_rows - ended.num_rows + begun.num_rows
@@ -161,6 +163,6 @@ def _record(
     at = home.clock()
     load_id = writer.loads.begin(table.table_id, source.location, "poll", None, at)
     done = record(writer, table, load_id, asked, lambda floor: change_at(ended, begun, floor, table.stored), found.seen)
-    keep(writer, table.table_id, there, done.rows)
+    update_cache(writer, table.table_id, there, done.rows)
     writer.loads.finish(load_id, done.began + done.ended, 0, 0, int(done.first is not None and done.first > asked), at)
     return done, open_rows

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from weft.catalog.sources import SourceRecord
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.extraction.sources.poll_feed import same_feed
 from weft.extraction.sources.subscribing import SLOT, unsubscribe
 
 
-def remove_source(home: Home, name: str) -> tuple[SourceRecord, str | None]:
+def remove_source(home: OpenHome, name: str) -> tuple[SourceRecord, str | None]:
     """Forgets the source, once a server that keeps changes for it was told not to; what it was not told, if anything.
 
     Raises NotFound, LeaseBusy.

@@ -15,9 +15,9 @@ from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord
 from weft.errors import Conflict, Refused
 from weft.execution.append_rows import settle
-from weft.execution.driver_reader import counted
+from weft.execution.driver_reader import count_text
 from weft.execution.history_log import Recorded
-from weft.execution.home import Home, kept
+from weft.execution.home import OpenHome, renewing_lease
 from weft.printable import Brief
 from weft.storage.periods import values_of
 from weft.storage.verify import require_whole
@@ -61,7 +61,7 @@ def refuse_emptied(there: pa.Table, count: int, name: str, where: str, *, empty:
     """Raises Refused where a source has no rows (of ``count``) though its open ones are ``there``, unless ``empty``."""
     if there.num_rows and not count and not empty:
         raise Refused(
-            f"the source of {name} is empty, and had {counted(there.num_rows)}",
+            f"the source of {name} is empty, and had {count_text(there.num_rows)}",
             where=where,
             hint=f"Nothing was changed. `weft source poll {name} --allow-empty` takes them all as gone.",
         )
@@ -74,7 +74,7 @@ def source_schema(table: TableRecord) -> TableSchema:
 
 
 @contextmanager
-def polling(home: Home, source: SourceRecord, added: Added = ()) -> Iterator[tuple[Writer, TableRecord]]:
+def polling(home: OpenHome, source: SourceRecord, added: Added = ()) -> Iterator[tuple[Writer, TableRecord]]:
     """The lease, and the source's table with the columns added; see ``polling_together``."""
     with polling_together(home, [source], [added]) as (writer, (table,)):
         yield writer, table
@@ -82,7 +82,7 @@ def polling(home: Home, source: SourceRecord, added: Added = ()) -> Iterator[tup
 
 @contextmanager
 def polling_together(
-    home: Home, sources: Sequence[SourceRecord], added: Sequence[Added]
+    home: OpenHome, sources: Sequence[SourceRecord], added: Sequence[Added]
 ) -> Iterator[tuple[Writer, list[TableRecord]]]:
     """The lease, and the tables of the sources, each with the columns added; what dead writers left is settled.
 
@@ -90,7 +90,7 @@ def polling_together(
     than what is recorded.
     """
     purpose = f"poll {', '.join(source.name for source in sources)}"
-    with home.catalog.writing(purpose, home.clock, wait_us=LEASE_WAIT_US) as writer, kept(writer, home.clock):
+    with home.catalog.writing(purpose, home.clock, wait_us=LEASE_WAIT_US) as writer, renewing_lease(writer, home.clock):
         settle(writer)
         require_whole(writer)
         tables = [_unchanged(writer, source) for source in sources]
@@ -100,11 +100,14 @@ def polling_together(
         yield writer, tables
 
 
-def settle_polls(home: Home) -> None:
+def settle_polls(home: OpenHome) -> None:
     """Has what dead polls recorded count as read, before it is read how far each source was."""
     if not home.catalog.sources.unsettled():
         return
-    with home.catalog.writing("settle polls", home.clock, wait_us=LEASE_WAIT_US) as writer, kept(writer, home.clock):
+    with (
+        home.catalog.writing("settle polls", home.clock, wait_us=LEASE_WAIT_US) as writer,
+        renewing_lease(writer, home.clock),
+    ):
         settle(writer)
         for source in writer.sources.all():
             writer.sources.settle(source.table_id)
@@ -120,7 +123,7 @@ def _unchanged(writer: Writer, source: SourceRecord) -> TableRecord:
 
 def finished(
     writer: Writer,
-    home: Home,
+    home: OpenHome,
     source: SourceRecord,
     done: Recorded,
     open_rows: int,

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from weft.algebra.schema import DataType, TableSchema
 from weft.errors import ExtractionError, Refused
-from weft.execution.home import Home
+from weft.execution.home import OpenHome
 from weft.execution.topics import (
     OFFSET,
     PARTITION,
@@ -62,7 +62,7 @@ def topic_of(uri: str) -> Topic:
     return Topic(found["servers"], found["name"])
 
 
-def columns_of_topic(home: Home, uri: str, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
+def columns_of_topic(home: OpenHome, uri: str, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
     """The columns of the changes that are in the topic, as far as one poll reads.
 
     Raises Refused where it has none yet, NotFound, ExtractionError.
@@ -196,7 +196,7 @@ class TopicPoll:
     ``quiet`` says that nothing was added since the last poll.
     """
 
-    home: Home
+    home: OpenHome
     uri: str
     extent: TopicExtent
     quiet: bool
@@ -205,7 +205,7 @@ class TopicPoll:
         self._read: dict[str, tuple[list[Taken], dict[int, int]]] = {}
 
     @classmethod
-    def begun(cls, home: Home, uri: str, seen: Sequence[Mapping[str, Any]]) -> TopicPoll:
+    def begun(cls, home: OpenHome, uri: str, seen: Sequence[Mapping[str, Any]]) -> TopicPoll:
         """Looks how far the topic goes; raises NotFound, ExtractionError, ExecutionError."""
         extent = extent_of_topic(home.kafka_session(), topic_of(uri))
         latest = _keyed(extent.latest)

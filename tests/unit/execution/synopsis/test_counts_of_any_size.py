@@ -9,7 +9,7 @@ import pyarrow as pa
 from weft.algebra.formula import ALWAYS, And, Atom, Defined, Definition, Distinct, Fixpoint, Formula, Or, Previous
 from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.execution.synopsis.batch import EMPTY, Batch, State
-from weft.execution.synopsis.evaluating import evaluated
+from weft.execution.synopsis.evaluating import evaluate
 
 STATES = 20_000
 BEFORE = Previous(ALWAYS, Defined("x", ()))
@@ -23,7 +23,7 @@ def batch(first: int, end: int, **events: list[int]) -> Batch:
 
 
 def taken(plan: Synopsis, state: State, given: Batch) -> tuple[State, list[str]]:
-    after, answers = evaluated(plan, state, given)
+    after, answers = evaluate(plan, state, given)
     return after, answers["n"].to_pylist()
 
 

@@ -37,7 +37,7 @@ from weft.derivation.synopsis.construct import synopsis
 from weft.derivation.synopsis.prepared import Semantics
 from weft.errors import ExecutionError, Refused
 from weft.execution.synopsis.batch import EMPTY, Batch, State
-from weft.execution.synopsis.evaluating import evaluated
+from weft.execution.synopsis.evaluating import evaluate
 
 X, Y, Z = (Variable(name, BIGINT) for name in "xyz")
 NAMES = ("tp", "c1", "c2")
@@ -70,7 +70,7 @@ def along(formula: Formula, states: States, *sizes: int) -> tuple[list[tuple[int
     """The answers ``(tp, …)`` in batches of these sizes, and what is stored in the end."""
     plan, state, first, found = synopsis(formula, "set"), EMPTY, 0, []
     for size in sizes:
-        state, answers = evaluated(plan, state, batch(states[first : first + size], first))
+        state, answers = evaluate(plan, state, batch(states[first : first + size], first))
         found += [tuple(row.values()) for row in answers.to_pylist()]
         first += size
     return found, state
@@ -149,7 +149,7 @@ def rows(formula: Formula, states: States, semantics: Semantics, sizes: tuple[in
     plan, state, first = synopsis(formula, semantics), EMPTY, 0
     found: list[dict[str, int]] = []
     for size in sizes:
-        state, answers = evaluated(plan, state, batch(states[first : first + size], first))
+        state, answers = evaluate(plan, state, batch(states[first : first + size], first))
         found += answers.to_pylist()
         first += size
     return found
@@ -188,11 +188,11 @@ def test_what_nothing_binds_is_refused() -> None:
 
 def test_batches_that_do_not_follow_one_another_are_refused() -> None:
     plan = synopsis(P, "set")
-    state, _ = evaluated(plan, EMPTY, batch(EVENTS[:2], 0))
+    state, _ = evaluate(plan, EMPTY, batch(EVENTS[:2], 0))
     with pytest.raises(ExecutionError, match="begins at time point 3"):
-        evaluated(plan, state, batch(EVENTS[3:], 3))
-    with pytest.raises(ExecutionError, match="before that of the one before"):
-        evaluated(plan, state, batch([(5, {})], 2))
+        evaluate(plan, state, batch(EVENTS[3:], 3))
+    with pytest.raises(ExecutionError, match="earlier than that of the previous one"):
+        evaluate(plan, state, batch([(5, {})], 2))
 
 
 S = Atom("s", ())
@@ -205,7 +205,7 @@ def counts(formula: Formula, states: States, *sizes: int) -> list[tuple[int, int
     """The counts of a formula without variables, by time point, in batches of these sizes."""
     plan, state, first, found = synopsis(formula, "bag"), EMPTY, 0, []
     for size in sizes:
-        state, answers = evaluated(plan, state, batch(states[first : first + size], first))
+        state, answers = evaluate(plan, state, batch(states[first : first + size], first))
         found += [(row["tp"], int(row["n"])) for row in answers.to_pylist()]
         first += size
     return found
@@ -256,7 +256,7 @@ def test_groups_of_a_match_bind_beside_a_fixpoint_as_elsewhere() -> None:
     before = Fixpoint((Definition("X", (text,), Or(mail, again_and_again(text))),), "X", (text,))
     for one in (mail, before):
         formula = And(one, Matches(text, "(.*)@(.*)", (user, host)))
-        answers = evaluated(synopsis(formula, "set"), EMPTY, given)[1].to_pylist()
+        answers = evaluate(synopsis(formula, "set"), EMPTY, given)[1].to_pylist()
         assert answers == (expected if one == mail else [*expected, {**expected[0], "tp": 1}])
 
 

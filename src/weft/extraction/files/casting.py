@@ -1,7 +1,8 @@
-"""Text and foreign types to Weft's, by DuckDB, exactly: what would have to be rounded or cut is no value of the type.
+"""SQL expressions of DuckDB that cast text and foreign types to Weft's types without loss.
 
-An expression here gives NULL where the value is not of the type; the caller tells that from a NULL in the file.
-TIMESTAMP text without an offset is UTC, as the connection's zone is (design section 1).
+A value that would have to be rounded or truncated is not a value of the type. An expression returns NULL for such a
+value; the caller distinguishes it from a NULL in the file. TIMESTAMP text without an offset is UTC, the time zone of
+the connection (design section 1).
 """
 
 from __future__ import annotations
@@ -40,16 +41,17 @@ _FROM_DUCKDB: Final = {
 
 
 def from_text(cell: str, kind: DataType) -> str:
-    """An expression of the type (BINARY from base64) from one of VARCHAR; NULL where the text is not of the type.
+    """Return an expression that casts VARCHAR to the type (BINARY from base64); NULL if the text is not of the type.
 
-    It begins, where there is one, with a way that is several times as quick, for text as it is mostly written.
+    For most types it first tries a cast that is several times as fast and handles text in its usual form.
     """
     slow, name = exactly_from_text(cell, kind), kind.name
     if name in _SIZES:
         quick = f"TRY_CAST({cell} AS {_SIZES[name]})"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {quick} ELSE {slow} END"
     if name == "TIMESTAMP":
-        # It knows neither offsets nor zones, so what it gives has to be the text; that of TIMESTAMPTZ asks ICU.
+        # This cast knows neither offsets nor zones, so its result must print as the text. A cast to TIMESTAMPTZ calls
+        # ICU, which is slow.
         quick = f"TRY_CAST({cell} AS TIMESTAMP)"
         instant = f"make_timestamptz(epoch_us({quick}))"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {_in_range(instant)} ELSE {slow} END"
@@ -59,7 +61,7 @@ def from_text(cell: str, kind: DataType) -> str:
 
 
 def exactly_from_text(cell: str, kind: DataType) -> str:
-    """What ``from_text`` gives, as it is defined."""
+    """Return the exact cast that ``from_text`` is defined by."""
     bare = f"trim({cell})"
     name = kind.name
     if name in _SIZES:
@@ -77,7 +79,9 @@ def exactly_from_text(cell: str, kind: DataType) -> str:
 
 
 def from_typed(column: str, found: str, kind: DataType) -> str:
-    """An expression of the type from a column of DuckDB's type ``found``; NULL where the value is not of it."""
+    """Return an expression that casts a column of DuckDB type ``found`` to the type; NULL if the value is not of the
+    type.
+    """
     if weft_type(found) == kind:
         if kind.name == "TIMESTAMP":
             return _in_range(f"TRY_CAST({column} AS TIMESTAMPTZ)")
@@ -87,7 +91,7 @@ def from_typed(column: str, found: str, kind: DataType) -> str:
 
 
 def as_text(column: str, found: str) -> str:
-    """An expression of a column of DuckDB's type ``found`` as text, as ``from_text`` reads it."""
+    """Return an expression for a column of DuckDB type ``found`` as text in the form that ``from_text`` reads."""
     if found == "VARCHAR":
         return column
     if found == "BLOB":
@@ -98,26 +102,26 @@ def as_text(column: str, found: str) -> str:
 
 
 def is_nested(found: str) -> bool:
-    """Whether values of DuckDB's type ``found`` are made of others, so that they are stored as JSON text."""
+    """Return whether values of DuckDB type ``found`` are nested, and therefore stored as JSON text."""
     return found.endswith("]") or found.startswith(("STRUCT", "MAP", "UNION"))
 
 
 def _in_range(instant: str) -> str:
-    """Leaves out infinities and years that Spark does not print."""
+    """Return NULL for infinities and for years that Spark cannot print."""
     return f"CASE WHEN {instant} BETWEEN {_FIRST} AND {_LAST} THEN {instant} END"
 
 
 def duckdb_type(kind: DataType) -> str:
-    """DuckDB's name of a type that Weft stores."""
+    """Return DuckDB's name of a Weft type."""
     names = {"STRING": "VARCHAR", "INT": "INTEGER", "TIMESTAMP": "TIMESTAMPTZ", "BINARY": "BLOB"}
     return names.get(kind.name, str(kind))
 
 
 def weft_type(found: str) -> DataType:
-    """The type in which a Parquet column of DuckDB's type ``found`` is stored; what Weft lacks is STRING (nested:
-    JSON).
+    """Return the Weft type that stores a Parquet column of DuckDB type ``found``. Types that Weft lacks become STRING;
+    nested types become JSON text.
 
-    Nanoseconds are cut to microseconds.
+    Nanoseconds are truncated to microseconds.
     """
     if found.startswith("DECIMAL") and not is_nested(found):
         return DataType.parse(found)

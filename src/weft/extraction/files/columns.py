@@ -1,4 +1,4 @@
-"""The columns of a file: their names, and whether they are those of the table that it is loaded into."""
+"""Check the column names of a file and match its columns to those of the table."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _NAME: Final = re.compile(r"[^\W\d][^\s\x00-\x1f,;{}()=\\/`\"']{0,127}")
 
 @dataclass(frozen=True)
 class FileColumns:
-    """What of a file is stored: ``stored`` columns with their types, of which the table lacks ``added``.
+    """The columns of a file that are stored, with their types; ``added`` are those that the table lacks.
 
-    ``absent`` are columns of the table that the file lacks (NULL in every row); ``own_time`` is the file's column
-    from which ts is mapped, as the file writes it, or None.  ``extended`` are nested columns of the table with types
-    that have all fields of the file's.
+    ``absent`` are columns of the table that the file lacks (NULL in every row). ``own_time`` is the file's column that
+    ts is taken from, as spelled in the file, or None. ``extended`` are nested columns of the table with types that
+    include all fields of the file.
     """
 
     stored: tuple[tuple[str, DataType], ...]
@@ -36,12 +36,12 @@ class FileColumns:
 
 
 def may_name_column(name: str) -> bool:
-    """Whether a column can have the name: names that begin with _ are Weft's own."""
+    """Return whether a column may have the name. Names that start with _ are reserved for Weft."""
     return _NAME.fullmatch(name) is not None and not name.startswith("_")
 
 
 def check_names(names: Sequence[str], where: str) -> None:
-    """Raises Refused for names that cannot be columns, or that differ in nothing but case."""
+    """Raise Refused for names that columns cannot have, and for names that differ only in case."""
     seen: dict[str, tuple[int, str]] = {}
     for number, name in enumerate(names, 1):
         if not may_name_column(name) or name.lower() in _RESERVED:
@@ -68,8 +68,10 @@ def check_names(names: Sequence[str], where: str) -> None:
 def chosen_of(
     found: Sequence[tuple[str, DataType]], chosen: Sequence[tuple[str, DataType | None]], where: str
 ) -> list[tuple[str, DataType]]:
-    """The columns found that are chosen, in the order of the choice, of the types that it names; raises Refused where
-    one is not there."""
+    """Return the chosen columns in the order of the choice, with the types that the choice names.
+
+    Raise Refused if the file lacks one.
+    """
     by_name = {name.lower(): (name, kind) for name, kind in found}
     columns = []
     for name, kind in chosen:
@@ -84,11 +86,11 @@ def chosen_of(
 def typed(
     found: Sequence[tuple[str, DataType]], types: Sequence[tuple[str, DataType]], schema: TableSchema | None, where: str
 ) -> list[tuple[str, DataType]]:
-    """The columns found, those in ``types`` of the type that is named there.
+    """Return the file's columns, with the types that ``types`` names for some of them.
 
-    Raises Refused where one is not there, or has another type in the table.
+    Raise Refused if the file lacks one, or the table has it with another type.
     """
-    chosen_of(found, types, where)  # they are all there
+    chosen_of(found, types, where)  # raises Refused for a missing column
     wanted = {name.lower(): kind for name, kind in types}
     for name, kind in wanted.items():
         column = None if schema is None else schema.column(name)
@@ -109,11 +111,11 @@ def match_columns(
     where: str,
     form: str | None = None,
 ) -> FileColumns:
-    """The file's columns beside the table's (None: the load makes the table).
+    """Match the file's columns to the table's (schema None: the load creates the table).
 
-    A column ``ts`` is Weft's own: the file may have one only where ``ts_from`` names it; it is then mapped, not
-    stored twice. Of ``_by``, who appended a row, no file tells. Raises Refused for missing and for other columns unless
-    ``evolve``, and for a ``ts_from`` that is no instant, be it one of that ``form``.
+    Weft reserves the column ``ts``: a file may have it only if ``ts_from`` names it, and then it is mapped rather than
+    stored twice. No file may set ``_by``, which records who appended a row. Raise Refused for missing and additional
+    columns unless ``evolve``, and for a ``ts_from`` column that has neither an instant type nor the format ``form``.
     """
     own_time = _own_time(found, ts_from, where, form)
     stored = [(name, kind) for name, kind in found if name.lower() != TS]
@@ -135,7 +137,7 @@ def match_columns(
 def _extended(
     stored: Sequence[tuple[str, DataType]], kept: Sequence[tuple[str, DataType]]
 ) -> tuple[tuple[str, DataType], ...]:
-    """The nested columns that lack fields of the file's, with those."""
+    """Return the nested columns that lack fields of the file, with those fields added."""
     found = []
     for (_, kind), (name, own) in zip(stored, kept, strict=True):
         if kind.shape is not None and own.shape is not None and (all_of := own.shape.extended(kind.shape)) != own.shape:

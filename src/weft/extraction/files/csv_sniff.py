@@ -1,4 +1,4 @@
-"""Looking at a text file before it is loaded: how its CSV is written, which columns it has, of which types."""
+"""Inspect a text file before a load: the CSV dialect, the columns and their types."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _SAMPLE: Final = 1 << 18
 _AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 16 << 20
 _LONGEST_NAME: Final = 10_000
-"""Letters of a column's name in JSON: names of any file together fit into memory, since their number is limited too."""
+"""The most characters of a column name in JSON. As the number of columns is limited too, all names fit into memory."""
 
 
 def csv_layout(
     opened: Callable[[], AbstractContextManager[io.BufferedReader]], where: str, connection: duckdb.DuckDBPyConnection
 ) -> tuple[tuple[str, ...], Dialect]:
-    """The names in the first line, and the dialect, which DuckDB sniffs from the beginning of the file.
+    """Return the column names in the header line and the dialect, which DuckDB sniffs from the start of the file.
 
-    Raises Refused where no line can be read as names; ``where`` is the file.
+    Raise Refused if no line can be read as the header; ``where`` names the file.
     """
     with opened() as stream:
         sample = stream.read(_SAMPLE)
@@ -56,13 +56,13 @@ def _dialect(sample: bytes, connection: duckdb.DuckDBPyConnection) -> Dialect:
             return Dialect()
     if not rows:
         return Dialect()
-    # What it did not find is written "(empty)".
+    # DuckDB writes "(empty)" for a character that it did not detect.
     delimiter, quote, escape = (value if value is not None and len(value) == 1 else "" for value in rows[0])
     return Dialect(delimiter or ",", quote or '"', escape if escape not in ("", quote) else None)
 
 
 def infer_csv(records: CsvRecords, names: Sequence[str], connection: duckdb.DuckDBPyConnection) -> Seen:
-    """What the cells of each column say of its type, by every record after the line of names that can be read."""
+    """Return the evidence for the column types from every readable record after the header line."""
     inference = Inference(names)
     records.names()
     good = (record for record in records if record.problem is None)
@@ -77,9 +77,9 @@ def infer_json(
     connection: duckdb.DuckDBPyConnection,
     besides: Collection[str] = (),
 ) -> dict[str, DataType]:
-    """The names of every record, in the order of their first appearance, with their types.
+    """Return the names of all records, in order of first appearance, with their types.
 
-    Raises Refused for a name that cannot be a column's, those ``besides`` excepted; ``where`` is the file.
+    Raise Refused for a name that a column cannot have, unless it is in ``besides``; ``where`` names the file.
     """
 
     def look(names: Sequence[str]) -> None:
@@ -91,9 +91,9 @@ def infer_json(
 def json_evidence(
     records: Iterable[TextRecord], connection: duckdb.DuckDBPyConnection, look: Callable[[Sequence[str]], None]
 ) -> dict[str, Evidence]:
-    """The names of every record, in the order of their first appearance, and what their values say of their types.
+    """Return the names of all records, in order of first appearance, with the evidence for their types.
 
-    ``look`` is given the names of some records at a time, before anything is made of them.
+    ``look`` receives the names of each group of records before the group is processed.
     """
     inference = Inference(())
     kinds: dict[str, set[str]] = {}

@@ -1,6 +1,6 @@
-"""The files of what a user names: paths, patterns such as ``*.csv``, folders and streams.
+"""Expand what a user names into files: paths, patterns such as ``*.csv``, folders and streams.
 
-:mod:`weft.extraction.paths` has the rule for what is read.
+:mod:`weft.extraction.paths` defines which files may be read.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Given: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
 @dataclass(frozen=True)
 class FoundFiles:
-    """The files to be read, and the paths that a folder or a pattern gave and that are not read."""
+    """The files to read, and the paths that a folder or a pattern matched but that are skipped."""
 
     files: list[GivenFile]
     skipped: tuple[Path, ...] = ()
 
     def notes(self) -> list[str]:
-        """What to say of the paths that are not read."""
+        """Return the notes on skipped paths."""
         if not self.skipped:
             return []
         named = ", ".join(printable(str(path)) for path in self.skipped[:_NAMED])
@@ -45,17 +45,17 @@ class FoundFiles:
 
 
 _NAMED = 5
-"""How many skipped paths a note names."""
+"""The most skipped paths that a note names."""
 
 
 @contextmanager
 def found_files(given: Sequence[Given]) -> Iterator[FoundFiles]:
-    """The files, in the order given; those of a pattern or of a folder, and of its folders, in that of their names.
+    """Yield the files in the order given; those of a pattern or a folder tree are sorted by name.
 
-    In a folder those count whose names say what they are (``.csv``, ``.jsonl.gz``, …) and that are not hidden.  A file
-    that is named again is left out.  A stream, be it given or named by its descriptor, is copied into a file that is
-    there for the block.  Raises NotFound for a path that is not there, ExtractionError for one that is not read,
-    Refused where nothing is named by it, and for what is no path and no stream of bytes.
+    A folder contributes the files whose suffix is known (``.csv``, ``.jsonl.gz``, …) and that are not hidden. Repeated
+    files are left out. A stream, or a path that names a file descriptor, is copied into a file that lives as long as
+    the context. Raises NotFound for a missing path, ExtractionError for one that cannot be read, and Refused if nothing
+    is named, or an item is neither a path nor a stream of bytes.
     """
     named = [Path(os.path.abspath(each)) for each in given if isinstance(each, str | os.PathLike)]
     with tempfile.TemporaryDirectory(prefix="weft-stdin-") as folder, _copied(named) as copies:
@@ -79,7 +79,9 @@ def found_files(given: Sequence[Given]) -> Iterator[FoundFiles]:
 
 @contextmanager
 def _copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """As ``copied``, for paths some of which may be patterns; raises NotFound for a descriptor that is not open."""
+    """Copy open descriptors as ``copied`` does; ``paths`` may contain patterns. Raises NotFound for a closed
+    descriptor.
+    """
     with copied([path for path in paths if descriptor(path) is not None and path.exists()]) as copies:
         yield copies
 
@@ -120,7 +122,7 @@ def _files(given: str, skipped: list[Path]) -> list[Path]:
 
 
 def _named(path: Path) -> Path:
-    """A path that was named; raises NotFound, and ExtractionError for what is not read."""
+    """Return the path. Raises NotFound, and ExtractionError for a kind of file that is not read."""
     try:
         kind_of_path(path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The own time of a row where the file has no instant of ISO 8601: numbers since 1970, or text of another form."""
+"""Parse the own time of a row if it is not ISO 8601: a number since 1970, or text in a strptime format."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from weft.storage.local_sql import connect
 UNITS: Final[Mapping[str, str]] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _LEAST_SECONDS: Final = 10**8
 _FACTOR: Final = 10**3
-"""From one unit to the next."""
+"""The ratio of each unit to the next."""
 _IN_MICROSECONDS: Final = {
     "s": "CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,9)) * 1000000::DECIMAL(7,0)) AS HUGEINT)",
     "ms": "CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,6)) * 1000::DECIMAL(4,0)) AS HUGEINT)",
     "us": "CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,3))) AS HUGEINT)",
-    # Cut as the nanoseconds of Parquet are.
+    # Truncated, as nanoseconds of Parquet are.
     "ns": "(CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,0))) AS HUGEINT) // 1000)",
 }
 _SIGN: Final = re.compile(r"%[A-Za-z%-]")
 
 
 def check_form(form: str) -> None:
-    """Raises Refused for what is neither a unit nor a form of instants."""
+    """Raise Refused unless the form is a unit or a strptime format."""
     if form in UNITS:
         return
     problem = None if _SIGN.search(form) else "it has no sign such as %Y"
@@ -46,7 +46,7 @@ def check_form(form: str) -> None:
 
 
 def in_microseconds(cell: str, form: str) -> str:
-    """An expression of DuckDB for the instant in a cell of text, µs UTC; NULL where it is none of that form.
+    """Return a DuckDB expression for the instant in a text cell, µs UTC; NULL if the cell does not match the form.
 
     Text without an offset is UTC.
     """
@@ -58,11 +58,7 @@ def in_microseconds(cell: str, form: str) -> str:
 
 
 def recognised(values: Iterable[str | None]) -> str | None:
-    """The unit in which all these numbers are instants from 1973 to 5138; None where there is none, or no number.
-
-    >>> recognised(["1700000000", None, "1700000000.25"]), recognised(["1700000000", "1700000000000"])
-    ('s', None)
-    """
+    """Return the unit in which all these numbers are instants from 1973 to 5138; None if no one unit fits."""
     found = {_unit(value) for value in values if value}
     return found.pop() if len(found) == 1 else None
 

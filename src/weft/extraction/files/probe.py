@@ -1,4 +1,4 @@
-"""One file before it is loaded: its format, its encoding, its columns, and what its values say of their types."""
+"""Inspect a file before a load: its format, encoding and columns, and evidence for the column types."""
 
 from __future__ import annotations
 
@@ -47,26 +47,25 @@ _SUFFIXES: Final[dict[str, Format]] = {
 _SAMPLE: Final = 10_000
 
 Typed = Mapping[str, "Evidence | DataType"]
-"""Of each column its type, or what its values say of that."""
+"""Maps each column to its type, or to the evidence for its type."""
 
 
 @dataclass(frozen=True)
 class GivenFile:
-    """A file, and what it is called: its absolute path, printable, unless it came by another way."""
+    """A file and the name that messages give it: its absolute path in printable form, or "stdin"."""
 
     path: Path
     name: str
 
     @classmethod
     def of(cls, path: Path) -> GivenFile:
-        """A file by its path."""
+        """Return the file at the path."""
         return cls(path, printable(str(path)))
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What was found of a file: how it is laid out and encoded, its columns, and which of them are written otherwise
-    than they are named here."""
+    """The result of inspecting a file: layout, encoding, columns, and the columns that were renamed."""
 
     file: GivenFile
     layout: Layout
@@ -76,28 +75,28 @@ class Looked:
     shapes: Mapping[str, DataType] = field(default_factory=dict)
 
     def nested(self) -> dict[str, DataType]:
-        """The columns with values that are made of others, and the type of these (STRING: there is no one type)."""
+        """Return the columns with nested values and the type of these values; STRING if no one type fits."""
         found = self.found.items()
         told = {name: without_gaps(kind.shape) for name, kind in found if isinstance(kind, Evidence) and kind.shape}
         return {**told, **self.shapes}
 
     @contextmanager
     def text(self) -> Iterator[io.BufferedReader]:
-        """Its bytes, not compressed and as UTF-8."""
+        """Open the file's bytes, decompressed and as UTF-8."""
         with _opened(self.file.path) as stream:
             yield as_utf_8(stream, self.encoding)
 
     def parquet(self, rows: int | None = None) -> Iterator[pa.Table]:
-        """The rows of a Parquet file in pieces of at most that many (None: of about MAX_BYTES).
+        """Yield the rows of a Parquet file in tables of at most ``rows`` rows (None: about MAX_BYTES).
 
-        Nanoseconds are cut to microseconds.  Raises what pyarrow raises where it is damaged.
+        Nanoseconds are truncated to microseconds. Raises pyarrow's errors if the file is damaged.
         """
         with parquet_file(self.file.path) as file:
             for piece in pieces(file, rows):
                 yield _in_microseconds(piece, self.layout.names)
 
     def records(self, stream: io.BufferedReader) -> Iterable[TextRecord]:
-        """Its records of text, the line of names not among them."""
+        """Return the records of a text file, without the header line."""
         if self.layout.format == "json":
             return json_records(stream)
         records = CsvRecords(stream, self.layout.dialect)
@@ -105,7 +104,7 @@ class Looked:
         return chain(unread, records)
 
     def sample(self, column: str) -> list[str | None]:
-        """The first values of a column, as text."""
+        """Return the first values of a column as text."""
         folded = [name.lower() for name in self.layout.names]
         place = folded.index(column.lower())
         if self.layout.format == "parquet":
@@ -122,9 +121,10 @@ class Looked:
 
 
 def look(file: GivenFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN) -> Looked:
-    """Looks at the file; reads it once where types are to be inferred, or JSON's names collected.
+    """Inspect the file. Reads it to the end if types must be inferred or JSON names collected.
 
-    ``written`` is its format (None: as it looks).  Raises what reading it raises, ExtractionError, Refused.
+    ``written`` is the format; if it is None, the name and the first bytes decide. Raises the errors of reading,
+    ExtractionError and Refused.
     """
     kind = written or _format(file.path, options)
     if kind == "parquet":
@@ -180,7 +180,7 @@ def _json(file: GivenFile, encoding: str, options: FileOptions, connection: duck
 
 
 def _in_microseconds(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """The rows with the columns so named, instants without what is less than a microsecond."""
+    """Return the rows under the given column names, with nanosecond timestamps truncated to microseconds."""
     columns = []
     for column in rows.columns:
         kind = column.type
@@ -196,7 +196,7 @@ def _renamed(own: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, str],
 
 
 def unreadable(file: GivenFile, error: Exception) -> WeftError:
-    """What to say of a file that cannot be read."""
+    """Return the error for a file that cannot be read."""
     hint = "Name a CSV, JSON lines or Parquet file."
     if isinstance(error, FileNotFoundError):
         return NotFound(f"no such file: {file.name}", hint=hint)
@@ -226,13 +226,13 @@ def _encoding(path: Path, options: FileOptions) -> str:
 
 
 def format_by_name(path: Path) -> Format | None:
-    """The format that a file's suffix tells, compression's suffix aside."""
+    """Return the format that the suffix of the file name stands for, ignoring a compression suffix."""
     suffixes = reversed([suffix.lower() for suffix in path.suffixes[-2:]])
     return next((_SUFFIXES[suffix] for suffix in suffixes if suffix in _SUFFIXES), None)
 
 
 def _format(path: Path, options: FileOptions) -> Format:
-    """By the name; by the first bytes where that does not tell."""
+    """Return the format by the file name, or by the first bytes if the name does not decide."""
     named = format_by_name(path)
     if named is not None:
         return named
@@ -244,9 +244,9 @@ def _format(path: Path, options: FileOptions) -> Format:
 
 
 def typed_columns(empty: pa.Table) -> tuple[Layout, list[tuple[str, DataType]]]:
-    """How rows that have types, as those of Parquet, are read, and the types that their columns get here.
+    """Return the layout of typed rows, such as those of Parquet, and the Weft types of their columns.
 
-    Raises ExtractionError for a type that DuckDB cannot read, as that of decimals of more than 38 digits.
+    Raise ExtractionError for a type that DuckDB cannot read, such as a decimal of more than 38 digits.
     """
     try:
         with connect() as connection:

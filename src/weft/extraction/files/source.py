@@ -1,8 +1,8 @@
-"""CSV, JSON lines and Parquet as batches of a table's rows.
+"""Read CSV, JSON lines and Parquet files as batches of a table's rows.
 
-Every format comes down to a table of foreign columns that DuckDB casts (see ``casting``), a batch at a time.  A record
-that is not of the table's types is rejected with the names of the columns at fault.  In CSV an empty cell is NULL, in
-JSON lines a name that is not there; a Parquet record in quarantine is kept as its JSON.
+Every format becomes a table of foreign columns, which DuckDB casts (see ``casting``) batch by batch. A record whose
+values are not of the table's types is rejected; the reason names the columns at fault. An empty cell in CSV and a
+missing name in JSON lines are NULL. The quarantine stores a Parquet record as JSON.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file whose columns were found to fit; ``columns`` are those that its batches have, in the table's order.
+    """A file whose columns fit the table. ``columns`` are the columns of its batches, in the table's order.
 
-    ``form`` is that of the own times (``own_times``), None where they are instants; ``notes`` say in words what was
-    made of the file that its reader may not expect.
+    ``form`` is the format of the own times (``own_times``); None for instants. ``notes`` tell the user what was changed
+    or inferred.
     """
 
     looked: Looked
@@ -53,11 +53,11 @@ class FileSource:
 
     @property
     def name(self) -> str:
-        """What it is called: the absolute path, printable, where it has one."""
+        """The name in messages: the absolute path in printable form, or "stdin"."""
         return self.looked.file.name
 
     def options(self, timing: Timing) -> dict[str, object]:
-        """What a retry of a rejected record needs to read it as this load did (JSON-able)."""
+        """Return the options that let a retry read a rejected record as this load did (JSON-able)."""
         layout = self.looked.layout
         return {
             "kind": "file",
@@ -78,11 +78,11 @@ class FileSource:
         origins: bool = False,
         aside: frozenset[str] = frozenset(),
     ) -> Iterator[Batch]:
-        """The rows in the file's order, cast to the table's types, with the own time that ``timing`` says.
+        """Yield the rows in the file's order, cast to the table's types, with the own time that ``timing`` selects.
 
-        In the order of arrival a row without an own time takes what went before it; else it is rejected, and so is one
-        whose own time is beyond ``latest`` (µs UTC; None: no limit).  With ``origins`` each row comes with its record;
-        rows of records at the positions ``aside`` are left out.  Raises ExtractionError where Parquet is damaged.
+        In arrival order, a row without an own time takes the previous one; otherwise it is rejected, as is a row with
+        an own time beyond ``latest`` (µs UTC; None: no limit). With ``origins`` each row comes with its record. The
+        rows of records at the positions ``aside`` are left out. Raises ExtractionError if Parquet is damaged.
         """
         layout, path = self.looked.layout, self.looked.file.path
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far, self.form)
@@ -100,13 +100,13 @@ class FileSource:
                 yield from caster.text_batches(self.looked.records(stream), connection)
 
     def _sound(self) -> frozenset[str]:
-        """The nested columns all of whose values are of the table's type, by what was seen of the file."""
+        """Return the nested columns whose values, as inspected, are all of the table's type."""
         found = {name.lower(): kind for name, kind in self.looked.nested().items()}
         shaped = ((name, kind.shape, found.get(name.lower())) for name, kind in self.columns)
         return frozenset(name for name, shape, own in shaped if shape and own and holds(shape, own))
 
     def begins(self, timing: Timing) -> int | None:
-        """The own time of the first row, µs UTC; None where it has none, or cannot be read."""
+        """Return the own time of the first row, µs UTC; None if it has none or cannot be read."""
         layout = self.looked.layout
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", None, "", self.form)
         caster = Caster(layout, own_times, self.columns, self.name, sound=self._sound())
@@ -136,7 +136,9 @@ class FileSource:
 
 
 def digest(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of the file's bytes, in hex; raises NotFound, ExtractionError where it cannot be read."""
+    """Return the SHA-256 of the file's bytes in hex. Raises NotFound, and ExtractionError if the file cannot be
+    read.
+    """
     total = hashlib.sha256()
     try:
         with opened(Path(path)) as file:
@@ -157,8 +159,11 @@ def open_file(
     chosen: Sequence[tuple[str, DataType | None]] | None = None,
     options: FileOptions = AS_WRITTEN,
 ) -> FileSource:
-    """``open_files`` of one file; ``written`` is its format (None: as it looks), ``chosen`` the columns that are taken,
-    with their types where these are not to be inferred (None: all)."""
+    """Open one file, as ``open_files`` does.
+
+    ``written`` is its format (None: detected). ``chosen`` are the columns to take, each with its type (None: inferred);
+    None takes all columns.
+    """
     given = GivenFile.of(Path(os.path.abspath(path)))
     [looked] = _looked([given], schema is None or evolve or ts_from is not None, written, options)
     return _opened([looked], schema, ts_from, evolve, options, chosen)[0]
@@ -172,12 +177,12 @@ def open_files(
     evolve: bool = False,
     options: FileOptions = AS_WRITTEN,
 ) -> tuple[FileSource, ...]:
-    """Looks at the files' columns, which they have in common; reads each once where types must be inferred or JSON's
-    names collected.
+    """Inspect the files, which must have the same columns. Reads each one once if types must be inferred or JSON names
+    collected.
 
-    ``schema`` is the table's, or None for the load that makes it.  Raises NotFound for a file that is not there,
-    ExtractionError for one that cannot be read at all, Refused for columns that are not the table's (see
-    :func:`weft.extraction.files.columns.match_columns`), or not those of the other files.
+    ``schema`` is that of the table, or None if the load creates the table. Raises NotFound for a missing file,
+    ExtractionError for an unreadable one, and Refused for columns that do not match the table's (see
+    :func:`weft.extraction.files.columns.match_columns`) or those of the other files.
     """
     infer = schema is None or evolve or ts_from is not None
     return _opened(_looked(files, infer, None, options), schema, ts_from, evolve, options, None)
@@ -217,9 +222,9 @@ def _opened(
 
 
 def _in_common(files: Sequence[Looked], evolve: bool) -> list[tuple[str, DataType]]:
-    """The columns of the files, each of a type that holds its values in all of them.
+    """Return the columns of the files, each with a type that holds its values in all of them.
 
-    Raises Refused where one lacks what another has, unless ``evolve``; a line of JSON may lack any.
+    Raise Refused if one file lacks a column of another, unless ``evolve`` or the format is JSON.
     """
     names: dict[str, tuple[str, GivenFile]] = {}
     types: dict[str, Evidence | DataType] = {}
@@ -260,7 +265,7 @@ def _type(found: Evidence | DataType) -> DataType:
 def _form(
     files: Sequence[Looked], found: Sequence[tuple[str, DataType]], ts_from: str | None, options: FileOptions
 ) -> str | None:
-    """The form of the own times: the one that was named, or the unit of numbers that is the same in all files."""
+    """Return the format of the own times: ``ts_format``, or the unit of numbers if it is the same in all files."""
     kinds: Mapping[str, DataType] = {name.lower(): kind for name, kind in found}
     kind = None if ts_from is None else kinds.get(ts_from.lower())
     if ts_from is None or kind is None:
@@ -299,7 +304,7 @@ def _notes(file: Looked, options: FileOptions, matched: FileColumns, form: str |
 
 
 def _of_nested(found: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
-    """What to say of columns with nested values, by their types in the file and in the table."""
+    """Return the notes on columns with nested values, by their types in the file and in the table."""
     notes = []
     typed = [_part(name, own.shape) for name, (_, own) in found.items() if own.shape is not None]
     if typed:
@@ -316,7 +321,7 @@ def _of_nested(found: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
 
 
 def _part(name: str, shape: DataType) -> str:
-    """How a part of a nested column is written."""
+    """Return an example of the syntax that reads a part of a nested column."""
     match shape.name:
         case "STRUCT":
             field = shape.fields[0][0]

@@ -1,6 +1,6 @@
-"""Rows in whatever form a program has them: dicts, lines of JSON, Arrow, DataFrames of pandas, polars and Spark.
+"""Read rows from Python programs: dicts, JSON lines, Arrow, and DataFrames of pandas, polars and Spark.
 
-A library is looked for among those that are loaded already: whoever has a DataFrame has loaded its library.
+Weft imports none of these libraries: a program that has a DataFrame has already imported its library.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ from weft.extraction.typed_rows import TextRow, from_json, from_texts
 from weft.storage.columns import arrow_type
 
 Pieces: TypeAlias = Iterator[pa.Table]
-"""Rows, a bounded number at a time."""
+"""Rows in pieces of bounded size."""
 Reader: TypeAlias = Callable[[Columns], Pieces]
-"""Gives rows with exactly these columns; raises Refused for one that does not fit."""
+"""Returns rows with exactly these columns. Raises Refused for a row that does not fit."""
 Written: TypeAlias = Callable[[Any], AbstractContextManager[Iterable[pa.Table]]]
-"""Gives the rows of a DataFrame of Spark, a bounded number at a time."""
+"""Returns the rows of a Spark DataFrame in pieces of bounded size."""
 
 _ROWS: Final = 10_000
-"""Rows of a piece."""
+"""The most rows of a piece."""
 
 _FORMS: Final = "Give dicts, lines of JSON, or a table of pyarrow, pandas, polars or Spark."
 
 
 def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
-    """How the rows are read, and what they are called in messages; raises Refused for what holds no rows."""
+    """Return the reader for the rows, and the name that messages give them. Raise Refused for an object without
+    rows.
+    """
     if isinstance(rows, TextRow):
         return _texts(rows), "these values"
     if isinstance(rows, Mapping):
@@ -52,7 +54,7 @@ def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
         raise Refused("a LazyFrame has no rows yet", hint="Give rows.collect().")
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
-    if hasattr(rows, "__arrow_c_stream__"):  # pyarrow's, polars', DuckDB's
+    if hasattr(rows, "__arrow_c_stream__"):  # pyarrow, polars, DuckDB
         return partial(_arrow, rows), "these rows"
     if not isinstance(rows, Iterable):
         raise Refused(f"this {type(rows).__name__} holds no rows", hint=_FORMS)
@@ -79,7 +81,7 @@ def _python(rows: Iterable[object], source: str = "these rows") -> Reader:
 
 
 def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
-    """Dicts or lines of JSON, as the first of them is one."""
+    """Read dicts or JSON lines, depending on the first item."""
     name = getattr(rows, "name", None)
     left = _limited(rows) if hasattr(rows, "readline") else iter(rows)
     first = next(left, None)
@@ -92,7 +94,7 @@ def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
 
 
 def _limited(file: Any) -> Iterator[str | bytes]:
-    """The lines of an open file, none longer than MAX_LINE + 1."""
+    """Yield the lines of an open file, each cut at MAX_LINE + 1 bytes."""
     while line := file.readline(MAX_LINE + 1):
         yield line
 
@@ -142,13 +144,13 @@ def _read_to_the_end(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 
 
 def _spark(rows: Any, written: Written, columns: Columns) -> Pieces:
-    check_names(rows.columns, columns, "the DataFrame")  # before it is computed
+    check_names(rows.columns, columns, "the DataFrame")  # before Spark computes it
     with written(rows) as pieces:
         yield from from_arrow(pieces, columns, "the DataFrame")
 
 
 def _pandas(rows: Any, columns: Columns) -> Pieces:
-    """The columns of a DataFrame, and the levels of its index that have a name."""
+    """Read the columns of a DataFrame and the named levels of its index."""
     check_names(rows.columns, columns, "the DataFrame")
     rows = _with_levels(rows, columns)
     kinds = {name: kind for name, kind in columns if name in rows.columns}
@@ -165,7 +167,7 @@ def _pandas(rows: Any, columns: Columns) -> Pieces:
 
 
 def _with_levels(rows: Any, columns: Columns) -> Any:
-    """The DataFrame with the levels of its index that have a name as columns; one that a column equals is left out."""
+    """Return the DataFrame with the named levels of its index as columns, except a level that equals a column."""
     same = [
         place
         for place, name in enumerate(rows.index.names)
@@ -179,7 +181,7 @@ def _with_levels(rows: Any, columns: Columns) -> Any:
 
 
 def _series(values: Any, name: str, kind: Any, before: int) -> pa.Array:
-    """A column; Python's objects are taken one by one, a NaN among them being a value that is missing."""
+    """Return a column. Python objects are converted one by one; a NaN among them is a missing value."""
     if values.dtype != object:
         try:
             return pa.array(values, from_pandas=True)

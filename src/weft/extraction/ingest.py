@@ -1,7 +1,7 @@
-"""Loading: mail and files into tables, each record stored, known or in quarantine, and none twice.
+"""Load mail and files into tables: each record is stored, already present or quarantined, and none is stored twice.
 
-A load that died is simply run again: mail and keyed tables know their rows by their keys; a file without keys is
-known by its digest, and goes on after the rows that it has committed (design law 6).
+To recover from a load that died, run it again. Mail and keyed tables identify their rows by keys. A file without keys
+is identified by its digest, and its load continues after the rows that it has committed (design law 6).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from weft.extraction.timing import DEFAULT_TIMING, Timing
 
 _NAMED: Final = re.compile(rb"(?im)^Message-ID:")
 _HEADERS: Final = 1 << 16
-"""How far into a record its headers are looked for, in bytes."""
+"""The number of leading bytes of a record that are searched for headers."""
 
 
 def ingest_mail(
@@ -55,10 +55,10 @@ def ingest_mail(
     timing: Timing = DEFAULT_TIMING,
     progress: Progress | None = None,
 ) -> Summary:
-    """Loads mail into ``table``, made where it is not there; see :func:`weft.extraction.mail.arrival_order.read_mail`.
+    """Load mail into ``table``, creating it if necessary; see :func:`weft.extraction.mail.arrival_order.read_mail`.
 
-    Raises ExtractionError for a path that cannot be read, Refused where nothing in the paths is a message, for a table
-    that is not one of mail and as ``timing`` says, LeaseBusy, StorageError.
+    Raises ExtractionError for a path that cannot be read; Refused if the paths contain no message, if the table is not
+    a mail table, and as ``timing`` requires; LeaseBusy; StorageError.
     """
     with mail_paths(paths) as (readable, names):
         return _ingest_mail(to, readable, names, table, newsgroup, timing, progress)
@@ -89,14 +89,14 @@ def _ingest_mail(
         forward = looked_through(to, table, MAIL_KEY, read, timing)
         with beginning(to, table) as writer:
             if forward is not None and forward != writer.reservations.forward():
-                continue  # a tick has gone on meanwhile
+                continue  # a tick has run in the meantime
             record = _mail_table(writer, table) or writer.tables.create(table, MAIL_COLUMNS, MAIL_KEY, timing.ts_from)
             load = registered(writer, to, record, source, "mail", None, options, timing)
         return store_batches(load, chain(first, batches), progress)
 
 
 def _require_messages(first: Sequence[Batch]) -> None:
-    """Raises Refused where nothing in the first batch of a load is a message, nor looks like one that is damaged."""
+    """Raise Refused if the first batch of a load has neither a message nor a damaged record with message headers."""
     if first and not first[0].rows.num_rows and first[0].rejected:
         if any(_NAMED.search(each.raw[:_HEADERS]) for each in first[0].rejected):
             return
@@ -110,7 +110,7 @@ def _require_messages(first: Sequence[Batch]) -> None:
 
 
 def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
-    """The table of that name, None where there is none; raises Refused for one that is not of mail."""
+    """Return the mail table of that name, or None. Raise Refused if the table is not a mail table."""
     found = existing(catalog, name)
     if found is None:
         return None
@@ -121,7 +121,7 @@ def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
 
 
 def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
-    """The table of that name, or None; raises Refused for one that is not loaded into."""
+    """Return the table of that name, or None. Raise Refused for a tracked table."""
     try:
         found = catalog.tables.named(name)
     except NotFound:
@@ -130,7 +130,7 @@ def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
 
 
 def untracked(found: TableRecord) -> TableRecord:
-    """The table; raises Refused for one that is not loaded into."""
+    """Return the table. Raise Refused for a tracked table, which accepts no loads."""
     if found.tracked:
         raise Refused(
             f"{found.name} is a tracked table: it records what its source holds",
@@ -150,13 +150,15 @@ def ingest_file(
     timing: Timing = DEFAULT_TIMING,
     progress: Progress | None = None,
 ) -> Summary:
-    """Loads CSV, JSON lines and Parquet into ``table``, as one load; the first load makes it and infers its types.
+    """Load CSV, JSON lines and Parquet into ``table`` as one load. The first load creates the table and infers its
+    types.
 
-    ``given`` are files, folders and patterns, or streams of bytes; several files are merged by the rows' own times,
-    where these are named, else follow one another.  Idempotent by each file's digest; with ``keys`` (fixed by the first
-    load) also row by row.  ``evolve`` adds the files' new columns to the table.  On a wall home a row too far ahead of
-    the clock (``timing.future_us``) goes to quarantine.  Raises NotFound, ExtractionError, Refused for other columns or
-    other keys and as ``timing`` says, Conflict while one of the files is being loaded, LeaseBusy, StorageError.
+    ``given`` are files, folders and patterns, or byte streams. Several files are merged by the rows' own times if
+    ``timing.ts_from`` names them, and otherwise loaded in order. A file with a digest that was loaded before is
+    skipped; with ``keys`` (fixed by the first load) so is a row that is already stored. ``evolve`` adds the files' new
+    columns to the table. On a wall-clock home a row too far ahead of the clock (``timing.future_us``) goes to
+    quarantine. Raises NotFound; ExtractionError; Refused for other columns or keys and as ``timing`` requires; Conflict
+    while another load of one of the files runs; LeaseBusy; StorageError.
     """
     several = [given] if isinstance(given, str | os.PathLike) or not isinstance(given, Sequence) else given
     with found_files(several) as found_here:
@@ -174,7 +176,7 @@ def ingest_file(
             own = tuple(keys or ()) if found is None else found.keys
             forward = looked_through(to, table, own, read, timing)
             batches = read() if found is None else None
-            # What cannot be read from its beginning makes no table.
+            # Read the first batch before the table is created, so that an unreadable file creates no table.
             first = [] if batches is None else list(islice(batches, 1))
             load = _file_load(to, table, found, sources, keys, list(new.values()), timing, forward)
             if load is not None:
@@ -191,7 +193,7 @@ def ingest_file(
 def _not_loaded(
     to: Home, name: str, digests: Mapping[GivenFile, str]
 ) -> tuple[dict[GivenFile, str], tuple[LoadRecord, ...]]:
-    """The files that were not loaded into the table yet, each content once; and the loads of the others."""
+    """Return the files not yet loaded into the table, each content once, and the loads of the others."""
     found = existing(to.catalog, name)
     before = {} if found is None else to.catalog.loads.of_files(found.table_id, set(digests.values()))
     done = {own: load for own, load in before.items() if load.finished_at is not None}
@@ -212,8 +214,11 @@ def _file_load(
     timing: Timing,
     forward: int | None,
 ) -> Load | None:
-    """The load, registered; None where another process has made or changed the table, or loaded a file, meanwhile, or
-    F is not ``forward`` any more (None: it may be any)."""
+    """Register and return the load.
+
+    Return None if another process has meanwhile created or changed the table or loaded one of the files, or if the
+    watermark is no longer ``forward`` (None: any).
+    """
     whole = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
     files = [(source.name, own) for source, own in zip(sources, digests, strict=True)] if len(digests) > 1 else []
     told = ", ".join(source.name for source in sources)
@@ -235,7 +240,7 @@ def _file_load(
 
 
 def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], whole: str) -> None:
-    """Raises Conflict where a file is part of another load that died: its rows could not be told from those there."""
+    """Raise Conflict if a file belongs to another load that died, since its rows cannot be identified without keys."""
     other = next((load for load in before.values() if load.digest != whole), None)
     if other is not None and not table.keys:
         raise Conflict(
@@ -251,7 +256,7 @@ def _batches(
     timing: Timing,
     aside: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Iterator[Batch]:
-    """The rows of all files, by their own times where they have such; without those of the records ``aside``."""
+    """Yield the rows of all files, merged by their own times if they have them, without the records ``aside``."""
     latest = to.clock() + timing.future_us if to.catalog.home().clock == "wall" else None
 
     def read(source: FileSource) -> Iterator[Batch]:

@@ -1,8 +1,8 @@
-"""Loading a log of temporal logic: a table for each predicate, and one of all time points, empty ones too.
+"""Load a log of temporal logic: one table for each predicate, and one for all time points, including empty ones.
 
-The rows of a predicate have the number of their time point, ``tp``; the numbers go on from one log to the next.  The
-time points are stored last, so that a tick which takes one in finds its rows.  A load that died is run again before any
-other log is loaded, and goes on where it was, since the tables know the log by its digest.
+The column ``tp`` of a predicate's table is the number of the time point; numbering continues from one log to the next.
+Time points are stored last, so that a tick which reads one finds its rows. A load that died must be run again before
+another log is loaded, and continues where it stopped: the tables identify the log by its digest.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ Columns: TypeAlias = "tuple[tuple[str, DataType], ...]"
 _POINTS: Final[Columns] = ((TP, BIGINT), (AT, TIMESTAMP))
 _KIND: Final = "monpoly"
 _TIMING: Final = Timing(ts_from=AT, hold=True)
-"""A row's ts is the time of its time point; no tick goes on between a log's rows and its time points."""
+"""The ts of a row is the time of its time point. No tick runs between storing a log's rows and storing its time
+points.
+"""
 
 
 @dataclass(frozen=True)
 class _Log:
-    """A log's file with its signature, and what was read of it: the rows of each predicate, and its time points."""
+    """A log file with its signature, the rows of each predicate, and the time points."""
 
     path: Path
     known: Signature
@@ -53,7 +55,7 @@ class _Log:
 
 @dataclass(frozen=True)
 class _Begun:
-    """The loads of a log: that of its time points, those of predicates, and the number of its first time point."""
+    """The loads of a log: of its time points and of its predicates, and the number of its first time point."""
 
     points: Load
     predicates: dict[str, Load]
@@ -61,11 +63,11 @@ class _Begun:
 
 
 def ingest_log(to: Home, log: Path, known: Path, *, progress: Progress | None = None) -> tuple[Summary, ...]:
-    """Loads a log in MonPoly's format with its signature; what was stored, a table each, that of time points last.
+    """Load a log in MonPoly's format with its signature. Return a summary for each table; the time points are last.
 
-    The whole log is read before anything is stored.  Raises FormulaError with the line of what it does not take,
-    Refused for tables that have other columns, and on a wall home for a time beyond the clock, Conflict while another
-    log is half loaded, NotFound, ExtractionError, LeaseBusy, StorageError.
+    The whole log is read before anything is stored. Raises FormulaError with the line of a syntax error; Refused for
+    tables with other columns, and on a wall-clock home for a time ahead of the clock; Conflict while another log is
+    partly loaded; NotFound; ExtractionError; LeaseBusy; StorageError.
     """
     with in_file(known):
         predicates = signature(text_of(known))
@@ -75,7 +77,7 @@ def ingest_log(to: Home, log: Path, known: Path, *, progress: Progress | None = 
 
 @contextmanager
 def _readable(log: Path) -> Iterator[Path]:
-    """The log as a file that can be read more than once; raises NotFound, ExtractionError."""
+    """Yield the log as a file that can be read repeatedly. Raises NotFound and ExtractionError."""
     try:
         kind_of_path(log)
     except OSError as error:
@@ -85,7 +87,7 @@ def _readable(log: Path) -> Iterator[Path]:
 
 
 def _ingested(to: Home, log: Path, file: Path, predicates: Signature, progress: Progress | None) -> tuple[Summary, ...]:
-    """Loads the log, the bytes of which are in ``file``."""
+    """Load the log whose bytes are in ``file``."""
     sha256 = digest(file)
     found = existing(to.catalog, TIME_POINTS)
     if found is not None and to.catalog.loads.loaded(found.table_id, sha256):
@@ -105,13 +107,13 @@ def _ingested(to: Home, log: Path, file: Path, predicates: Signature, progress: 
 
 
 def _loaded(to: Home, points: TableRecord, sha256: str) -> int:
-    """How many time points a log had that was loaded."""
+    """Return the number of time points of a log that has been loaded."""
     before = to.catalog.loads.of_source(points.table_id, sha256)
     return next(load.stored + load.known for load in before if load.finished_at is not None)
 
 
 def _read(to: Home, path: Path, file: Path, known: Signature, folder: Path) -> _Log:
-    """Reads the whole log from its file, once, into files of the folder; raises FormulaError, Refused."""
+    """Read the whole log once into files of the folder. Raises FormulaError and Refused."""
     latest = to.clock() + _TIMING.future_us if to.catalog.home().clock == "wall" else LAST_INSTANT
     rows = {
         name: LogRows(folder / str(number), _columns(predicate), TP)
@@ -137,11 +139,11 @@ def _read(to: Home, path: Path, file: Path, known: Signature, folder: Path) -> _
 
 
 def _begin(to: Home, log: _Log, sha256: str) -> _Begun:
-    """Makes the tables that are not there, and registers the loads."""
+    """Create the missing tables and register the loads."""
     tables = {name: _columns(predicate) for name, predicate in log.known.items()}
     _require_apart(tables)
     for name, columns in {TIME_POINTS: _POINTS, **tables}.items():
-        to.catalog.tables.check(name, columns)  # before any table is made
+        to.catalog.tables.check(name, columns)  # before any table is created
         _require_same(existing(to.catalog, name), columns)
     source = printable(str(log.path.absolute()))
     with beginning(to, TIME_POINTS) as writer:
@@ -172,7 +174,7 @@ def _table(writer: Writer, name: str, columns: Columns) -> TableRecord:
 
 
 def _columns(predicate: Predicate) -> Columns:
-    """The columns of a predicate's table: as the signature names them, where a table can have them, then ``tp``."""
+    """Return the columns of a predicate's table: the names of the signature if they are valid, then ``tp``."""
     taken = {"ts", TP}
     found = []
     for number, (name, type_) in enumerate(zip(predicate.columns, predicate.types, strict=True), 1):
@@ -183,7 +185,7 @@ def _columns(predicate: Predicate) -> Columns:
 
 
 def _require_apart(names: Iterable[str]) -> None:
-    """Raises Refused where two predicates would be one table."""
+    """Raise Refused if two predicates map to the same table."""
     seen = {TIME_POINTS: TIME_POINTS}
     for name in names:
         if folded(name) in seen:

@@ -1,6 +1,6 @@
-"""Rows of any number as one Arrow table, so that one commit stores all or none of them.
+"""Collect any number of rows in one Arrow table, so that one commit stores all of them or none.
 
-What is more than a process should hold is written to a file and mapped into memory from there.
+Rows beyond a memory limit are written to a file and memory-mapped.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import pyarrow as pa
 from weft.errors import StorageError
 
 IN_MEMORY: Final = 64 << 20
-"""Bytes of rows that are held in memory."""
+"""The most bytes of rows that are held in memory."""
 
 
 @contextmanager
 def spooled(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows of all the pieces, which have the columns of ``schema``, for the block.
+    """Yield the rows of all pieces, which have the columns of ``schema``, as a table that is valid in the context.
 
-    Raises StorageError where the folder for temporary files does not take them.
+    Raise StorageError if the folder for temporary files is full.
     """
     held: list[pa.Table] = []
     size = 0
@@ -48,7 +48,7 @@ def _taken(held: list[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _keep(name: str, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:
-    """Writes the pieces into a file.  What they themselves raise is not told as a failure to write."""
+    """Write the pieces to a file. Errors that the pieces raise are not reported as write errors."""
     with _told(name):
         sink = pa.OSFile(name, "wb")
         writer = pa.ipc.new_file(sink, schema)

@@ -1,4 +1,4 @@
-"""From paths to sources of mail: a file (mbox, single article, tar, compressed or not) or a directory of such."""
+"""Expand paths into sources of mail: a file (mbox, article or tar, compressed or not) or a directory of them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HINT = "Name an mbox file, a directory of articles, or a tar archive of them; t
 
 
 def find_sources(paths: Sequence[str | os.PathLike[str]], names: Mapping[Path, str] | None = None) -> list[Source]:
-    """The sources in the paths, in the order given.  Every path is looked at before anything is read.
+    """Return the sources of the paths, in the order given. Checks every path before reading any.
 
-    ``names`` are what paths are called in messages, where that is not the path.  Raises NotFound for a path that is not
-    there, ExtractionError for one that cannot be opened or is neither file nor directory, Refused where there is none.
+    ``names`` are the names of paths in messages if they differ. Raises NotFound for a missing path, ExtractionError for
+    one that cannot be opened or is neither file nor directory, Refused if no path is given.
     """
     if not paths:
         raise Refused("no path was given", hint=_HINT)
@@ -35,9 +35,9 @@ def find_sources(paths: Sequence[str | os.PathLike[str]], names: Mapping[Path, s
 
 @contextmanager
 def mail_paths(paths: Sequence[str | os.PathLike[str]]) -> Iterator[tuple[list[Path], dict[Path, str]]]:
-    """The paths as they can be read more than once, and the names of those that are copies of streams.
+    """Yield paths that can be read repeatedly, and the names of those that are copies of streams.
 
-    Raises NotFound, ExtractionError.
+    Raises NotFound and ExtractionError.
     """
     absolute = [Path(os.path.abspath(path)) for path in paths]
     for path in absolute:
@@ -107,7 +107,7 @@ def _tar_sources(path: Path, name: str) -> list[Source]:
 
 
 def _directory_sources(path: Path) -> Iterator[Source]:
-    """A directory's articles and mboxes as they fall into sources, then its archives; hidden files are left out."""
+    """Yield the sources of a directory's articles and mboxes, then those of its archives, without hidden files."""
     entries: list[Entry] = []
     archives: list[Path] = []
     skipped: list[Path] = []

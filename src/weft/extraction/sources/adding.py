@@ -1,4 +1,4 @@
-"""Adding a source: its columns are looked at, and the tracked table is made; nothing is recorded yet."""
+"""Add a source: inspect its columns and create the tracked table. The first poll records the first rows."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def add_source(
     slot: str | None = None,
     publication: str | None = None,
 ) -> SourceRecord:
-    """Makes the tracked table ``name`` of a source, or gives one that has lost its source another.
+    """Create the tracked table ``name`` for a source, or give a table that has lost its source a new one.
 
-    ``chosen`` are the columns that are taken, with types where they are not to be inferred (None: all); ``rename``
-    gives columns of a file, as it writes them, other names in the table; ``table_of`` is the table in the source,
-    where it has several; ``slot`` and ``publication`` are those of a PostgreSQL server whose
-    changes are followed (None: the home's own, which are made).  Raises Refused for what cannot be a source, Conflict
-    where the name is taken, NotFound and ExtractionError where it cannot be read.
+    ``chosen`` are the columns to take, with types if they are not to be inferred (None: all). ``rename`` maps column
+    names in a file to names in the table. ``table_of`` is the table in the source, if it has several. ``slot`` and
+    ``publication`` are the replication slot and the publication on a PostgreSQL server (None: the home's own, which are
+    created). Raises Refused for an invalid source, Conflict if the name is taken, NotFound and ExtractionError if the
+    source cannot be read.
     """
     _check(kind, keys, every_us, stamps)
     server = kind == "changes" and location.startswith(SCHEMES)
@@ -79,7 +79,7 @@ def add_source(
 
 
 def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str, Any]:
-    """What polls need to read the source as it was read now (JSON-able)."""
+    """Return the options that polls need to read the source as it was read now (JSON-able)."""
     options: dict[str, Any] = {} if table_of is None else {"table": table_of}
     if chosen is not None:
         options["columns"] = [[each, None if type_ is None else type_.declared] for each, type_ in chosen]
@@ -92,7 +92,7 @@ def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str,
 def _subscribed(
     writer: Writer, place: str, table_of: str | None, keys: Sequence[str], options: Mapping[str, Any], name: str
 ) -> Iterator[None]:
-    """Has a server keep its changes, where the source is one; what was made for nothing is taken away again."""
+    """Create the publication and slot for a PostgreSQL source. If the context fails, drop what no other source uses."""
     if SLOT not in options or table_of is None:
         yield
         return
@@ -108,7 +108,7 @@ def _subscribed(
 def _looked_at(
     home: Home, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
 ) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
-    """The table in the source, where the source is, and its columns."""
+    """Return the table in the source, the location of the source, and its columns."""
     if kind == "postgres":
         return table_of, check_uri(location), columns_of_postgres(location, table_of, chosen)
     if kind == "changes" and location.startswith(SCHEMES):
@@ -127,7 +127,7 @@ def _looked_at(
 
 
 def _form(place: str) -> dict[str, Any]:
-    """What is kept of a feed that is a topic, or a Delta table."""
+    """Return the options that mark a feed as a topic or as a Delta table."""
     if place.startswith(SCHEME):
         return {"topic": True}
     return {"delta": True} if is_delta(Location(place)) else {}
@@ -160,7 +160,7 @@ def _check_rename(kind: SourceKind, rename: Renamed) -> None:
 
 
 def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None:
-    """Raises Refused for a key that is not of the source's own columns, each once."""
+    """Raise Refused for a key column that the source lacks, or that is repeated."""
     own, told = {column.lower() for column in columns}, ", ".join(columns)
     wrong = [key for key in keys if key.lower() not in own]
     if wrong:
@@ -170,7 +170,7 @@ def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None
 
 
 def _left_alone(home: Home, name: str) -> TableRecord | None:
-    """The tracked table of that name that has no source any more."""
+    """Return the tracked table of that name that has lost its source, or None."""
     try:
         table = home.catalog.tables.named(name)
     except NotFound:
@@ -182,9 +182,9 @@ def _left_alone(home: Home, name: str) -> TableRecord | None:
 def _refuse_other(
     table: TableRecord, columns: Sequence[tuple[str, DataType]], keys: Sequence[str], *, typed: bool
 ) -> None:
-    """Raises Refused where a table that goes on with another source would have other columns or another key.
+    """Raise Refused if the new source of a table has other columns or another key than the table.
 
-    So it does for columns of another type, where they are ``typed`` by the source itself.
+    With ``typed``, where the source defines its column types, raise Refused for other types, too.
     """
     types = {column.name.lower(): column.type for column in source_schema(table).columns}
     has = set(types)

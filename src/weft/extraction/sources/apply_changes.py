@@ -1,4 +1,4 @@
-"""Dated changes into a tracked table, whichever way they came."""
+"""Apply dated changes from any kind of feed to tracked tables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class Incoming:
 
 @dataclass(frozen=True)
 class _New:
-    """What is new to one table: open rows that were ``there``, how many changes were told, those that are ``new``."""
+    """The changes that are new to one table: its open rows ``there``, the number of changes read, and the ``new``
+    ones.
+    """
 
     incoming: Incoming
     there: pa.Table
@@ -67,7 +69,7 @@ def record_changes(
     late_refused: bool = False,
     digest: str | None = None,
 ) -> tuple[Recorded, int]:
-    """Records dated changes of one table; see ``record_feeds``."""
+    """Apply dated changes of one table; see ``record_feeds``."""
     incoming = Incoming(table, location, lambda _: changes, seen, digest)
     ((done, late, _),) = record_feeds(writer, home, [incoming], clock, late_refused=late_refused)
     return done, late
@@ -76,12 +78,12 @@ def record_changes(
 def record_feeds(
     writer: Writer, home: Home, incoming: Sequence[Incoming], clock: int, *, late_refused: bool = False
 ) -> list[tuple[Recorded, int, int]]:
-    """What of dated changes of several tables was recorded, how many transactions got another instant than their own
-    time, and how many rows were open before.  Those of one own time are one transaction in all tables; all are stored,
-    or none.
+    """Apply dated changes of several tables. Return for each table what was recorded, the number of transactions that
+    got a later instant than their own time, and the number of rows that were open before.
 
-    ``clock`` is the instant of those without an own time, and on a wall home the latest that any gets.  With
-    ``late_refused`` nothing is recorded where one would be late: Refused.
+    Changes with the same own time are one transaction in all tables; all are stored, or none. ``clock`` is the instant
+    of changes without an own time, and on a wall-clock home the latest instant of any change. With ``late_refused``,
+    raise Refused and record nothing if a change would be late.
     """
     found = [_new(writer, each) for each in incoming]
     coming = [each for each in found if each.new.num_rows]
@@ -119,7 +121,7 @@ def record_feeds(
 
 
 def _recorded(writer: Writer, parts: Sequence[Part], at_least: int) -> Sequence[Recorded]:
-    """``record_together``; where it is refused the loads are forgotten that were begun for it."""
+    """Call ``record_together``; if it is refused, forget the loads that were begun for it."""
     try:
         return record_together(writer, parts, at_least)
     except Refused:
@@ -133,7 +135,7 @@ def _new(writer: Writer, incoming: Incoming) -> _New:
     changes = incoming.changes(there)
     if incoming.once:
         return _New(incoming, there, changes.num_rows, changes)
-    # What is dated after all that is recorded is not known yet.
+    # Changes after the last recorded instant cannot be recorded already.
     log = stored_schema(table.stored).empty_table()
     if table.last_ts is not None and not _all_after(changes, table.last_ts):
         log = of_keys(log_of(writer, table), changes, table.keys)
@@ -141,13 +143,13 @@ def _new(writer: Writer, incoming: Incoming) -> _New:
 
 
 def _least(coming: Sequence[_New], latest: int | None, clock: int) -> int:
-    """The least instant that a change asks for."""
+    """Return the earliest instant that a change requests."""
     owns = {own for each in coming for own in each.new.column(OWN).to_pylist()}
     return min(min(clock if own is None else own for own in owns), LAST_INSTANT if latest is None else latest)
 
 
 def _all_after(changes: pa.Table, instant: int) -> bool:
-    """Whether every change has an own time, and that is later."""
+    """Return whether every change has an own time after the instant."""
     own = changes.column(OWN)
     return own.null_count == 0 and bool(pc.all(pc.greater(own, instant)).as_py())
 

@@ -1,7 +1,7 @@
-"""Retroactive corrections: what a source is said to have had in a past period, against what was recorded then.
+"""Retroactive corrections: replace what was recorded of a source for a past period.
 
-The present is the source's own: a correction ends before it, since the next poll would find another row there and undo
-it.  What holds then goes on as the row that holds now.
+Only the source defines the present. A correction must end before it, since the next poll would read the source's row
+and undo the correction. The row that is current keeps its open period.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from weft.storage.verify import require_whole
 
 @dataclass(frozen=True)
 class Correction:
-    """That in [``begin``, ``end``) (µs UTC) the row of ``key`` had other ``values``; None: that there was none.
+    """In [``begin``, ``end``) (µs UTC) the row of ``key`` had these ``values``; None: no such row existed.
 
-    Columns by name, in any case; a text is read as a value of its column.
+    Column names are matched in any case. Texts are parsed as values of their columns.
     """
 
     key: Mapping[str, Any]
@@ -59,11 +59,10 @@ class Corrected(Brief):
 
 
 def correct(home: Home, name: str, correction: Correction, *, now: int | None = None) -> Corrected:
-    """Records a correction of a past period at the home's clock, or at ``now`` (µs UTC; replay homes only).
+    """Record a correction of a past period at the home's clock, or at ``now`` (µs UTC; replay homes only).
 
-    Raises NotFound; Refused for a table that is no source's, for columns that it has not, for a period that reaches
-    into the present or before all that is recorded, and where no row held and not all columns are given; ClockError,
-    LeaseBusy, StorageError.
+    Raises NotFound; Refused for a table without a source, an unknown column, a period that reaches into the present or
+    before the recorded history, and an incomplete row where none held; ClockError; LeaseBusy; StorageError.
     """
     clock = clock_of(home, now)
     with home.writing(f"correct {name}") as writer:
@@ -124,7 +123,7 @@ def _check_period(writer: Writer, table: TableRecord, correction: Correction, cl
 
 
 def _key(table: TableRecord, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values of the key's columns, of which each must be given; raises Refused for others."""
+    """Return the values of the key. Raise Refused unless exactly the key columns are given."""
     known = {_named(table, name): value for name, value in given.items()}
     if set(known) != set(table.keys):
         raise Refused(
@@ -135,7 +134,7 @@ def _key(table: TableRecord, given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _named(table: TableRecord, name: str) -> str:
-    """The column as the table spells it; raises Refused for one that it has not."""
+    """Return the table's spelling of the column. Raise Refused for an unknown column."""
     names = values_of(table.stored)
     for each in names:
         if folded(each) == folded(name):
@@ -144,9 +143,10 @@ def _named(table: TableRecord, name: str) -> str:
 
 
 def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, correction: Correction) -> pa.Table | None:
-    """The values of every row of the key as the correction has them, one after another; None: there was no row.
+    """Return the corrected values of every row of the key, one after another; None: no row.
 
-    One more is for where no row held; raises Refused where there is such a part and columns are missing.
+    A complete row is appended for the parts of the period without a row. Raise Refused if such a part exists and
+    columns are missing.
     """
     if correction.values is None:
         return None
@@ -184,7 +184,7 @@ def _with(row: pa.Table, values: Mapping[str, pa.Scalar]) -> pa.Table:
 
 
 def _scalar(table: TableRecord, name: str, value: Any) -> pa.Scalar:
-    """A value of a column; raises Refused for what is none."""
+    """Return the value as a scalar of the column. Raise Refused for an invalid one."""
     column = table.stored.column(name)
     assert column is not None
     kind = arrow_type(column.type)

@@ -1,4 +1,4 @@
-"""Following a Delta table by its change data feed: each version is a transaction."""
+"""Follow a Delta table by its change data feed; each version is a transaction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _GONE: Final = ("delete", "update_preimage")
 
 
 def columns_of_delta(path: Location, chosen: Chosen) -> Columns:
-    """The columns of a Delta table that tells its changes; raises NotFound, ExtractionError, Refused."""
+    """Return the columns of a Delta table with a change data feed. Raises NotFound, ExtractionError and Refused."""
     return _columns(_telling(path), chosen, str(path))
 
 
@@ -46,9 +46,9 @@ def read_delta(
     seen: Mapping[str, Any],
     accepting: Accepting,
 ) -> FedTable:
-    """What has changed since ``seen``, or all rows where nothing was; as the types of ``schema``.
+    """Return the changes since ``seen``, or all rows at the first poll, with the types of ``schema``.
 
-    Raises NotFound, ExtractionError and Refused for what cannot be read, or would leave changes out.
+    Raise NotFound, ExtractionError or Refused if the table cannot be read, or if changes would be missed.
     """
     where, name = str(path), schema.name
     state = _telling(path)
@@ -87,7 +87,7 @@ def _columns(state: TableState, chosen: Chosen, where: str) -> Columns:
 def _begun(
     path: Location, state: TableState, columns: Columns, keys: Sequence[str], name: str, accepting: Accepting
 ) -> FedTable:
-    """All rows of the last version, before which all that were there go."""
+    """Return all rows of the latest version, which replace all existing rows."""
     rows = _cast(rows_at(path, state.version), columns, str(path))
     own = state.committed_at
     all_rows = all_anew(rows, own, state.version * 2)
@@ -102,7 +102,7 @@ def _begun(
 def _changes(
     path: Location, seen: Mapping[str, Any], version: int, columns: Columns, name: str
 ) -> tuple[pa.Table, int]:
-    """What the versions after the one that was seen changed, up to ``version``; and the own time of the last."""
+    """Return the changes of the versions after the one in ``seen`` up to ``version``, and the own time of the last."""
     own = int(seen["own"])
     if version == seen["version"]:
         return changes_of(_cast(None, columns, str(path)), [], [], []), own
@@ -112,7 +112,7 @@ def _changes(
         raise ExtractionError(error.message, where=error.where, hint=AGAIN.format(name=name)) from None
     owns = {}
     for number, at in committed_at(found).items():
-        own = owns[number] = max(at, own + 1)  # clocks of milliseconds, and of several writers
+        own = owns[number] = max(at, own + 1)  # commit timestamps have milliseconds, and may come from several clocks
     gone = [kind in _GONE for kind in found.column(CHANGE).to_pylist()]
     numbers = found.column(VERSION).to_pylist()
     rows = _cast(found, columns, str(path))
@@ -122,12 +122,12 @@ def _changes(
 
 
 def _cast(rows: pa.Table | None, columns: Columns, where: str) -> pa.Table:
-    """The rows (None: none) with these columns and types, in their order; raises ExtractionError."""
+    """Return the rows (None: no rows) in order, with these columns and types. Raises ExtractionError."""
     names = [name for name, _ in columns]
     given = pa.table({name: pa.nulls(0) for name in names}) if rows is None else rows
     missing = [name for name in names if name not in given.column_names]
     given = given.select([name for name in names if name in given.column_names])
-    for name in missing:  # versions before the column came
+    for name in missing:  # versions before the column was added
         given = given.append_column(name, pa.nulls(given.num_rows, pa.string()))
     layout, _ = typed_columns(given.slice(0, 0))
     with connect() as connection:

@@ -1,4 +1,4 @@
-"""What was read of a feed of changes, whichever kind it is of."""
+"""The result of reading a feed of changes of any kind."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from weft.algebra.schema import DataType
 from weft.extraction.batches import Rejected
 
 Changes = Callable[[pa.Table], pa.Table]
-"""The changes of a table (``storage.changes``), which some need its open rows for."""
+"""Returns the changes of a table (``storage.changes``), given its open rows."""
 
 
 def _nothing() -> None:
-    """A feed that need not be told that it was read."""
+    """Do nothing: the default for feeds that need no acknowledgement."""
 
 
 @dataclass(frozen=True)

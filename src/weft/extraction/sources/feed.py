@@ -1,14 +1,14 @@
-"""Feeds of changes: JSON lines, each a change of one row, in the order in which the source made them.
+"""Read change feeds: JSON lines, one change of a row per line, in commit order.
 
-Two forms are read.  The simple one has ``op`` (I, U or D), ``key``, ``row`` (what is not of the key; none of a D) and
-``time`` (ISO 8601, or microseconds), perhaps ``table``.  A Debezium envelope, alone or as ``payload``, has ``op`` (c,
-r, u or d), ``before``, ``after`` and ``source``, of which ``ts_us``, ``ts_ms`` or its own ``ts_ms`` is the time; null
-lines (tombstones) are no changes.
+Two forms are accepted. The simple form has ``op`` (I, U or D), ``key``, ``row`` (the columns outside the key; absent
+for D), ``time`` (ISO 8601 or microseconds) and optionally ``table``. The other form is a Debezium envelope, bare or as
+``payload``, with ``op`` (c, r, u or d), ``before``, ``after`` and ``source``; its time is ``ts_us`` or ``ts_ms`` of the
+source, or ``ts_ms`` of the envelope. Tombstones (null lines) are skipped.
 
-Either may tell the transaction of a change: ``tx``, or ``source.txId`` or ``transaction.id`` in an envelope.  Else
-changes of one time are one transaction.
+Both may name the transaction of a change: ``tx``, or ``source.txId`` or ``transaction.id`` in an envelope. Otherwise
+changes with the same time are one transaction.
 
-What ends within a line is read up to there: the rest comes with the next poll.
+An incomplete last line is left for the next poll.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ _DEBEZIUM: Final = {"c": "U", "r": "U", "u": "U", "d": DELETE}
 
 @dataclass
 class Reading:
-    """Turns the JSON of a line into the cells of a change; ``table`` is the one whose changes are wanted (None: all).
+    """Converts the JSON of a line to the cells of a change; ``table`` selects the changes of one table (None: all).
 
-    ``keys`` are the columns that each change has to name, ``names`` those seen so far, ``skip`` how many changes are
-    still to be left out, ``read`` how many were not, ``place`` how many lines of the feed came before the next one.
+    ``keys`` are the columns that every change must have, and ``names`` those seen so far. ``skip`` is the number of
+    changes still to be skipped, ``read`` the number converted, ``place`` the number of lines before the next one.
     """
 
     table: str | None = None
@@ -72,7 +72,7 @@ class Reading:
     times: TransactionTimes = field(default_factory=TransactionTimes)
 
     def told(self, found: Any) -> dict[str, Any] | str | None:
-        """The cells of a change, the problem with it, or None where the line is no change that is wanted."""
+        """Return the cells of a change, the problem with it, or None for a line without a selected change."""
         self.place += 1
         if isinstance(found, dict) and isinstance(found.get("payload"), dict):
             found = found["payload"]
@@ -102,7 +102,7 @@ Change = tuple["str | None", str, "int | None", dict[str, Any]]
 
 
 def _unnamed(keys: Sequence[str], row: Mapping[str, Any]) -> list[str]:
-    """The columns of the key that a row does not have; in one that has them, they may be NULL."""
+    """Return the key columns that a row lacks. A key value may be NULL."""
     missing = [key for key in keys if key not in row]
     if not missing:
         return missing
@@ -133,7 +133,7 @@ def _debezium(found: Mapping[str, Any]) -> Change | str:
 
 
 def own_time(found: Mapping[str, Any]) -> int | str | None:
-    """The source's own time of a change in either form (µs UTC; None: it tells none), else the problem with it."""
+    """Return the source's own time of a change in either form (µs UTC; None: absent), or the problem with it."""
     source = found.get("source")
     if not isinstance(source, dict):
         source = {}
@@ -145,7 +145,7 @@ def own_time(found: Mapping[str, Any]) -> int | str | None:
 
 
 def _instant(time: Any, scale: int = 1) -> int | str | None:
-    """A time as µs UTC: digits in units of ``scale`` µs, or ISO 8601; None stays None, else the problem is told."""
+    """Return a time as µs UTC: digits in units of ``scale`` µs, or ISO 8601. Return None for None, else the problem."""
     if time is None:
         return None
     told = str(time)
@@ -157,7 +157,7 @@ def _instant(time: Any, scale: int = 1) -> int | str | None:
 
 
 def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
-    """The columns of the rows of a feed, of which all is read; raises Refused, ExtractionError, NotFound."""
+    """Return the columns of a feed after reading all of it. Raises Refused, ExtractionError and NotFound."""
     Mark.of(path)
     name = printable(str(path))
     with _opened(path, 0, None) as stream, connect() as connection:
@@ -171,17 +171,19 @@ def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tupl
 
 @dataclass(frozen=True)
 class Extent:
-    """How far a feed is read: to ``end`` (None: it is compressed, and has no places); ``mark`` is its size and time."""
+    """The extent of a poll: up to byte ``end`` (None: a compressed file, read to its end). ``mark`` is the file's size
+    and mtime.
+    """
 
     mark: tuple[int, int]
     end: int | None
 
 
 def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
-    """How far a feed is read this time, for all the sources that follow it, which have ``seen`` it so far.
+    """Return how far to read a feed for all sources that follow it, given what each has ``seen``.
 
-    The lines at its end that tell one transaction are left for the next time, since more of it may come: until there
-    are others after them, or nothing was added since the last time.  Raises NotFound, ExtractionError.
+    The lines of the last named transaction wait for the next poll, since it may be incomplete: until lines of another
+    follow, or the file has not grown since the last poll. Raises NotFound and ExtractionError.
     """
     found = Mark.of(path)
     mark = (found.size, found.modified_ns)
@@ -205,10 +207,10 @@ def read_feed(
     accepting: Accepting,
     progress: Progress | None = None,
 ) -> FedTable:
-    """The changes that came since ``seen``, as the types of ``schema``, which has the source's columns only.
+    """Return the changes since ``seen`` with the types of ``schema``, which has the source's columns only.
 
-    ``keys`` are the columns of its key.  Raises ExtractionError for a line that cannot be read, where such lines are
-    not accepted; Refused for columns that the table does not have.
+    ``keys`` are the key columns. Raises ExtractionError for an invalid line unless ``accepting`` allows them, and
+    Refused for columns that the table lacks.
     """
     name, end = printable(str(path)), extent.end
     known = tuple((column.name, column.type) for column in schema.columns)
@@ -249,7 +251,7 @@ def typed_changes(
     connection: duckdb.DuckDBPyConnection,
     progress: Progress | None,
 ) -> tuple[pa.Table, list[Rejected]]:
-    """All changes that ``reading`` makes of texts, and the lines that are none."""
+    """Return all changes that ``reading`` makes of the texts, and the rejected lines."""
     every = (*columns, (OP, STRING), (OWN, BIGINT), (ORDER, BIGINT))
     names = tuple(each for each, _ in every)
     caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), every, name)
@@ -264,13 +266,13 @@ def typed_changes(
 
 
 def _typed(rows: pa.Table | None, columns: tuple[tuple[str, DataType], ...]) -> pa.Table:
-    """The rows that casting gave (None: none) as changes."""
+    """Return the cast rows (None: no rows) as changes."""
     schema = change_schema(pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]))
     return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
 
 
 def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType], ...], table: str, where: str) -> None:
-    """Raises Refused where changes have other columns than these."""
+    """Raise Refused if the changes have other columns."""
     there = {name.lower() for name, _ in columns}
     others = [name for name in names if name.lower() not in there]
     if others:
@@ -282,7 +284,7 @@ def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType]
 
 
 class _Part(io.RawIOBase):
-    """The bytes of a file up to a place."""
+    """The bytes of a file up to a position."""
 
     def __init__(self, file: io.FileIO, left: int | None) -> None:
         self._file = file
@@ -301,13 +303,13 @@ class _Part(io.RawIOBase):
 
 @contextmanager
 def _opened(path: Path, begin: int, end: int | None) -> Iterator[io.BufferedReader]:
-    """The feed from one place to another, which end lines."""
+    """Open the feed from ``begin`` to ``end``, both of which are line boundaries."""
     with opened(path) as raw:
         raw.seek(begin)
         yield plain(_Part(raw, None if end is None else end - begin))
 
 
 def _head(path: Path, size: int) -> str:
-    """A hash of the first bytes, which tell one feed from another that has taken its place."""
+    """Return a hash of the first bytes, which detects that another feed has replaced this one."""
     with opened(path) as file:
         return hashlib.sha256(file.read(size)).hexdigest()

@@ -1,7 +1,7 @@
-"""Following feeds of changes: what one feed tells of several tables is recorded as one.
+"""Poll change feeds: the changes that one feed has for several tables are recorded together.
 
-A transaction may touch several tables, and has one instant in all of them.  So the sources of a feed are polled
-together, and what was read of it counts as read once all of them are recorded.
+A transaction may change several tables and has one instant in all of them. So the sources of a feed are polled
+together, and the feed position advances after all of them are recorded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from weft.storage.changes import undated
 
 
 def same_feed(one: SourceRecord, other: SourceRecord) -> bool:
-    """Whether two sources follow one feed."""
+    """Return whether two sources follow the same feed."""
     feeds = [(each.kind, each.location, each.options.get("slot")) for each in (one, other)]
     return one.kind == "changes" and feeds[0] == feeds[1]
 
@@ -37,13 +37,14 @@ def same_feed(one: SourceRecord, other: SourceRecord) -> bool:
 def follow(
     home: Home, sources: Sequence[SourceRecord], clock: int, accepting: Accepting, progress: Progress | None
 ) -> list[Polled]:
-    """Records what a feed tells since the last poll of the sources that follow it; ``clock`` is µs UTC.
+    """Record the changes of a feed since the last poll of the sources that follow it; ``clock`` is µs UTC.
 
-    Raises ExtractionError and Refused for what cannot be read, or not be taken: nothing of any of them is recorded.
+    Raise ExtractionError or Refused for changes that cannot be read or accepted; then nothing is recorded for any
+    source.
     """
     fed = _read(home, sources, accepting, progress)
     if home.catalog.home().clock == "wall":
-        clock = max(clock, home.clock())  # it may have gone on while the feed was read
+        clock = max(clock, home.clock())  # time may have passed while the feed was read
     with polling_together(home, sources, [each.added for each in fed.tables]) as (writer, tables):
         incoming = [
             Incoming(table, source.location, _dated(source, told), told.seen, once=told.once)
@@ -61,7 +62,7 @@ def follow(
 
 
 def _quarantined(writer: Writer, home: Home, source: SourceRecord, told: FedTable) -> int:
-    """Keeps the lines that are no changes, before the feed counts as read; how many there are."""
+    """Quarantine the rejected lines before the feed position advances. Return their number."""
     if told.rejected:
         at = home.clock()
         load_id = writer.loads.begin(source.table_id, source.location, "changes", None, at)
@@ -71,7 +72,7 @@ def _quarantined(writer: Writer, home: Home, source: SourceRecord, told: FedTabl
 
 
 def _dated(source: SourceRecord, told: FedTable) -> Changes:
-    """The changes, without their own times where these do not count."""
+    """Return the changes, without their own times if the source is stamped by the clock."""
     return told.changes if source.stamps == "source" else lambda there: undated(told.changes(there))
 
 

@@ -1,7 +1,8 @@
-"""Polling a source: what it holds now compared with the open rows of its tracked table; the change is one transaction.
+"""Poll a source: compare its rows with the open rows of its tracked table and record the difference as one transaction.
 
-All that begins and ends shares one instant and one Delta commit.  A poll that died is simply made again: what it had
-stored is no change any more (design law 6).  What cannot be read as a whole changes nothing, and the catalog says why.
+All begins and ends share one instant and one Delta commit. A poll that died can be repeated: what it stored is no
+longer a difference (design law 6). A source that cannot be read completely changes nothing, and the catalog records the
+reason.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ def poll_feed(
     now: int | None = None,
     progress: Progress | None = None,
 ) -> list[Polled]:
-    """Polls one source at the home's clock, or at ``now`` (µs UTC; replay homes only).
+    """Poll one source at the home's clock, or at ``now`` (µs UTC; replay homes only).
 
-    Those that the same feed of changes tells of are polled with it, and come after it: a transaction may touch several.
-    Raises NotFound, ClockError; ExtractionError and Refused for a source that cannot be read as a whole, is empty
-    though it was not, has two rows of one key, or other columns: the catalog then says so, too; LeaseBusy,
-    StorageError.
+    Sources of the same change feed are polled with it and follow it in the result, since a transaction may change
+    several. Raises NotFound and ClockError; ExtractionError and Refused for a source that cannot be read completely, is
+    empty although it was not before, has two rows with one key, or has other columns (the catalog records these);
+    LeaseBusy; StorageError.
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)
@@ -64,7 +65,7 @@ def poll_feed(
             return follow(home, sources, clock, accepting, progress)
         return [_polled(home, source, clock, accepting, progress)]
     except (LeaseBusy, LeaseLost, Conflict):
-        raise  # the source is all right
+        raise  # the source is not at fault
     except WeftError as error:
         for each in sources:
             home.catalog.sources.troubled(each.table_id, home.clock(), error.message)
@@ -72,7 +73,7 @@ def poll_feed(
 
 
 def clock_of(home: Home, now: int | None) -> int:
-    """The instant of a poll: the wall's clock, or a replay home's, which may be told; raises ClockError."""
+    """Return the instant of a poll: the wall clock, or on a replay home ``now`` or its clock. Raises ClockError."""
     if now is None:
         return home.now()
     found = home.catalog.home()
@@ -103,14 +104,14 @@ def _polled(home: Home, source: SourceRecord, clock: int, accepting: Accepting, 
 
 
 def _without_added(found: Snapshot) -> Snapshot:
-    """A snapshot without rows changes no columns: it may be refused, and the columns come with the first row."""
+    """Drop the added columns of a snapshot without rows: it may be refused, and the first row will add them."""
     added = [name for name, _ in found.added]
     columns = tuple(each for each in found.columns if each[0] not in added)
     return replace(found, rows=found.rows.drop_columns(added), columns=columns, added=())
 
 
 def _asked(home: Home, source: SourceRecord, found: Snapshot, clock: int) -> int:
-    """The instant that a snapshot asks for; the wall may have gone on while it was read."""
+    """Return the instant that a snapshot requests. Time may have passed while it was read."""
     wall = home.catalog.home().clock == "wall"
     now = max(clock, home.clock()) if wall else clock
     if source.stamps != "file" or found.changed_at is None:
@@ -151,7 +152,7 @@ def _record(
     asked: int,
     accepting: Accepting,
 ) -> tuple[Recorded, int]:
-    """What of the snapshot was recorded, and how many rows are open then."""
+    """Record the snapshot. Return what was recorded and the number of rows that are open afterwards."""
     there = open_now(writer, table)
     refuse_emptied(there, found.rows.num_rows, source.name, source.location, empty=accepting.empty)
     ended, begun = difference(there, found.rows)

@@ -1,4 +1,4 @@
-"""Forgetting a source; its table stays."""
+"""Remove a source; its table stays."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from weft.extraction.sources.subscribing import SLOT, unsubscribe
 
 
 def remove_source(home: Home, name: str) -> tuple[SourceRecord, str | None]:
-    """Forgets the source, once a server that keeps changes for it was told not to; what it was not told, if anything.
+    """Remove the source and, on a PostgreSQL server, its slot and publication if no other source uses them.
 
-    Raises NotFound, LeaseBusy.
+    Return the source and a message about what could not be dropped, if anything. Raises NotFound and LeaseBusy.
     """
     with home.writing(f"remove the source {name}") as writer:
         found = writer.sources.named(name)

@@ -1,8 +1,8 @@
-"""Following tables of a PostgreSQL server by logical decoding: a snapshot of each, and then what was committed.
+"""Follow tables of a PostgreSQL server by logical decoding: a snapshot of each table, then the committed transactions.
 
-A snapshot tells which transactions it has seen, by their ids; of those that the slot tells of, these are left out.  So
-a table can begin to be followed at any time, and be read anew where it got columns: the cut is exact, and no exported
-snapshot is needed, which only the replication protocol has.  The slot is older than the snapshot, so nothing is missed.
+A snapshot lists the ids of the transactions that it sees; the slot's messages for these are skipped. So a table can be
+added at any time, and read again when it gets new columns, with an exact cut. This needs no exported snapshot, which
+only the replication protocol offers. The slot is older than the snapshot, so no transaction is missed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _XIDS = 1 << 32
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """All rows of a table, taken at ``at`` (µs UTC); what it has ``seen`` was committed before ``until`` in the log."""
+    """All rows of a table, read at ``at`` (µs UTC). The transactions in ``seen`` committed before the LSN ``until``."""
 
     rows: Sequence[Any]
     seen: str
@@ -54,7 +54,7 @@ class _Snapshot:
 
 @dataclass(eq=False)
 class _Followed:
-    """A source while its feed is read: what is known of its table, and what is told of it."""
+    """A source during a poll: the state of its table and the changes read so far."""
 
     source: SourceRecord
     table: TableRecord
@@ -73,11 +73,13 @@ class _Followed:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it begins, or has columns of which no poll was recorded: one may have died that had taken them."""
+        """Whether the table needs a snapshot: it is new, or has columns without a recorded poll. A poll that added them
+        may have died.
+        """
         return "place" not in self.seen or not self.types.keys() <= self.seen["types"].keys()
 
     def takes(self, transaction: Transaction) -> bool:
-        """Whether the transaction is news: recorded by no poll before, and not seen by the snapshot."""
+        """Return whether the transaction is new: not recorded by an earlier poll and not in the snapshot."""
         if transaction.end <= self.seen.get("place", 0):
             return False
         seen, until = self.seen.get("snapshot"), self.seen.get("until", 0)
@@ -85,7 +87,7 @@ class _Followed:
 
 
 def has_seen(snapshot: str, xid: int) -> bool:
-    """Whether a snapshot, as ``pg_current_snapshot`` writes it, has seen the transaction with these last 32 bits.
+    """Return whether a snapshot in the notation of ``pg_current_snapshot`` sees the transaction with these low 32 bits.
 
     >>> [has_seen("10:13:11", xid) for xid in (9, 10, 11, 12, 13)]
     [True, True, False, True, False]
@@ -100,9 +102,9 @@ def has_seen(snapshot: str, xid: int) -> bool:
 def read_slot(
     sources: Sequence[SourceRecord], tables: Sequence[TableRecord], accepting: Accepting, progress: Progress | None
 ) -> Fed:
-    """What a slot tells of the tables that these sources follow, and snapshots of those that begin.
+    """Read the slot for the tables of these sources, and take snapshots of the new ones.
 
-    Raises ExtractionError, NotFound and Refused for what cannot be read, or would leave changes out.
+    Raises ExtractionError, NotFound and Refused if a table cannot be read, or if changes would be missed.
     """
     uri, slot = sources[0].location, sources[0].options["slot"]
     with connected(uri) as connection:
@@ -121,7 +123,7 @@ def read_slot(
 
 
 def _recorded(uri: str, slot: str, place: int) -> None:
-    """Advances the slot; where the server is away by now, the next poll does."""
+    """Advance the slot. If the server is unreachable, the next poll does it."""
     with connected(uri) as connection:
         advance(connection, slot, place)
 
@@ -159,7 +161,7 @@ def _followed(
 
 
 def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: int) -> int:
-    """The OID of the type that a domain is over, else that of the type itself; ``known`` are those asked for."""
+    """Return the OID of a domain's base type, or the type's own OID; ``known`` caches the results."""
     found = known.get(oid, oid if oid < 16_384 else None)
     if found is None:
         row = connection.execute("SELECT typbasetype FROM pg_type WHERE oid = %s", [oid]).fetchone()
@@ -169,7 +171,7 @@ def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: 
 
 
 def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Followed], uri: str) -> None:
-    """Reads the tables that begin, or got columns, as they are at one moment."""
+    """Read the new tables and those with new columns in one snapshot."""
     fresh = [each for each in followed if each.is_fresh]
     if not fresh:
         return
@@ -187,10 +189,10 @@ def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Fol
 
 
 def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Progress | None) -> tuple[int, int | None]:
-    """Hands each table its part of what was committed; the place in the log after that, and the last own time.
+    """Pass each table its changes. Return the LSN after the last transaction, and the last own time.
 
-    Own times rise from transaction to transaction, so each is of one.  A snapshot comes before the first transaction
-    that it has not seen.
+    Own times increase strictly, so each belongs to one transaction. A snapshot is placed before the first transaction
+    that it does not see.
     """
     own: int | None = max((each.seen["own"] for each in followed if each.seen.get("own") is not None), default=None)
     end, place = 0, 1
@@ -216,7 +218,7 @@ def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Prog
 
 
 def _take_snapshots_of(waiting: list[_Followed], rising: Callable[[int], int], place: int, uri: str) -> tuple[int, int]:
-    """Hands each table that waits for it its snapshot, all of one own time; that time, and the place after them."""
+    """Pass each waiting table its snapshot, all with one own time. Return that time and the position after them."""
     own = rising(max(each.snapshot.at for each in waiting if each.snapshot is not None))
     for each in waiting:
         if each.snapshot is not None:
@@ -227,13 +229,13 @@ def _take_snapshots_of(waiting: list[_Followed], rising: Callable[[int], int], p
 
 
 def _seen_by(each: _Followed, transaction: Transaction) -> bool:
-    """Whether the snapshot that was taken now has seen the transaction."""
+    """Return whether the snapshot of this poll sees the transaction."""
     snapshot = each.snapshot
     return snapshot is not None and transaction.end <= snapshot.until and has_seen(snapshot.seen, transaction.xid)
 
 
 def _told(each: _Followed, place: int, own: int | None, uri: str, accepting: Accepting) -> FedTable:
-    """What was told of one table."""
+    """Return the result for one table."""
     try:
         changes = each.told.changes(each.columns, uri, None)
     except ExtractionError as error:

@@ -1,7 +1,8 @@
-"""A replication slot of PostgreSQL, read by SQL functions: what has been committed, and how far that was recorded.
+"""Read a PostgreSQL replication slot by SQL functions: the committed transactions, and the LSN up to which they are
+recorded.
 
-*Peek, record, and only then advance*: what was read stays in the slot until the catalog says that it is recorded, so a
-poll that died is made again; what was recorded is left out by the place in the log that the source has ``seen``.
+*Peek, record, then advance*: messages stay in the slot until the catalog has recorded them, so a poll that died can be
+repeated. Transactions that are already recorded are skipped by the LSN in the source's ``seen``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _OPTIONS: Final = "'proto_version', '1', 'publication_names', %s"
 
 
 def require_logical(connection: psycopg.Connection[Any], uri: str) -> None:
-    """Raises Refused for a server that does not write down what logical decoding needs."""
+    """Raise Refused for a server whose wal_level does not support logical decoding."""
     (level,) = connection.execute("SHOW wal_level").fetchone() or ("",)
     if level != "logical":
         raise Refused(
@@ -36,9 +37,9 @@ def require_logical(connection: psycopg.Connection[Any], uri: str) -> None:
 
 
 def check_slot(connection: psycopg.Connection[Any], slot: str, name: str, uri: str) -> int:
-    """The place in the log up to which the slot was advanced; ``name`` is the source's.
+    """Return the confirmed LSN of the slot, in bytes; ``name`` is the name of the source.
 
-    Raises Refused for one that is missing, is another plugin's or database's, or has lost a part of the log.
+    Raise Refused for a slot that is missing, belongs to another plugin or database, or has lost WAL.
     """
     row = connection.execute(
         "SELECT plugin, database = current_database(), wal_status, confirmed_flush_lsn - '0/0'::pg_lsn "
@@ -65,7 +66,7 @@ def check_slot(connection: psycopg.Connection[Any], slot: str, name: str, uri: s
 
 
 def check_place(connection: psycopg.Connection[Any], name: str, seen: int, confirmed: int, uri: str) -> None:
-    """Raises Refused where the slot has gone beyond what was seen, or the server is behind it."""
+    """Raise Refused if the slot has advanced beyond what was recorded, or the server's WAL ends before it."""
     if confirmed > seen:
         raise Refused(
             f"the slot of {name} was advanced by another reader: changes are missing between what was recorded and it",
@@ -81,13 +82,13 @@ def check_place(connection: psycopg.Connection[Any], name: str, seen: int, confi
 
 
 def log_place(connection: psycopg.Connection[Any], function: str) -> int:
-    """The place in the log that a function without arguments tells, in bytes."""
+    """Return the LSN that an SQL function without arguments returns, in bytes."""
     row = connection.execute(f"SELECT {function}() - '0/0'::pg_lsn".encode()).fetchone()
     return 0 if row is None else int(row[0])
 
 
 def peek(connection: psycopg.Connection[Any], slot: str, publications: Sequence[str], upto: int) -> Iterator[bytes]:
-    """The messages of pgoutput about what was committed up to a place in the log, which stay in the slot."""
+    """Yield the pgoutput messages of transactions committed up to an LSN, without consuming them."""
     with connection.transaction(), connection.cursor(name="weft_feed") as cursor:
         cursor.itersize = _AT_ONCE
         cursor.execute(
@@ -100,12 +101,12 @@ def peek(connection: psycopg.Connection[Any], slot: str, publications: Sequence[
 
 
 def advance(connection: psycopg.Connection[Any], slot: str, place: int) -> None:
-    """Has the server forget what comes before a place in the log."""
+    """Advance the slot to an LSN, so that the server can discard older WAL."""
     connection.execute("SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + %s::numeric)", [slot, place])
 
 
 def make_slot(connection: psycopg.Connection[Any], slot: str) -> None:
-    """Makes the slot where there is none; it waits for the transactions that are under way."""
+    """Create the slot unless it exists. Waits for running transactions."""
     if connection.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchone() is None:
         connection.execute(f"SET statement_timeout = '{_PATIENCE}'".encode())
         connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
@@ -113,7 +114,7 @@ def make_slot(connection: psycopg.Connection[Any], slot: str) -> None:
 
 
 def drop_slot(connection: psycopg.Connection[Any], slot: str) -> None:
-    """Drops the slot where there is one."""
+    """Drop the slot if it exists."""
     connection.execute(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", [slot]
     )

@@ -1,7 +1,7 @@
-"""What a source holds now, read whole: the first half of the *snapshot* monitor (Yang and Widom 1998, section 4.1).
+"""Read the current rows of a source: the first half of the *snapshot* monitor (Yang and Widom 1998, section 4.1).
 
-A source that cannot be read as a whole gives nothing: a record that does not parse, a file that changes while it is
-read, a text that used to end with a line's end and does not any more, columns that are not the table's.
+A source must be read completely. Reading fails for a record that does not parse, a file that changes while it is read,
+a text that no longer ends with a line end, and columns that do not match the table's.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ FORMATS: Final[Mapping[SourceKind, Format]] = {"csv": "csv", "jsonl": "json", "p
 _DAMAGED: Final = "Nothing was changed. If it is half written, let its writer write another file and rename it."
 Chosen = Sequence[tuple[str, DataType | None]] | None
 Renamed = Sequence[tuple[str, str]]
-"""Pairs of a column's name in the source and the one in the table."""
+"""Pairs of a column name in the source and one in the table."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All rows of a source at one moment: columns ``columns``, of which the table lacks ``added``.
+    """All rows of a source at one moment, with ``columns``; ``added`` are the columns that the table lacks.
 
-    ``changed_at`` is when the source says it was last changed (µs UTC; None: it does not say).  ``seen`` tells what was
-    read, so that the same need not be read again (JSON-able).
+    ``changed_at`` is the source's modification time (µs UTC; None: unknown). ``seen`` describes what was read, so that
+    an unchanged source is not read again (JSON-able).
     """
 
     rows: pa.Table
@@ -58,7 +58,7 @@ class Mark:
 
     @classmethod
     def of(cls, path: Path) -> Mark:
-        """That of a regular file; raises NotFound, ExtractionError."""
+        """Return the mark of a regular file. Raises NotFound and ExtractionError."""
         try:
             with opened(path) as file:
                 found = os.fstat(file.fileno())
@@ -72,20 +72,20 @@ class Mark:
 
 
 def file_path(location: str) -> Path:
-    """The path of a file that is named by a path or a ``file:///`` URI."""
+    """Return the path of a file named by a path or a ``file:///`` URI."""
     return Path(os.path.abspath(location.removeprefix("file://") if location.startswith("file:///") else location))
 
 
 def columns_of_file(
     path: Path, kind: SourceKind, chosen: Chosen, rename: Renamed = ()
 ) -> tuple[tuple[str, DataType], ...]:
-    """The columns of a file as a new tracked table has them; raises as ``open_file``."""
+    """Return the columns of a file for a new tracked table. Raises what ``open_file`` raises."""
     options = FileOptions(rename=tuple(rename))
     return open_file(path, None, written=FORMATS[kind], chosen=chosen, options=options).columns
 
 
 def is_unchanged(path: Path, seen: Mapping[str, Any]) -> bool:
-    """Whether the file has the very bytes that were read last; raises NotFound, ExtractionError."""
+    """Return whether the file still has the bytes that were read last. Raises NotFound and ExtractionError."""
     Mark.of(path)
     return "sha256" in seen and digest(path) == seen["sha256"]
 
@@ -101,13 +101,13 @@ def read_file(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """The rows of a file, as the types of ``schema``, which has the source's columns only.
+    """Read the rows of a file with the types of ``schema``, which has the source's columns only.
 
-    Raises ExtractionError where it cannot be read as a whole, Refused for columns that are not the table's.
+    Raise ExtractionError if it cannot be read completely, Refused for columns that do not match the table's.
     """
     before = Mark.of(path)
     sha256 = digest(path)
-    if kind in ("csv", "jsonl") and _is_blank(path):  # it has no line that would name a column
+    if kind in ("csv", "jsonl") and _is_blank(path):  # no line names the columns
         columns = tuple((column.name, column.type) for column in schema.columns)
         nothing = pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in columns]).empty_table()
         return Snapshot(nothing, columns, (), before.modified_ns // 1_000, {"sha256": sha256, "ends_line": False})
@@ -129,7 +129,7 @@ def read_file(
 
 
 def _is_blank(path: Path) -> bool:
-    """Whether the file ends rightly and has nothing but blank lines."""
+    """Return whether the file is intact and has only blank lines."""
     with opened(path) as raw:
         stream = plain(raw)
         while chunk := stream.read(1 << 16):
@@ -160,7 +160,7 @@ def _opened(
 
 
 def refuse_lost(lost: Sequence[str], name: str, where: str) -> None:
-    """Raises Refused where a source lacks columns: NULL in every row would be a change that nobody made."""
+    """Raise Refused if a source has lost columns: NULL in every row would be a change that nobody made."""
     if lost:
         raise Refused(
             f"the source of {name} has no column {', '.join(lost)} any more",
@@ -190,7 +190,7 @@ _IN_PART: Final = "Nothing was changed: what is missing from a part of the sourc
 
 
 def refuse_rejected(batch: Batch, where: str, hint: str = _IN_PART) -> None:
-    """Raises ExtractionError where a record of the batch cannot be read."""
+    """Raise ExtractionError if any record of the batch is rejected."""
     if batch.rejected:
         first, count = batch.rejected[0], len(batch.rejected)
         others = "" if count == 1 else f" ({count:,} such records at least)"
@@ -202,7 +202,7 @@ def refuse_rejected(batch: Batch, where: str, hint: str = _IN_PART) -> None:
 
 
 def _ends_line(path: Path, size: int) -> bool:
-    """Whether the last byte ends a line; a compressed file, whose end says so itself, does."""
+    """Return whether the file ends with a line end. A compressed file always counts, since its format marks the end."""
     if not size:
         return False
     with opened(path) as file:

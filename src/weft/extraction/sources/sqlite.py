@@ -1,7 +1,7 @@
-"""A table of an SQLite database, read whole in one transaction, with Python's own SQLite and without writing to it.
+"""Read a table of an SQLite database completely, in one read-only transaction, with Python's sqlite3.
 
-SQLite has types of values, not of columns.  So the type of a column is inferred from its values, as that of JSON lines
-is; one that has nothing but blobs is BINARY.
+SQLite types values rather than columns. So a column's type is inferred from its values, as for JSON lines; a column
+with only blobs is BINARY.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from weft.storage.local_sql import connect, quoted
 
 
 def columns_of_sqlite(path: Path, table: str | None, chosen: Chosen) -> tuple[str, Columns]:
-    """The table (the only one, where none is named) and its columns; raises NotFound, ExtractionError, Refused."""
+    """Return the name of the table (the only one if None is given) and its columns. Raises NotFound, ExtractionError
+    and Refused.
+    """
     with _reading(path) as connection:
         name = _table(connection, table, path)
         return name, _columns(connection, name, chosen, path)
@@ -39,9 +41,9 @@ def read_sqlite(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """All rows of the table as the types of ``schema``, which has the source's columns only.
+    """Read all rows of the table with the types of ``schema``, which has the source's columns only.
 
-    Raises ExtractionError where it cannot be read as a whole, Refused for columns that are not those of ``schema``.
+    Raise ExtractionError if it cannot be read completely, Refused for columns that do not match ``schema``.
     """
     where = printable(str(path))
     with _reading(path) as connection:
@@ -58,7 +60,7 @@ def read_sqlite(
 
 
 def _changed_at(path: Path) -> int:
-    """When the database was last written to; what was committed last may lie beside it."""
+    """Return the time of the last write; the latest commits may be in the write-ahead log."""
     beside = path.with_name(path.name + "-wal")
     return max(Mark.of(each).modified_ns for each in (path, beside) if each == path or each.exists()) // 1_000
 
@@ -91,7 +93,7 @@ def _names(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _columns(connection: sqlite3.Connection, table: str, chosen: Chosen, path: Path) -> Columns:
-    """The columns, their types inferred from all values."""
+    """Return the columns with types inferred from all values."""
     names, where = _names(connection, table), printable(str(path))
     check_names(names, where)
     found = []
@@ -114,7 +116,7 @@ def _records(connection: sqlite3.Connection, table: str) -> Iterator[TextRecord]
 
 
 def _cell(value: object) -> tuple[str | None, str | None]:
-    """The text of a value, and what it is in JSON's words."""
+    """Return the text of a value and its JSON type."""
     if value is None:
         return None, None
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""Beginning to follow a table of a PostgreSQL server, and ending it: the slot and the publication, made and dropped."""
+"""Create and drop the replication slot and the publication of a source on a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ MADE: Final = "made"
 
 
 def slot_options(home_id: str, uri: str, slot: str | None, publication: str | None) -> Mapping[str, Any]:
-    """The options of a source that follows a server: the slot and the publication, the home's own where none is named.
+    """Return the slot and publication options of a source on a server; the home's own names by default.
 
-    Those that are the home's own are ``made``: the last source that follows them takes them away.
+    ``made`` lists those that belong to the home; they are dropped with the last source that uses them.
     """
     home = "".join(each for each in home_id.lower() if each.isalnum())[:12]
-    own = f"weft_{home}_{zlib.crc32(uri.encode()):08x}"  # slots of all databases of a server have one set of names
+    own = f"weft_{home}_{zlib.crc32(uri.encode()):08x}"  # slot names are unique per server, not per database
     made = [what for what, named in ((SLOT, slot), (PUBLICATION, publication)) if named is None]
     return {SLOT: slot or own, PUBLICATION: publication or own, MADE: made}
 
 
 def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
-    """The columns of a table whose changes can be told; raises NotFound, ExtractionError, Refused."""
+    """Return the columns of a table for logical replication. Raises NotFound, ExtractionError and Refused."""
     if table is None:
         raise Refused("a database has several tables", hint="Name one with --table, such as public.staff.")
     with connected(check_uri(uri)) as connection:
@@ -46,9 +46,9 @@ def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
 
 
 def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, Any], name: str) -> None:
-    """Sees to it that the server keeps the changes of the table for this home from now on; ``name`` is the source's.
+    """Make the server retain the table's changes for this home from now on; ``name`` is the source's.
 
-    Raises Refused for a table that does not tell what is needed, ExtractionError where the server does not allow it.
+    Raises Refused for a table without the necessary replica identity, ExtractionError if the server forbids it.
     """
     with connected(uri) as connection:
         oid, _, _ = told_columns(connection, table, uri)
@@ -56,14 +56,14 @@ def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, A
         if PUBLICATION in options[MADE]:
             _publish(connection, options[PUBLICATION], table, oid, uri)
         check_publication(connection, options[PUBLICATION], oid)
-        # After the publication, which has to be there wherever the slot begins.
+        # The publication must exist at the LSN where the slot starts, so create the slot last.
         if SLOT in options[MADE]:
             make_slot(connection, options[SLOT])
         check_slot(connection, options[SLOT], name, uri)
 
 
 def _publish(connection: psycopg.Connection[Any], publication: str, table: str, oid: int, uri: str) -> None:
-    """Puts the table into the home's own publication; raises Refused for a user who may not."""
+    """Add the table to the home's own publication. Raise Refused if the user lacks the privilege."""
     from psycopg import errors
 
     try:
@@ -78,9 +78,10 @@ def _publish(connection: psycopg.Connection[Any], publication: str, table: str, 
 
 
 def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | None:
-    """Has the server keep nothing more for a source; ``others`` follow the same slot.
+    """Drop the slot and the publication of a source as far as the ``others``, which use the same slot, do not need
+    them.
 
-    What could not be taken away is told, with what to do; None where all is well.
+    Return a message about what could not be dropped and what to do; None on success.
     """
     uri, options = source.location, source.options
     try:
@@ -96,7 +97,7 @@ def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | N
 
 
 def give_up(uri: str, options: Mapping[str, Any]) -> None:
-    """Takes away what ``subscribe`` made for a source that was not added after all, where no other follows it."""
+    """Drop what ``subscribe`` created for a source that could not be added and that no other source uses."""
     with suppress(WeftError), connected(uri) as connection:
         if SLOT in options[MADE]:
             drop_slot(connection, options[SLOT])

@@ -1,8 +1,8 @@
-"""A topic of Kafka as a feed of changes: Debezium envelopes, or the simple form, one change a record.
+"""Read a Kafka topic as a change feed: Debezium envelopes or the simple form, one change per record.
 
-Each partition is in order, and so is each key, whose changes Debezium puts into one partition.  Across partitions the
-records are taken by the source's time.  A poll reads up to where the topic went when it began, at most MOST_RECORDS;
-the place after the last record taken of each partition is kept as ``seen``.
+Each partition is ordered, and so is each key, whose changes Debezium writes to one partition. Across partitions,
+records are ordered by the source's time. A poll reads up to the end offsets at its start, at most MOST_RECORDS;
+``seen`` stores the next offset of each partition.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from weft.storage.local_sql import connect
 
 SCHEME: Final = "kafka://"
 MOST_RECORDS: Final = 200_000
-"""How many records a poll takes: they are held in memory, and an envelope with its schema takes some kilobytes."""
+"""The most records of a poll. They are held in memory, and an envelope with its schema takes a few kilobytes."""
 
 _URI: Final = re.compile(r"kafka://(?P<servers>[\w.\-\[\]]+:\d+(?:,[\w.\-\[\]]+:\d+)*)/(?P<name>[A-Za-z0-9._-]{1,249})")
 
 
 def topic_of(uri: str) -> Topic:
-    """The topic that a URI names; raises Refused for what is none."""
+    """Return the topic that a URI names. Raise Refused for an invalid URI."""
     found = _URI.fullmatch(uri)
     if found is None:
         raise Refused(
@@ -63,9 +63,9 @@ def topic_of(uri: str) -> Topic:
 
 
 def columns_of_topic(home: Home, uri: str, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
-    """The columns of the changes that are in the topic, as far as one poll reads.
+    """Return the columns of the changes in the topic, as far as one poll reads.
 
-    Raises Refused where it has none yet, NotFound, ExtractionError.
+    Raise Refused if the topic has no changes yet; NotFound; ExtractionError.
     """
     topic, session = topic_of(uri), home.kafka_session()
     extent = extent_of_topic(session, topic)
@@ -81,7 +81,7 @@ def columns_of_topic(home: Home, uri: str, table: str | None, chosen: Chosen) ->
 
 
 def inferred(records: pa.Table, table: str | None, where: str) -> tuple[tuple[str, DataType], ...]:
-    """The columns that the changes among the records have."""
+    """Return the columns of the changes among the records."""
     reading = Reading(table)
     with connect() as connection:
         found = infer_json(_texts(in_order(records), reading), where, connection, CHANGE_COLUMNS)
@@ -91,8 +91,8 @@ def inferred(records: pa.Table, table: str | None, where: str) -> tuple[tuple[st
 
 
 def bounded(begin: Offsets, latest: Offsets, most: int) -> dict[int, int]:
-    """Where a poll ends: ``latest``, or nearer, so that there are about ``most`` records at most, each partition's part
-    of them being as large as its part of what waits.
+    """Return the end offsets of a poll: ``latest``, or earlier so that it reads about ``most`` records, divided among
+    the partitions in proportion to their waiting records.
 
     >>> bounded({0: 0, 1: 50}, {0: 900, 1: 150}, 100)
     {0: 90, 1: 60}
@@ -105,9 +105,9 @@ def bounded(begin: Offsets, latest: Offsets, most: int) -> dict[int, int]:
 
 
 def begin_of(seen: Mapping[str, Any], extent: TopicExtent, uri: str, name: str) -> dict[int, int]:
-    """Where each partition is read on: one that is new, from its earliest record.
+    """Return the start offset of each partition; for a new partition, its earliest offset.
 
-    Raises Refused where records that were not read are gone: by retention, or with a topic that was made again.
+    Raise Refused if unread records are gone because of retention or because the topic was recreated.
     """
     if not seen:
         return dict(extent.earliest)
@@ -149,7 +149,7 @@ class Taken:
 
 
 def in_order(records: pa.Table) -> list[Taken]:
-    """The records (RECORDS) by the source's time, each partition in its own order."""
+    """Return the records (RECORDS) ordered by the source's time, preserving the order of each partition."""
     parts: dict[int, list[Taken]] = {}
     columns = (records.column(each).to_pylist() for each in (PARTITION, OFFSET, VALUE))
     for partition, offset, value in zip(*columns, strict=True):
@@ -161,7 +161,7 @@ def in_order(records: pa.Table) -> list[Taken]:
 
 
 def _told(value: bytes | None) -> tuple[int | None, str | None]:
-    """The source's time (µs UTC) and the transaction of a change; None where it does not tell, or cannot be read."""
+    """Return the source's time (µs UTC) and the transaction of a change; None where absent or unreadable."""
     try:
         found = json.loads(value or b"null")
     except (ValueError, RecursionError):
@@ -175,9 +175,9 @@ def _told(value: bytes | None) -> tuple[int | None, str | None]:
 
 
 def without_last(taken: Sequence[Taken]) -> list[Taken]:
-    """The records before those of the last transaction, of which more may come; all where it is not named.
+    """Return the records without the last transaction, which may be incomplete; all if it is not named.
 
-    What follows one of its records in a partition waits, too.
+    Records that follow one of its records in a partition are left out, too.
     """
     last = next((each.transaction for each in reversed(taken) if each.value is not None), None)
     if last is None:
@@ -191,9 +191,9 @@ def without_last(taken: Sequence[Taken]) -> list[Taken]:
 
 @dataclass
 class TopicPoll:
-    """One poll of a topic, for all the sources that follow it; those that have seen the same share the records.
+    """One poll of a topic for all sources that follow it. Sources at the same offsets share the records.
 
-    ``quiet`` says that nothing was added since the last poll.
+    ``quiet`` means that the topic has not grown since the last poll.
     """
 
     home: Home
@@ -206,7 +206,7 @@ class TopicPoll:
 
     @classmethod
     def begun(cls, home: Home, uri: str, seen: Sequence[Mapping[str, Any]]) -> TopicPoll:
-        """Looks how far the topic goes; raises NotFound, ExtractionError, ExecutionError."""
+        """Start a poll at the current end offsets. Raises NotFound, ExtractionError and ExecutionError."""
         extent = extent_of_topic(home.kafka_session(), topic_of(uri))
         latest = _keyed(extent.latest)
         return cls(home, uri, extent, all(each and each["latest"] == latest for each in seen))
@@ -221,7 +221,7 @@ class TopicPoll:
         accepting: Accepting,
         progress: Progress | None,
     ) -> FedTable:
-        """The changes of one table that came since ``seen``, as ``read_feed`` of a file; raises the same."""
+        """Return the changes of one table since ``seen``, as ``read_feed`` does for a file; raises the same errors."""
         begin = begin_of(seen, self.extent, self.uri, schema.name)
         taken, end = self._taken(begin)
         known = tuple((column.name, column.type) for column in schema.columns)
@@ -250,7 +250,7 @@ class TopicPoll:
         return FedTable(lambda _: rows, added, {**reached, "transaction": reading.times.last}, rejected=rejected)
 
     def _taken(self, begin: Offsets) -> tuple[list[Taken], dict[int, int]]:
-        """The records that this poll takes from these places on, and the places after them."""
+        """Return the records of this poll from these offsets, and the offsets after them."""
         name = json.dumps(_keyed(begin))
         if name not in self._read:
             end = bounded(begin, self.extent.latest, MOST_RECORDS)
@@ -259,13 +259,13 @@ class TopicPoll:
             taken = in_order(records)
             held = taken if self.quiet and all_of_it else without_last(taken)
             if not held and not all_of_it:
-                held = taken  # one transaction is more than a poll takes
+                held = taken  # a single transaction exceeds the size of a poll
             self._read[name] = (held, _after(held, taken, end))
         return self._read[name]
 
 
 def _after(held: Sequence[Taken], taken: Sequence[Taken], end: Offsets) -> dict[int, int]:
-    """The place in each partition after the records that are taken now; ``end`` where none of its records waits."""
+    """Return the next offset of each partition after the records taken now; ``end`` if none of its records waits."""
     now = {(each.partition, each.offset) for each in held}
     places = dict(end)
     for each in taken:
@@ -285,7 +285,9 @@ def _as_records(taken: Sequence[Taken]) -> pa.Table:
 
 
 def _texts(taken: Sequence[Taken], reading: Reading) -> Iterator[TextRecord]:
-    """The changes, and what is none; a record's line is its place in ``taken``.  Without a value it is no change."""
+    """Yield the changes and the invalid records. The line of a record is its index in ``taken``. A tombstone is
+    skipped.
+    """
     for number, each in enumerate(taken):
         record = None if each.value is None else json_record(number, each.value, reading.told)
         if record is not None:

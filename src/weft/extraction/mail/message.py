@@ -74,8 +74,9 @@ _FATAL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MailOptions:
-    """How a load reads mail: the group for messages that name none, the instant it is read at (µs UTC), and how far
-    beyond that a Date may lie (µs)."""
+    """Options of a load of mail: the group of messages that name none, the instant of reading (µs UTC), and how far
+    after it a Date may lie (µs).
+    """
 
     newsgroup: str | None
     at: int

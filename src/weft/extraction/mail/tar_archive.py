@@ -27,7 +27,7 @@ from weft.extraction.paths import opened
 
 @dataclass(frozen=True, slots=True)
 class TarContents:
-    """The archive's regular files, and what could not be taken from it, which is read when it is asked for."""
+    """The regular files of an archive, and the parts that could not be read, which are themselves read lazily."""
 
     entries: list[Entry]
     damaged: Callable[[], Records]

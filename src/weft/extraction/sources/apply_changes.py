@@ -23,10 +23,10 @@ from weft.storage.columns import stored_schema
 
 @dataclass(frozen=True)
 class Incoming:
-    """Dated changes of one table, given when they are told its open rows (``storage.changes``).
+    """Dated changes of one table, as a function of its open rows (``storage.changes``).
 
-    ``location`` is where they come from.  ``seen`` None: they are not what the table's source has fed; ``digest`` is
-    then that of their file.  ``once`` says that none of them can have been recorded before.
+    ``location`` is where they come from. If ``seen`` is None, they do not come from the table's own feed, and
+    ``digest`` is that of their file. ``once`` states that none of them can be recorded already.
     """
 
     table: TableRecord

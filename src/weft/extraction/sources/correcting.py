@@ -44,9 +44,9 @@ class Correction:
 
 @dataclass(frozen=True, repr=False)
 class Corrected(Brief):
-    """What a correction of the tracked table ``name`` recorded, at ``at`` (µs UTC; None: all was so already).
+    """The result of correcting the tracked table ``name`` at ``at`` (µs UTC; None: nothing changed).
 
-    ``changed`` counts periods that are new or have another end, ``gone`` those of which nothing is left.
+    ``changed`` counts periods that are new or have another end; ``gone`` counts periods that vanished.
     """
 
     name: str

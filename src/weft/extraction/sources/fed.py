@@ -21,9 +21,9 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class FedTable:
-    """What a feed told of one table: changes, columns that the table lacks, and how far the feed was read (JSON-able).
+    """The changes of one table, the columns that the table lacks, and the position reached in the feed (JSON-able).
 
-    ``once`` says that none of the changes can have been recorded before.  ``rejected`` are lines that are no changes.
+    ``once`` states that none of the changes can be recorded already. ``rejected`` are lines that are not changes.
     """
 
     changes: Changes
@@ -35,7 +35,7 @@ class FedTable:
 
 @dataclass(frozen=True)
 class Fed:
-    """What a feed told of several tables; ``recorded`` is called when all of it is recorded."""
+    """The changes of several tables from one feed. ``recorded`` is called after all of them are recorded."""
 
     tables: Sequence[FedTable]
     recorded: Callable[[], None] = _nothing

@@ -50,7 +50,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Mark:
-    """What tells a file from what it was before."""
+    """The size, modification time and inode of a file, which detect changes."""
 
     size: int
     modified_ns: int

@@ -67,7 +67,7 @@ def _changed_at(path: Path) -> int:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """One transaction that sees one state."""
+    """Open a read-only transaction with one snapshot."""
     Mark.of(path)
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as connection:

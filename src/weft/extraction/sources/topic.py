@@ -139,7 +139,7 @@ def _again(name: str) -> str:
 
 @dataclass(frozen=True)
 class Taken:
-    """A record of a topic, and what was to be known of it to put it in its place."""
+    """A record of a topic with its sort key and transaction."""
 
     partition: int
     offset: int

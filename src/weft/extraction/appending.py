@@ -73,11 +73,11 @@ def _with_own_time(columns: Columns, ts_from: str | None) -> Columns:
         return [*columns, (TS, TIMESTAMP)]
     if kind is None or kind.name not in ("TIMESTAMP", "DATE"):
         raise Refused(
-            f"there is no column {ts_from!r} to take ts from"
+            f"the table has no column {ts_from!r} to take ts from"
             if kind is None
             else f"{ts_from!r} is {kind}, not an instant",
-            hint=f"Take it from {TS}, a value that rows have beside the table's columns, or from a column of the table "
-            f"that is a TIMESTAMP or a DATE. {listed(columns)}",
+            hint=f"Use {TS}, which rows can have besides the table's columns, or a TIMESTAMP or DATE column. "
+            f"{listed(columns)}",
         )
     return columns
 
@@ -106,7 +106,7 @@ def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.Ch
         raise Refused(
             f"{ts_from} is empty: the row has no time of its own",
             where=f"{source}, row {row}",
-            hint="Nothing was stored. Give every row its time, or append those without one by themselves.",
+            hint="Nothing was stored. Give every row a time, or append the rows without one separately.",
         )
     return (own.cast(pa.timestamp("us")) if pa.types.is_date(own.type) else own).cast(pa.int64())
 

@@ -58,7 +58,7 @@ def check_names(names: Iterable[object], columns: Columns, source: str) -> None:
         if name not in known:
             raise no_column(name, columns, source)
         if name in seen:
-            raise Refused(f"the column {name} is there twice", where=source, hint="Rename or drop one of the two.")
+            raise Refused(f"the column {name} occurs twice", where=source, hint="Rename or drop one of the two.")
         seen.add(name)
 
 
@@ -85,7 +85,7 @@ def _column(piece: pa.Table, name: str, kind: DataType, place: tuple[str, int], 
         and pa.types.is_floating(found.type)
         and _EXACT <= abs(found[low].as_py()) < 2**63
     ):
-        hint = f'It may have been another whole number before pandas made it a float: give {name} with dtype="Int64".'
+        hint = f'pandas may have rounded an integer to this float: pass {name} with dtype="Int64".'
     raise wrong_value(name, kind, _shown(found[low]), f"{source}, row {before + low + 1}", hint)
 
 

@@ -33,7 +33,7 @@ Written: TypeAlias = Callable[[Any], AbstractContextManager[Iterable[pa.Table]]]
 _ROWS: Final = 10_000
 """The most rows of a piece."""
 
-_FORMS: Final = "Give dicts, lines of JSON, or a table of pyarrow, pandas, polars or Spark."
+_FORMS: Final = "Pass dicts, lines of JSON, or a table of pyarrow, pandas, polars or Spark."
 
 
 def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
@@ -45,19 +45,22 @@ def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
     if isinstance(rows, Mapping):
         return _python([rows]), "this row"
     if isinstance(rows, str | bytes):
-        raise Refused(f"rows in one {type(rows).__name__}", hint="Give lines, such as those of open(path, 'rb').")
+        raise Refused(
+            f"a single {type(rows).__name__} is not a sequence of rows",
+            hint="Pass lines, such as those of open(path, 'rb').",
+        )
     if _is(rows, "pandas", "DataFrame"):
         return partial(_pandas, rows), "the DataFrame"
     if _is(rows, "pyspark.sql", "DataFrame"):
         return partial(_spark, rows, written), "the DataFrame"
     if _is(rows, "polars", "LazyFrame"):
-        raise Refused("a LazyFrame has no rows yet", hint="Give rows.collect().")
+        raise Refused("a LazyFrame has no rows yet", hint="Pass rows.collect().")
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if hasattr(rows, "__arrow_c_stream__"):  # pyarrow, polars, DuckDB
         return partial(_arrow, rows), "these rows"
     if not isinstance(rows, Iterable):
-        raise Refused(f"this {type(rows).__name__} holds no rows", hint=_FORMS)
+        raise Refused(f"an object of type {type(rows).__name__} does not contain rows", hint=_FORMS)
     return _iterable(rows)
 
 
@@ -103,22 +106,22 @@ def _lines(given: Iterable[object], source: str) -> Iterator[bytes]:
     for number, line in enumerate(given, 1):
         where = f"{source}, line {number}"
         if not isinstance(line, str | bytes):
-            hint = "Give lines of JSON only, or dicts only."
-            raise Refused(f"this is no line of JSON: a {type(line).__name__}", where=where, hint=hint)
+            hint = "Pass only lines of JSON, or only dicts."
+            raise Refused(f"a {type(line).__name__} is not a line of JSON", where=where, hint=hint)
         if len(line) > MAX_LINE:
             raise Refused(long_line(), where=where, hint="A row is one line of JSON.")
         try:
             yield line.encode() if isinstance(line, str) else line
         except UnicodeEncodeError:
-            hint = "Open the file with open(path, 'rb'), so that its bytes are read as they are."
-            raise Refused("this line is no text: a half of a character is in it", where=where, hint=hint) from None
+            hint = "Open the file with open(path, 'rb'), so that its bytes are read unchanged."
+            raise Refused("the line is not valid text: it contains a lone surrogate", where=where, hint=hint) from None
 
 
 def _arrow(rows: Any, columns: Columns) -> Pieces:
     try:
         reader = pa.RecordBatchReader.from_stream(rows)
     except (pa.ArrowException, TypeError):
-        raise Refused(f"a {type(rows).__name__} is no table", hint=_FORMS) from None
+        raise Refused(f"a {type(rows).__name__} is not a table", hint=_FORMS) from None
     pieces = (
         pa.Table.from_batches([batch.slice(at, _ROWS)])
         for batch in _read_to_the_end(reader)
@@ -136,9 +139,9 @@ def _read_to_the_end(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
             return
         except (pa.ArrowException, OSError) as error:
             told = next(iter(str(error).splitlines()), type(error).__name__)
-            where = f"these rows, behind row {before}"
-            hint = "Nothing was stored. What gives the rows failed: see to that, and append again."
-            raise Refused(f"the rows could be read no further: {told}", where=where, hint=hint) from error
+            where = f"these rows, after row {before}"
+            hint = "Nothing was stored. Fix the source of the rows, and append again."
+            raise Refused(f"reading the rows failed: {told}", where=where, hint=hint) from error
         yield batch
         before += batch.num_rows
 
@@ -155,7 +158,7 @@ def _pandas(rows: Any, columns: Columns) -> Pieces:
     rows = _with_levels(rows, columns)
     kinds = {name: kind for name, kind in columns if name in rows.columns}
     if len(rows) and not kinds:
-        raise Refused(f"{len(rows)} rows without a column", where="the DataFrame", hint=listed(columns))
+        raise Refused(f"{len(rows)} rows have no columns", where="the DataFrame", hint=listed(columns))
 
     def pieces() -> Pieces:
         for at in range(0, max(len(rows), 1), _ROWS):

@@ -116,7 +116,7 @@ def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
         return None
     columns = [(column.name, column.type) for column in found.schema.columns if column.name != found.schema.start]
     if columns != list(MAIL_COLUMNS) or found.keys != MAIL_KEY:
-        raise Refused(f"{found.name} is not a table of mail", hint="Choose another name with --table.")
+        raise Refused(f"{found.name} is not a mail table", hint="Choose another name with --table.")
     return found
 
 
@@ -133,8 +133,8 @@ def untracked(found: TableRecord) -> TableRecord:
     """Return the table. Raise Refused for a tracked table, which accepts no loads."""
     if found.tracked:
         raise Refused(
-            f"{found.name} is a tracked table: it records what its source holds",
-            hint=f"`weft source poll {found.name}` does; load files into another table.",
+            f"{found.name} is a tracked table: only its source changes it",
+            hint=f"Update it with `weft source poll {found.name}`, or load the files into another table.",
         )
     return found
 
@@ -184,9 +184,7 @@ def ingest_file(
         done = store_batches(load, read(load.aside) if batches is None else chain(first, batches), progress)
         notes = [*(note for source in sources for note in source.notes), *found_here.notes()]
         if len(new) < len(files):
-            notes.append(
-                f"{len(files) - len(new)} of {len(files)} files were left out: what they hold was loaded before"
-            )
+            notes.append(f"{len(files) - len(new)} of {len(files)} files were skipped: their content was loaded before")
         return replace(done, notes=tuple(dict.fromkeys(notes)))
 
 
@@ -244,9 +242,8 @@ def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], wh
     other = next((load for load in before.values() if load.digest != whole), None)
     if other is not None and not table.keys:
         raise Conflict(
-            f"a load into {table.name} has ended in the middle, and has one of these files: {other.source}",
-            hint="Run that load again as it was: it goes on where it ended. Or take it back: "
-            f"weft loads undo {other.load_id}",
+            f"an unfinished load into {table.name} has one of these files: {other.source}",
+            hint=f"Repeat that load, which continues where it stopped, or undo it: weft loads undo {other.load_id}",
         )
 
 
@@ -289,6 +286,6 @@ def _file_table(
         return writer.tables.create(name, source.columns, keys, kept)
     if keys is not None and [key.lower() for key in keys] != [key.lower() for key in found.keys]:
         has = ", ".join(found.keys) or "none"
-        raise Refused(f"the keys of {found.name} are fixed: {has}", hint="Leave --key out, or choose another table.")
+        raise Refused(f"the key of {found.name} is fixed: {has}", hint="Leave --key out, or choose another table.")
     added, extended = source.matched.added, source.matched.extended
     return writer.tables.evolve(name, added, extended) if added or extended else found

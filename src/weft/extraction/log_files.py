@@ -59,9 +59,9 @@ def opened_text(path: Path) -> Iterator[TextIO]:
     except UnicodeDecodeError:
         raise Refused("the file is not UTF-8 text", where=str(path)) from None
     except gzip.BadGzipFile:
-        raise Refused("the file is not packed, though its name ends in .gz", where=str(path)) from None
+        raise Refused("the file is not compressed with gzip, although its name ends in .gz", where=str(path)) from None
     except (EOFError, zlib.error):
-        raise Refused("the packed file is damaged, or ends before its end", where=str(path)) from None
+        raise Refused("the compressed file is damaged or truncated", where=str(path)) from None
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
         raw = opened(path, streams=True)
         stream: TextIO = _unpacked(raw) if packed else io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8")
     except FileNotFoundError:
-        raise NotFound("the file is not there", where=str(path)) from None
+        raise NotFound("the file does not exist", where=str(path)) from None
     except OSError as error:
         raise Refused(f"the file cannot be read: {error.strerror}", where=str(path)) from None
     with stream:

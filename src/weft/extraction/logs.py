@@ -126,7 +126,7 @@ def _read(to: Home, path: Path, file: Path, known: Signature, folder: Path) -> _
                 far = _TIMING.too_far if latest < point.at <= LAST_INSTANT else "not within the years 1 to 9999"
                 raise Refused(
                     f"time point {point.number} is at {point.at // SECOND_US} seconds since 1970, {far}",
-                    hint="Nothing was stored. A home whose clock is set takes times to come: weft init --clock replay.",
+                    hint="Nothing was stored. A replay home accepts future times: weft init --clock replay.",
                     where=str(path),
                 )
             points.add((point.number, point.at), point.at)
@@ -151,8 +151,8 @@ def _begin(to: Home, log: _Log, sha256: str) -> _Begun:
         other = next((load for load in writer.loads.unfinished(points.table_id) if load.digest != sha256), None)
         if other is not None:
             raise Conflict(
-                f"another log, {other.source}, was loaded in part: its time points would get the same numbers",
-                hint="Load it to its end first: run its `weft ingest monpoly` again.",
+                f"another log, {other.source}, is partly loaded: its time points would get the same numbers",
+                hint="Finish it first: repeat its `weft ingest monpoly`.",
             )
 
         def begin(table: TableRecord) -> Load:
@@ -190,7 +190,7 @@ def _require_apart(names: Iterable[str]) -> None:
     for name in names:
         if folded(name) in seen:
             raise Refused(
-                f"{name} and {seen[folded(name)]} would be one table: tables are named alike in any case",
+                f"{name} and {seen[folded(name)]} would be the same table: table names ignore case",
                 hint="Rename one of them, in the signature, the log and the formulas.",
             )
         seen[folded(name)] = name
@@ -204,6 +204,6 @@ def _require_same(table: TableRecord | None, columns: Columns) -> None:
         shown = ", ".join(f"{name} {type_}" for name, type_ in there)
         wanted = ", ".join(f"{name} {type_}" for name, type_ in columns)
         raise Refused(
-            f"the table {table.name} has the columns {shown}, and the log's has {wanted}",
-            hint="Nothing was stored. Load the log into a home of its own, or rename the predicate.",
+            f"the table {table.name} has the columns {shown}, but the log has {wanted}",
+            hint="Nothing was stored. Load the log into another home, or rename the predicate.",
         )

@@ -76,9 +76,9 @@ def opened(path: Path, *, streams: bool = False) -> io.FileIO:
 
 
 def _other(path: Path, mode: int) -> OSError:
-    told = next((words for test, words in _KINDS if test(mode)), "it is no file")
+    told = next((words for test, words in _KINDS if test(mode)), "it is not a file")
     code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-    return OSError(code, f"{told}, and a regular file is wanted", str(path))
+    return OSError(code, f"{told}, not a regular file", str(path))
 
 
 def walked(folder: Path, skipped: list[Path]) -> Iterator[Path]:

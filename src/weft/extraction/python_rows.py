@@ -31,9 +31,7 @@ def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterato
     for number, row in enumerate(rows, 1):
         where = f"{source}, row {number}"
         if not isinstance(row, Mapping):
-            raise Refused(
-                f"this is no row: a {type(row).__name__}", where=where, hint="A row is a dict like {'id': 1}."
-            )
+            raise Refused(f"a {type(row).__name__} is not a row", where=where, hint="A row is a dict like {'id': 1}.")
         other = next((name for name in row if name not in kinds), None)
         if other is not None:
             raise no_column(other, columns, where)

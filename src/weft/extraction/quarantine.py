@@ -64,13 +64,13 @@ def quarantined_bytes(data: Location, record: QuarantineRecord) -> bytes:
     except OSError as error:
         raise StorageError(
             f"the bytes of quarantined record {record.quarantine_id} cannot be read: {error.strerror or error}",
-            hint="Put the file back from a copy, or load the source again.",
+            hint="Restore the file from a backup, or load the source again.",
             where=str(place),
         ) from None
     if hashlib.sha256(raw).hexdigest() != record.sha256:
         raise StorageError(
-            f"the bytes of quarantined record {record.quarantine_id} are not those that were put there",
-            hint="Put the file back from a copy, or load the source again.",
+            f"the bytes of quarantined record {record.quarantine_id} do not match their SHA-256",
+            hint="Restore the file from a backup, or load the source again.",
             where=str(place),
         )
     return raw

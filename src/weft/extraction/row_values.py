@@ -19,7 +19,7 @@ _TAKES: Final = {
     "FLOAT": "a float or an int",
     "DOUBLE": "a float or an int",
     "DATE": "a date",
-    "TIMESTAMP": "a datetime, which is UTC where it has no zone",
+    "TIMESTAMP": "a datetime, UTC if it has no time zone",
     "BINARY": "bytes",
 }
 
@@ -31,14 +31,14 @@ def taken_by(kind: DataType) -> str:
     ('an int from -128 to 127', 'a date')
     """
     if kind.shape is not None:
-        return f"dicts and lists, or JSON, of that type: {kind.declared}"
+        return f"dicts and lists, or JSON, of the type {kind.declared}"
     if kind.name in BITS:
         most = 2 ** (BITS[kind.name] - 1)
         return f"an int from {-most} to {most - 1}"
     if kind.name == "DECIMAL":
         whole, scale = (kind.precision or 0) - (kind.scale or 0), kind.scale
         return f"a number with at most {whole} digits before the point and {scale} after it"
-    return _TAKES.get(kind.name, f"what fits {kind}")
+    return _TAKES.get(kind.name, f"a value of type {kind}")
 
 
 def listed(columns: Columns) -> str:
@@ -50,10 +50,8 @@ def no_column(name: object, columns: Columns, where: str) -> Refused:
     """Return the error for a column that the table lacks."""
     way = ""
     if name == "ts":
-        way = (
-            "ts is the instant at which a row came to be known: ts_from='ts', or --ts-from ts, takes it from the rows. "
-        )
-    return Refused(f"there is no column {name!r}", where=where, hint=f"{way}{listed(columns)}")
+        way = "ts is the instant at which Weft learned of a row. To take it from rows: ts_from='ts' or --ts-from ts. "
+    return Refused(f"the table has no column {name!r}", where=where, hint=f"{way}{listed(columns)}")
 
 
 def wrong_value(name: str, kind: DataType, value: str, where: str, hint: str | None = None) -> Refused:
@@ -63,7 +61,9 @@ def wrong_value(name: str, kind: DataType, value: str, where: str, hint: str | N
     """
     cut = value if len(value) <= 60 else f"{value[:60]}…"
     return Refused(
-        f"{name} is {cut}, which is no {kind.declared}", where=where, hint=hint or f"{name} takes {taken_by(kind)}."
+        f"{name} is {cut}, which is not of type {kind.declared}",
+        where=where,
+        hint=hint or f"{name} accepts {taken_by(kind)}.",
     )
 
 

@@ -70,7 +70,7 @@ def _told(name: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(
-            f"rows could not be kept until all were read: {error.strerror or error}",
+            f"rows cannot be written to a temporary file: {error.strerror or error}",
             where=name,
-            hint="Nothing was stored. Make room there, or name another folder with the variable TMPDIR.",
+            hint="Nothing was stored. Free some space there, or set TMPDIR to another folder.",
         ) from error

@@ -126,8 +126,8 @@ def begun_before(writer: Writer, table: TableRecord, source: str, digest: str | 
     unfinished = next((load for load in before if load.finished_at is None), None)
     if unfinished is not None and writer.loads.is_active(unfinished.load_id):
         raise Conflict(
-            f"{source} is being loaded into {table.name} already, by another process",
-            hint="Wait for it; if it died, run this again: the load goes on where it was.",
+            f"another process is already loading {source} into {table.name}",
+            hint="Wait for it. If it died, repeat this load, which continues where it stopped.",
         )
     return unfinished
 
@@ -163,8 +163,8 @@ def late_refused(count: int, name: str, forward: int) -> Refused:
     """Return the error for a load with late rows that refuses them."""
     rows, own = ("1 row", "its own time lies") if count == 1 else (f"{count:,} rows", "their own times lie")
     return Refused(
-        f"{rows} for {name} would be late: {own} before {format_instant(forward)}, up to which this home has answered",
-        hint="Nothing was stored. --late stamp takes them as arrived now, --late quarantine keeps them aside.",
+        f"{rows} for {name} would be late: {own} before {format_instant(forward)}, up to which answers are final",
+        hint="Nothing was stored. --late stamp stores them as arriving now; --late quarantine quarantines them.",
     )
 
 
@@ -237,7 +237,7 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
     with to.catalog.writing(f"ingest into {name}", to.clock, wait_us=LEASE_WAIT_US) as writer, kept(writer, to.clock):
         settle(writer)
         if expected is not None and writer.loads.stored_by(load.load_id) != expected:
-            raise Conflict("another process is loading the same file", hint="Wait for it, then run this again.")
+            raise Conflict("another process is loading the same file", hint="Wait for it, then repeat this load.")
         now = to.clock()
         writer.loads.renew(load.load_id, now)
         table = writer.tables.by_id(load.table.table_id)

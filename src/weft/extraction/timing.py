@@ -33,14 +33,14 @@ class Timing:
         for name, option, known in (("order", "--ts-order", get_args(TsOrder)), ("late", "--late", get_args(Late))):
             if getattr(self, name) not in known:
                 raise Refused(
-                    f"{getattr(self, name)!r} is nothing that {option} can be", hint=f"It is one of {', '.join(known)}."
+                    f"{getattr(self, name)!r} is not a valid value of {option}", hint=f"Use one of {', '.join(known)}."
                 )
         if self.order == "arrival" and self.ts_from is None:
             raise Refused(
-                "--ts-order arrival is about the rows' own times, and none were named", hint="Name them with --ts-from."
+                "--ts-order arrival requires --ts-from", hint="Name the column of the rows' own times: --ts-from COL."
             )
         if self.future_us < 0:
-            raise Refused(f"{self.future_us} is no length of time", hint="Write it like 1d.")
+            raise Refused(f"{self.future_us} is not a valid interval", hint="Write it like 1d.")
 
     @property
     def holds(self) -> bool:

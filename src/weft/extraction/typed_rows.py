@@ -70,7 +70,7 @@ def _read(line: bytes, source: str, number: int) -> Mapping[str, Any]:
         row: Mapping[str, Any] = parsed(line.decode())
     except (ValueError, RecursionError) as error:
         hint = 'A row is a line like {"id": 1}.'
-        raise Refused(f"this is no row: {error}", where=f"{source}, line {number}", hint=hint) from None
+        raise Refused(f"the line is not a row: {error}", where=f"{source}, line {number}", hint=hint) from None
     return row
 
 
@@ -128,8 +128,10 @@ def _refused(error: ValidationError, columns: Columns, where: str) -> Refused:
         return no_column(name, columns, where)
     kind = next((kind for each, kind in columns if each == name), None)
     if kind is None:
-        return Refused(f"this is no row: {first['msg'][:200]}", where=where, hint='A row is a line like {"id": 1}.')
+        return Refused(
+            f"the line is not a row: {first['msg'][:200]}", where=where, hint='A row is a line like {"id": 1}.'
+        )
     given = str(first["input"])[:60]
     return Refused(
-        f"{name} is {given!r}, which is no {kind.declared} ({first['msg']})", where=where, hint=listed(columns)
+        f"{name} is {given!r}, which is not of type {kind.declared} ({first['msg']})", where=where, hint=listed(columns)
     )

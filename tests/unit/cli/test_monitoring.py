@@ -140,7 +140,7 @@ def test_cases_are_told_where_they_differ(tmp_path: Path, capsys: pytest.Capture
         (("--formula", "f.mfotl", "--log", "l"), "a signature is wanted"),
         (("--formula", "f.qtl", "--log", "l", "--negate"), "takes no option but --log"),
         (("--cases", "c", "--log", "l"), "--cases has everything"),
-        (("--cases", "not-there.jsonl"), "the file is not there"),
+        (("--cases", "not-there.jsonl"), "the file does not exist"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused(

@@ -52,7 +52,7 @@ def test_trouble_is_told_and_stops_no_other(weft: Callable[..., Told], home: Pat
     both = weft("source", "poll")
     assert both.code == 1
     assert "staff: the source of staff is empty" in both.out and "people: nothing has changed" in both.out
-    assert "is empty, and had 1 row " in weft("sources").out
+    assert "is empty, but had 1 row " in weft("sources").out
     alone = weft("source", "poll", "staff")
     assert alone.code == 2 and "--allow-empty" in alone.err
     assert weft("source", "poll", "staff", "--allow-empty").code == 0

@@ -126,7 +126,7 @@ def test_without_their_times_changes_are_of_the_poll(weft: Weft, tmp_path: Path)
         (simple("X", 1, 20, name="Ann", dept=None), "needs op"),
         ('{"op": "I", "key": {"id": 1}, "row": {}, "time": "soon"}', "not an instant"),
         ('{"op": "t", "source": {"ts_ms": 20}}', "truncate"),
-        (simple("I", 3, 20, name="Coy", dept=None, pay=7), "columns that staff has not: pay"),
+        (simple("I", 3, 20, name="Coy", dept=None, pay=7), "columns that staff lacks: pay"),
         ('{"op": "I", "key": {"id": "x"}, "row": {}, "time": 20}', "not of the column's type: id"),
         ('{"op": ["I"], "key": {"id": 3}, "row": {}, "time": 20}', "needs op"),
         ('{"op": "c", "after": {"id": 3}, "source": "shop"}', "needs op"),
@@ -241,7 +241,7 @@ def test_dated_changes_are_loaded_too(weft: Weft, tmp_path: Path) -> None:
     ("text", "why"),
     [
         ("day,id,name\n2026-01-01,1,Ann\n,2,Ben\n", "day is empty in 1 row"),
-        ("day,id,name\n2026-01-01,1,Ann\n2026-01-01,1,Ben\n", "2 rows of the key 1"),
+        ("day,id,name\n2026-01-01,1,Ann\n2026-01-01,1,Ben\n", "2 rows with the key 1"),
         ("day,id,name\n", "the file has no rows"),
         ("day,id\n2026-01-01,1\n", "no column 'name'"),
         ("day,id,name\nMonday,1,Ann\n", "not of the column's type: day"),

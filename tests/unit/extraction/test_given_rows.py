@@ -204,13 +204,14 @@ def test_the_row_that_is_wrong_is_found_wherever_it_is() -> None:
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ('{"s": "a"}', "rows in one str"), (b"{}", "rows in one bytes"), (7, "this int holds no rows"),
-        ([(1, 2)], "this is no row: a tuple"), ([{"s": "a"}, b"{}"], "this is no row: a bytes"),
+        ('{"s": "a"}', "a single str is not a sequence of rows"), (b"{}", "a single bytes is not a sequence of rows"),
+        (7, "an object of type int does not contain rows"),
+        ([(1, 2)], "a tuple is not a row"), ([{"s": "a"}, b"{}"], "a bytes is not a row"),
         ([{"S": "a"}], "no column 'S'"), (pa.table({"x": [1]}), "no column 'x'"), ({1: 2}, "no column 1"),
         (pd.DataFrame({0: [1]}), "no column 0"), (pl.LazyFrame({"s": ["a"]}), "LazyFrame"),
         (pa.table([[1], [2]], names=["i", "i"]), "twice"), (pd.DataFrame([[1, 2]], columns=["i", "i"]), "twice"),
         (pd.DataFrame({"i": [1]}, index=pd.Index([1], name="k")), "no column 'k'"),
-        (pd.Series([1], name="i"), "a Series is no table"),
+        (pd.Series([1], name="i"), "a Series is not a table"),
     ],
 )  # fmt: skip
 def test_what_holds_no_rows_of_the_table_is_refused(rows: Any, told: str) -> None:

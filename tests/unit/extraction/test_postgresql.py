@@ -85,7 +85,7 @@ def test_a_history_goes_on_with_columns_of_its_own_types(postgresql: str, tmp_pa
         weft.poll_source("room", now=100)
         weft.remove_source("room")
         shop.execute("ALTER TABLE room ALTER COLUMN floor TYPE text")
-        with pytest.raises(Refused, match="floor is STRING at the source, and INT in the history of room") as refused:
+        with pytest.raises(Refused, match="floor is STRING at the source, but INT in the history of room") as refused:
             weft.add_source("room", "postgres", postgresql, "id", table="room")
         assert '--columns "id INT, floor INT"' in str(refused.value.hint)
         columns = [("id", None), ("floor", weft.catalog.tables.named("room").schema.column("floor").type)]

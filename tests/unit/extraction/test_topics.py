@@ -77,7 +77,7 @@ def test_a_new_partition_begins_at_its_earliest_record() -> None:
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
-        ({"topic_id": "T", "offsets": {"0": 3}}, "has deleted records of partition 0 that were not read: 3 to 4"),
+        ({"topic_id": "T", "offsets": {"0": 3}}, "has deleted unread records of partition 0: offsets 3 to 4"),
         ({"topic_id": "T", "offsets": {"1": 8}}, "partition 1 of the topic ends at offset 7"),
         ({"topic_id": "S", "offsets": {"0": 6}}, "another topic of that name"),
         ({"topic_id": "T", "offsets": {"3": 0}}, "another topic of that name"),

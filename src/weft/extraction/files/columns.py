@@ -47,22 +47,26 @@ def check_names(names: Sequence[str], where: str) -> None:
         if not may_name_column(name) or name.lower() in _RESERVED:
             proposal = re.sub(r"\W+", "_", name).strip("_") or "column"
             raise Refused(
-                f"not a name for a column: {name!r}",
-                hint=f"Rename it in the file (its first line holds the names), for example to {proposal!r}.",
+                f"{name!r} is not a valid column name",
+                hint=f"Rename the column, for example to {proposal!r}.",
                 where=where,
             )
         if name.lower() in seen:
             first, other = seen[name.lower()]
             raise Refused(
-                f"two columns have the same name: {other!r}, column {first}, and {name!r}, column {number}",
-                hint="Rename one of them in the file (its first line holds the names); capitals make no difference.",
+                f"columns {first} and {number} have the same name: {other!r} and {name!r}",
+                hint="Rename one of them. Column names are compared without regard to case.",
                 where=where,
             )
         seen[name.lower()] = (number, name)
     if len(names) > MAX_COLUMNS:
-        raise Refused(f"more than {MAX_COLUMNS} columns", hint="Nested values are kept as JSON text.", where=where)
+        raise Refused(
+            f"more than {MAX_COLUMNS} columns",
+            hint="Nest some values: a nested value is one column of JSON text.",
+            where=where,
+        )
     if not names:
-        raise Refused("no column was found", hint="No line of the file could be read as a record.", where=where)
+        raise Refused("the file has no columns", hint="No line of the file is a valid record.", where=where)
 
 
 def chosen_of(
@@ -76,7 +80,7 @@ def chosen_of(
     columns = []
     for name, kind in chosen:
         if name.lower() not in by_name:
-            hint = f"It has: {', '.join(each for each, _ in found)}."
+            hint = f"The columns are: {', '.join(each for each, _ in found)}."
             raise Refused(f"there is no column {name!r}", hint=hint, where=where)
         own, inferred = by_name[name.lower()]
         columns.append((own, kind or inferred))
@@ -96,8 +100,8 @@ def typed(
         column = None if schema is None else schema.column(name)
         if column is not None and column.type.declared != kind.declared:
             raise Refused(
-                f"{column.name} is {kind.declared} by --types, and {column.type.declared} in the table",
-                hint="A column keeps the type that the first load gave it; leave it out, or choose another table.",
+                f"{column.name} is {kind.declared} in --types, but {column.type.declared} in the table",
+                hint="A column keeps the type of the first load. Leave it out of --types, or choose another table.",
                 where=where,
             )
     return [(name, wanted.get(name.lower(), kind)) for name, kind in found]
@@ -151,28 +155,28 @@ def _own_time(found: Sequence[tuple[str, DataType]], ts_from: str | None, where:
     if ts_from is None:
         if has_ts is not None:
             raise Refused(
-                "the column ts is Weft's: the instant at which a row came to be known",
-                hint="A load takes it with --ts-from ts where it is that instant. Else give it another name: "
-                "--rename ts=changed_at. A source may also leave it out: --columns names the others.",
+                "the column name ts is reserved: ts is the instant at which Weft learned of a row",
+                hint="If the file's ts is that instant, load it with --ts-from ts. Otherwise rename it: "
+                "--rename ts=changed_at. A source can also leave it out: list the other columns with --columns.",
                 where=where,
             )
         return None
     named = next((pair for pair in found if pair[0].lower() == ts_from.lower()), None)
     if named is None:
         near = difflib.get_close_matches(ts_from, names, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(names)}."
+        hint = f"Did you mean {near[0]!r}?" if near else f"The columns are: {', '.join(names)}."
         raise Refused(f"the file has no column {ts_from!r} to take ts from", hint=hint, where=where)
     if has_ts is not None and named[0] != has_ts:
         raise Refused(
-            "the column ts is Weft's, and ts is to come from another",
-            hint="Give it another name: --rename ts=changed_at.",
+            "the file has a column ts, but --ts-from names another column",
+            hint="Rename the column ts: --rename ts=changed_at.",
             where=where,
         )
     if form is None and named[1].name not in ("TIMESTAMP", "DATE"):
         raise Refused(
             f"{named[0]!r} is {named[1]}, not an instant",
-            hint="ISO 8601 is read, and numbers since 1970 that are all seconds, or all milliseconds, … from 1973 on; "
-            "--ts-format tells others: s, ms, us, ns, or signs such as '%d.%m.%Y %H:%M'.",
+            hint="Accepted are ISO 8601, and numbers since 1970 in one unit, from 1973 on. For other "
+            "formats use --ts-format: s, ms, us, ns, or a format such as '%d.%m.%Y %H:%M'.",
             where=where,
         )
     return named[0]
@@ -183,9 +187,9 @@ def _refuse_others(table: str, added: list[str], absent: list[str], where: str) 
     if absent:
         parts.append(f"lacks {', '.join(absent)}")
     if added:
-        parts.append(f"has also {', '.join(added)}")
+        parts.append(f"also has {', '.join(added)}")
     raise Refused(
-        f"the file's columns are not those of {table}: it {' and '.join(parts)}",
-        hint="--evolve adds new columns to the table, and reads missing ones as NULL.",
+        f"the file's columns do not match the table {table}: it {' and '.join(parts)}",
+        hint="--evolve adds new columns to the table and reads missing ones as NULL.",
         where=where,
     )

@@ -39,8 +39,8 @@ def csv_layout(
     with opened() as stream:
         first, _ = CsvRecords(stream, dialect).names()
     if first is None or not isinstance(first.cells, list):
-        hint = "CSV needs the names of its columns in the first line."
-        raise Refused("the file has no line of names", hint=hint, where=where)
+        hint = "The first line of a CSV file must contain the column names."
+        raise Refused("the file has no header line", hint=hint, where=where)
     return tuple((name or "").strip() for name in first.cells), dialect
 
 
@@ -104,7 +104,7 @@ def json_evidence(
         for record in piece:
             names.update(dict.fromkeys(record.cells if isinstance(record.cells, dict) else ()))
             if (longest := max(map(len, names), default=0)) > _LONGEST_NAME:
-                raise Refused(f"a name of a column has {longest:,} letters", where=f"line {record.line}")
+                raise Refused(f"a column name has {longest:,} characters", where=f"line {record.line}")
             for name, kind in (record.kinds or {}).items():
                 kinds.setdefault(name, set()).add(kind)
                 if kind == "nested" and isinstance(record.cells, dict):

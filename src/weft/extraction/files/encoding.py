@@ -44,7 +44,7 @@ def known(encoding: str) -> str:
         found.name.encode(found.name).decode(found.name)
     except (LookupError, UnicodeError, TypeError, AssertionError):
         raise Refused(
-            f"{encoding!r} is no encoding of text", hint="Write it like utf-8, utf-16, latin-1 or windows-1251."
+            f"{encoding!r} is not a text encoding", hint="Use one such as utf-8, utf-16, latin-1 or windows-1251."
         ) from None
     return found.name
 

@@ -40,7 +40,7 @@ class FoundFiles:
         named = ", ".join(printable(str(path)) for path in self.skipped[:_NAMED])
         more = f" and {len(self.skipped) - _NAMED} more" if len(self.skipped) > _NAMED else ""
         return [
-            f"not read, since links and devices in a folder are not followed: {named}{more}; name them to load them"
+            f"skipped, since links and devices in a folder are not followed: {named}{more}; to load them, name them"
         ]
 
 
@@ -89,8 +89,8 @@ def _copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
 def _refuse_no_bytes(given: object) -> None:
     if isinstance(given, io.TextIOBase) or not hasattr(given, "read"):
         raise Refused(
-            f"this {type(given).__name__} is no path, and no stream of bytes",
-            hint="Give paths, or streams such as open(path, 'rb') and io.BytesIO; rows are for append.",
+            f"a {type(given).__name__} is neither a path nor a stream of bytes",
+            hint="Pass paths, or streams such as open(path, 'rb') and io.BytesIO. Use append for rows.",
         )
 
 
@@ -100,7 +100,7 @@ def _files(given: str, skipped: list[Path]) -> list[Path]:
     if path.is_dir():
         if (path / "_delta_log").is_dir():
             raise Refused(
-                f"{printable(str(path))} is a Delta table, which has more files than rows that hold",
+                f"{printable(str(path))} is a Delta table, whose files also contain deleted rows",
                 hint="Follow it as a source: weft source add NAME --kind changes --at FOLDER --key COLS.",
             )
         try:
@@ -112,7 +112,7 @@ def _files(given: str, skipped: list[Path]) -> list[Path]:
         return [_named(path)]
     else:
         found = list(matching(given, skipped))
-        missing = "no file has a name of this pattern"
+        missing = "no file matches the pattern"
     skipped[before:] = [each for each in skipped[before:] if each.is_dir() or format_by_name(each) is not None]
     if not found:
         left = counted(len(skipped) - before, "link or device is", "links or devices are")

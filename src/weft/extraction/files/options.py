@@ -42,8 +42,8 @@ class FileOptions:
         there = {name.lower() for name in written}
         for name, _ in self.rename:
             if name.lower() not in there:
-                hint = f"It has: {', '.join(written[:MAX_COLUMNS])}."
-                raise Refused(f"there is no column {name!r} to rename", hint=hint, where=where)
+                hint = f"The columns are: {', '.join(written[:MAX_COLUMNS])}."
+                raise Refused(f"the file has no column {name!r} to rename", hint=hint, where=where)
         chosen = {name.lower(): new for name, new in self.rename}
         names = [chosen.get(name.lower(), name) for name in written]
         return _mended(names) if self.mends_names else tuple(names)

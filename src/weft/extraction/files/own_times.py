@@ -31,7 +31,7 @@ def check_form(form: str) -> None:
     """Raise Refused unless the form is a unit or a strptime format."""
     if form in UNITS:
         return
-    problem = None if _SIGN.search(form) else "it has no sign such as %Y"
+    problem = None if _SIGN.search(form) else "it has no format code such as %Y"
     if problem is None:
         try:
             with connect() as connection:
@@ -40,8 +40,8 @@ def check_form(form: str) -> None:
             problem = " ".join(str(error).split())[:200]
     if problem is not None:
         raise Refused(
-            f"--ts-format {form!r} tells no form of instants: {problem}",
-            hint="Write s, ms, us or ns for numbers since 1970, else signs as in '%d.%m.%Y %H:%M:%S' (%z: the offset).",
+            f"--ts-format {form!r} is not a valid format: {problem}",
+            hint="Use s, ms, us or ns for numbers since 1970, or a format like '%d.%m.%Y %H:%M:%S' (%z: the offset).",
         )
 
 

@@ -124,8 +124,8 @@ def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
     if largest > MAX_RECORD:
         row = before + pc.index(sizes, largest).as_py() + 1
         raise ExtractionError(
-            f"row {row} has {largest >> 20:,} MiB of text, and {MAX_RECORD >> 20} MiB is the most",
-            hint="Nothing more of the file was read. Leave the row out.",
+            f"row {row} has {largest >> 20:,} MiB of text; the limit is {MAX_RECORD >> 20} MiB",
+            hint="Remove the row. The rest of the file was not read.",
         )
     ends, begun = [], 0
     totals = pc.cumulative_sum(sizes).to_pylist()
@@ -155,8 +155,8 @@ def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> 
         length, size, compressed = header
         if size > MAX_PAGE:
             raise ExtractionError(
-                f"cannot be read: {printable(str(path))} (a page of {size >> 20:,} MiB in the column "
-                f"{column.path_in_schema!r}, and {MAX_PAGE >> 20} MiB is the most)",
+                f"cannot be read: {printable(str(path))} (a page of the column "
+                f"{column.path_in_schema!r} has {size >> 20:,} MiB; the limit is {MAX_PAGE >> 20} MiB)",
                 hint="Write the file with smaller pages.",
             )
         at += length + compressed

@@ -254,7 +254,7 @@ def typed_columns(empty: pa.Table) -> tuple[Layout, list[tuple[str, DataType]]]:
     except duckdb.Error as error:
         told = " ".join(str(error).split())[:300]
         raise ExtractionError(
-            f"a column is of a type that cannot be read: {told}", hint="Write it as another type, such as text."
+            f"a column has a type that Weft cannot read: {told}", hint="Write it with another type, such as text."
         ) from None
     names = tuple(empty.column_names)
     return Layout("parquet", names, types), [(n, weft_type(t)) for n, t in zip(names, types, strict=True)]

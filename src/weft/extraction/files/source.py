@@ -239,8 +239,8 @@ def _in_common(files: Sequence[Looked], evolve: bool) -> list[tuple[str, DataTyp
         if lacking and not evolve and each.layout.format != "json":
             name, other = names[lacking[0]]
             raise Refused(
-                f"the files have other columns: {each.file.name} lacks {name}, which {other.name} has",
-                hint="Load them one after another; --evolve takes them together, and reads what is missing as NULL.",
+                f"the files do not have the same columns: {each.file.name} lacks {name}, which {other.name} has",
+                hint="Load them one after another, or together with --evolve, which reads missing columns as NULL.",
             )
     return [(names[folded][0], _type(kind)) for folded, kind in types.items()]
 
@@ -270,11 +270,13 @@ def _form(
     kind = None if ts_from is None else kinds.get(ts_from.lower())
     if ts_from is None or kind is None:
         if options.ts_format is not None and ts_from is None:
-            raise Refused("--ts-format is about the rows' own times, and none were named", hint="Add --ts-from COL.")
+            raise Refused(
+                "--ts-format requires --ts-from", hint="Name the column of the rows' own times: --ts-from COL."
+            )
         return None
     if options.ts_format is not None:
         if kind.name in ("TIMESTAMP", "DATE") and all(each.layout.format == "parquet" for each in files):
-            raise Refused(f"{ts_from!r} is {kind} in the file: it needs no form", hint="Leave --ts-format out.")
+            raise Refused(f"{ts_from!r} is {kind} in the file and needs no format", hint="Leave --ts-format out.")
         return options.ts_format
     if not kind.numeric:
         return None
@@ -291,13 +293,13 @@ def _notes(file: Looked, options: FileOptions, matched: FileColumns, form: str |
     kept = {name.lower() for name, _ in matched.stored}
     notes = []
     if options.encoding is None and file.encoding != UTF_8:
-        notes.append(f"{file.file.name} is not UTF-8: it was read as {file.encoding} (--encoding says otherwise)")
+        notes.append(f"{file.file.name} is not UTF-8; it was read as {file.encoding} (to change this, use --encoding)")
     chosen = {name.lower() for name, _ in options.rename}
     mended = [f"{new} is {old!r} in the file" for old, new in file.renamed if old.lower() not in chosen]
     if mended:
-        notes.append(f"columns got names that can be written in SQL: {', '.join(mended)} (--rename says otherwise)")
+        notes.append(f"columns got valid SQL names: {', '.join(mended)} (to change this, use --rename)")
     if form is not None and options.ts_format is None:
-        notes.append(f"{matched.own_time} was read as {UNITS[form]} since 1970 (--ts-format says otherwise)")
+        notes.append(f"{matched.own_time} was read as {UNITS[form]} since 1970 (to change this, use --ts-format)")
     types = {name.lower(): kind for name, kind in (*matched.stored, *matched.extended)}
     found = {name: shape for name, shape in file.nested().items() if name.lower() in kept}
     return (*notes, *_of_nested({name: (shape, types[name.lower()]) for name, shape in found.items()}))
@@ -308,15 +310,15 @@ def _of_nested(found: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
     notes = []
     typed = [_part(name, own.shape) for name, (_, own) in found.items() if own.shape is not None]
     if typed:
-        notes.append(f"nested values have types, which `weft describe` shows: write {', '.join(typed)}")
+        notes.append(f"nested values have types, which `weft describe` shows; read their parts as {', '.join(typed)}")
     plain = [name for name, (_, own) in found.items() if own.shape is None]
     if plain:
-        part = f"GET_JSON_OBJECT({plain[0]}, '$…') gives a part of one"
-        notes.append(f"nested values that have no one type are kept as JSON text: {', '.join(plain)}; {part}")
+        part = f"read a part with GET_JSON_OBJECT({plain[0]}, '$…')"
+        notes.append(f"nested values without a common type are stored as JSON text: {', '.join(plain)}; {part}")
     for name, (shape, own) in found.items():
         if own.shape is not None and own.shape.extended(shape) != own.shape:
-            part = f"GET_JSON_OBJECT({name}, '$…') reads them, and --evolve adds them"
-            notes.append(f"{name} has fields that its type in the table does not have; {part}")
+            part = f"read them with GET_JSON_OBJECT({name}, '$…'), or add them with --evolve"
+            notes.append(f"{name} has fields that its type in the table lacks; {part}")
     return notes
 
 

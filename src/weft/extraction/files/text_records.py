@@ -106,7 +106,7 @@ class _Lines:
             raise StopIteration
         self.taken_size = self.taken_size + len(line) if len(self.taken) > 1 else len(line)
         if self.taken_size > MAX_RECORD or len(self.taken) > _MOST_LINES:
-            raise csv.Error(f"a record of more than {MAX_RECORD >> 20} MiB, or {_MOST_LINES:,} lines")
+            raise csv.Error(f"a record has more than {MAX_RECORD >> 20} MiB or {_MOST_LINES:,} lines")
         return line.decode("utf-8", "surrogateescape")
 
 
@@ -202,9 +202,9 @@ class CsvRecords:
             size += len(record.raw)
             if size > MAX_RECORD:
                 raise Refused(
-                    f"the file has no line of names in its first {MAX_RECORD >> 20} MiB: line {before[0].line} has "
-                    f"the problem: {before[0].problem}",
-                    hint="CSV needs the names of its columns in the first line.",
+                    f"the file has no header line in its first {MAX_RECORD >> 20} MiB; line {before[0].line} cannot be "
+                    f"read: {before[0].problem}",
+                    hint="The first line of a CSV file must contain the column names.",
                 )
         return None, before
 
@@ -216,11 +216,11 @@ def _csv_record(reader: Any, lines: _Lines, width: int | None) -> TextRecord | N
         cells = next(reader)
         problem = None
     except csv.Error as error:
-        problem = f"not CSV: {error}"
+        problem = f"invalid CSV: {error}"
     if cells == []:
         return None
     if cells is not None and width is not None and len(cells) != width:
-        problem = f"{counted(len(cells), 'cell')} where there should be {width}"
+        problem = f"{counted(len(cells), 'cell')} instead of {width}"
     if problem is not None:
         lines.put_back(lines.taken[1:])
         return TextRecord(number, lines.taken[0], None, problem)
@@ -235,13 +235,15 @@ def _not_text(raw: bytes) -> str | None:
         try:
             raw.decode("utf-8")
         except UnicodeDecodeError:
-            return "broken encoding: not UTF-8"
+            return "invalid UTF-8"
     return None
 
 
 def _broken_off(lines: _Lines) -> Iterator[TextRecord]:
     if lines.damage is not None:
-        yield TextRecord(lines.number + 1, b"", None, f"damaged file, the rest of it is lost: {lines.damage}")
+        yield TextRecord(
+            lines.number + 1, b"", None, f"the file is damaged, and the rest of it cannot be read: {lines.damage}"
+        )
 
 
 class _Number(str):
@@ -257,7 +259,7 @@ class _Repeated(ValueError):
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _Repeated("a name occurs twice")
+        raise _Repeated("an object has the same name twice")
     return found
 
 
@@ -313,7 +315,7 @@ def json_record(number: int, line: bytes, told: Told = _an_object) -> TextRecord
         # JSON can escape a lone surrogate, which is not valid text.
         "".join([*cells, *(text for text in cells.values() if text)]).encode("utf-8")
     except (ValueError, RecursionError) as error:
-        return TextRecord(number, line, None, f"not a line of JSON: {' '.join(str(error).split())[:200]}")
+        return TextRecord(number, line, None, f"invalid JSON: {' '.join(str(error).split())[:200]}")
     return TextRecord(number, line, cells, None, kinds)
 
 

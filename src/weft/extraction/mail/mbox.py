@@ -42,7 +42,7 @@ def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
         current = following
     broken = damage(stream)
     if broken is not None:
-        record.problem = f"damaged file, the rest of it is lost: {broken}"
+        record.problem = f"the file is damaged, and the rest of it cannot be read: {broken}"
     yield from record.finish()
 
 

@@ -102,7 +102,7 @@ def read_message(record: RawRecord, stem: str, options: MailOptions) -> list[dic
     except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError) as error:
         # The parser has defects on crafted input (deeply nested parts, odd parameters). Reject the message; do not fail
         # the load.
-        return f"the parser could not read it: {type(error).__name__}"
+        return f"the mail parser failed: {type(error).__name__}"
 
 
 def _rows(raw: bytes, stem: str, options: MailOptions) -> list[dict[str, object]]:
@@ -144,7 +144,7 @@ def _parse(raw: bytes) -> tuple[Message, bytes | None]:
         if not message.defects and _is_plain(message):
             return message, raw[end.end() :]
     if raw.count(b"\n") > MAX_LINES or raw.count(b"\n--") > MAX_PARTS:
-        raise _Unreadable(f"more than {MAX_LINES:,} lines, or {MAX_PARTS:,} that may begin a part")
+        raise _Unreadable(f"more than {MAX_LINES:,} lines, or {MAX_PARTS:,} lines that may start a part")
     return _WHOLE.parsebytes(raw), None
 
 
@@ -193,7 +193,7 @@ def _text(content: bytes, part: Message) -> str:
         if text is None and not is_charset(charset):
             text = decode_bytes(content, "utf-8")
     if text is None:
-        raise _Unreadable(f"broken encoding: the body is not {charset[:40]!r} as it declares")
+        raise _Unreadable(f"broken encoding: the body is invalid in its declared charset {charset[:40]!r}")
     if "\0" in text:
         raise _Unreadable("NUL bytes in the decoded body")
     return text.replace("\r\n", "\n")

@@ -113,7 +113,9 @@ def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
             ) from None
         broken = damage(stream)
     if broken is not None:
-        damaged.append(RawRecord("archive", b"", f"damaged archive, the rest of it is lost: {broken}"))
+        damaged.append(
+            RawRecord("archive", b"", f"the archive is damaged, and the rest of it cannot be read: {broken}")
+        )
     file.seek(0)
     return file
 
@@ -124,7 +126,7 @@ def _copy(stream: io.BufferedReader, file: BinaryIO, most: int) -> None:
     while chunk := stream.read(1 << 20):
         copied += len(chunk)
         if copied > most:
-            raise OSError(EFBIG, f"it unpacks to more than {most >> 20:,} MiB, {_MOST_TIMES} times its size")
+            raise OSError(EFBIG, f"it decompresses to more than {most >> 20:,} MiB, {_MOST_TIMES} times its size")
         file.write(chunk)
     file.flush()
 
@@ -181,7 +183,7 @@ def _rest(file: BinaryIO, end: int) -> Iterator[RawRecord]:
         if chunk.count(b"\0") == len(chunk):
             position += len(chunk)
             continue
-        reason = f"damaged archive: no member's header here, or more than {_MOST_MEMBERS:,} members"
+        reason = f"damaged archive: no valid member header here, or more than {_MOST_MEMBERS:,} members"
         yield RawRecord(f"byte {position}", chunk, reason)
         position += len(chunk)
 

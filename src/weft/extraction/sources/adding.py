@@ -55,7 +55,7 @@ def add_source(
     server = kind == "changes" and location.startswith(SCHEMES)
     if not server and (slot or publication):
         raise Refused(
-            "only a feed of changes of a PostgreSQL server has a slot", hint="Leave --slot and --publication out."
+            "only a PostgreSQL change feed has a slot and a publication", hint="Leave --slot and --publication out."
         )
     _check_rename(kind, rename)
     table_of, place, columns = _looked_at(home, kind, location, table_of, chosen, rename)
@@ -135,27 +135,28 @@ def _form(place: str) -> dict[str, Any]:
 
 def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps | None) -> None:
     if kind not in get_args(SourceKind):
-        raise Refused(f"{kind!r} is no kind of source", hint=f"It is one of {', '.join(get_args(SourceKind))}.")
+        raise Refused(f"{kind!r} is not a kind of source", hint=f"Use one of {', '.join(get_args(SourceKind))}.")
     if not keys:
-        raise Refused("a source needs a key: the columns that tell its rows apart", hint="Name them with --key.")
+        raise Refused("a source needs a key: the columns that identify a row", hint="Name them with --key.")
     if stamps is not None and stamps not in get_args(Stamps):
-        raise Refused(f"{stamps!r} is nothing that --ts can be", hint=f"It is one of {', '.join(get_args(Stamps))}.")
+        raise Refused(f"{stamps!r} is not a valid value of --ts", hint=f"Use one of {', '.join(get_args(Stamps))}.")
     if stamps == "file" and kind == "postgres":
-        raise Refused("a database on a server has no file", hint="Take --ts clock.")
+        raise Refused(
+            "--ts file requires a source in a file, and a PostgreSQL database is none", hint="Use --ts clock."
+        )
     if stamps == "source" and kind != "changes":
         raise Refused(
-            f"a source of the kind {kind} does not say when each row changed", hint="Take --ts file, or --ts clock."
+            f"a source of kind {kind} does not record when each row changed", hint="Use --ts file or --ts clock."
         )
     if every_us < SHORTEST_US:
-        raise Refused("a source is polled every second at most", hint="Write it like 10m.")
+        raise Refused("a source cannot be polled more often than once a second", hint="Use an interval such as 10m.")
 
 
 def _check_rename(kind: SourceKind, rename: Renamed) -> None:
     if rename and kind not in FORMATS:
         raise Refused(
-            f"--rename is for the columns of files ({', '.join(FORMATS)}), and the source is of the kind {kind}",
-            hint="Give the columns other names in the source, by a view for example, or name those to take with "
-            "--columns.",
+            f"--rename is only for files ({', '.join(FORMATS)}), and the source is of kind {kind}",
+            hint="Rename the columns in the source, for example with a view, or choose columns with --columns.",
         )
 
 
@@ -164,7 +165,9 @@ def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None
     own, told = {column.lower() for column in columns}, ", ".join(columns)
     wrong = [key for key in keys if key.lower() not in own]
     if wrong:
-        raise Refused(f"the source has no column {wrong[0]!r} for the key", where=place, hint=f"It has {told}.")
+        raise Refused(
+            f"the source has no column {wrong[0]!r} for the key", where=place, hint=f"The columns are: {told}."
+        )
     if len({key.lower() for key in keys}) < len(keys):
         raise Refused(f"the key names a column twice: {', '.join(keys)}", where=place, hint="Name each once.")
 
@@ -192,13 +195,13 @@ def _refuse_other(
     if has != wanted or [key.lower() for key in keys] != [key.lower() for key in table.keys]:
         raise Refused(
             f"{table.name} has a history with other columns or another key",
-            hint=f"It has {', '.join(sorted(has))} and the key {', '.join(table.keys)}; else choose another name.",
+            hint=f"Its columns are {', '.join(sorted(has))}, its key {', '.join(table.keys)}. Or choose another name.",
         )
     for name, type_ in columns:
         own = types[name.lower()]
         if typed and type_ != own:
             all_ = ", ".join(f"{each} {types[each.lower()].declared}" for each, _ in columns)
             raise Refused(
-                f"{name} is {type_.declared} at the source, and {own.declared} in the history of {table.name}",
-                hint=f'Choose another name; or have all values read as they were: --columns "{all_}".',
+                f"{name} is {type_.declared} at the source, but {own.declared} in the history of {table.name}",
+                hint=f'Choose another name, or keep the old types: --columns "{all_}".',
             )

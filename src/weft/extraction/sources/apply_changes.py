@@ -158,7 +158,7 @@ def _refuse_late(given: Mapping[int | None, int], name: str) -> None:
     late = [own for own, instant in given.items() if own is not None and instant != own]
     if late:
         raise Refused(
-            f"what is dated {format_instant(min(late))} is too early: {name} has a later history, or the home has "
-            "gone on to later instants",
-            hint="Nothing was recorded. Load what is known of the past before the first poll and the first tick.",
+            f"a change dated {format_instant(min(late))} is too early: the history of {name}, or the home's clock, is "
+            "already later",
+            hint="Nothing was recorded. Load the past before the first poll and the first tick.",
         )

@@ -100,26 +100,28 @@ def _table(writer: Writer, name: str) -> TableRecord:
     table = writer.tables.named(name)
     view = next((view for view in writer.views.all() if view.table_id == table.table_id), None)
     if view is not None:
-        raise Refused(f"{table.name} is a view: its rows follow from what it reads", hint="Correct that.")
+        raise Refused(f"{table.name} is a view: its rows are derived from other tables", hint="Correct those tables.")
     if table.log is None:
-        raise Refused(f"{table.name} is not a tracked table", hint="Only what is recorded of a source is corrected.")
+        raise Refused(
+            f"{table.name} is not a tracked table", hint="Only the recorded history of a source can be corrected."
+        )
     return table
 
 
 def _check_period(writer: Writer, table: TableRecord, correction: Correction, clock: int) -> None:
     begin, end = format_instant(correction.begin), format_instant(correction.end)
     if correction.begin >= correction.end:
-        raise Refused(f"no instant is from {begin} on and before {end}", hint="--from is before --to.")
+        raise Refused(f"the period from {begin} to {end} is empty", hint="--from must be before --to.")
     if correction.end > clock:
         raise Refused(
-            f"{end} is not past: now is {format_instant(clock)}",
+            f"{end} is not in the past: now is {format_instant(clock)}",
             where=table.name,
-            hint="What holds now is the source's to say: change it there, and poll it. A poll would undo it here.",
+            hint="Change current rows in the source, and poll it. A poll would undo the correction.",
         )
     t0 = writer.home().t0
     if t0 is None or correction.begin < t0:
-        since = "nothing is recorded" if t0 is None else f"what is recorded begins at {format_instant(t0)}"
-        raise Refused(f"{begin} is before all that is known: {since}", where=table.name, hint="Give a later --from.")
+        since = "nothing is recorded" if t0 is None else f"it begins at {format_instant(t0)}"
+        raise Refused(f"{begin} is before the recorded history: {since}", where=table.name, hint="Use a later --from.")
 
 
 def _key(table: TableRecord, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -127,8 +129,8 @@ def _key(table: TableRecord, given: Mapping[str, Any]) -> Mapping[str, Any]:
     known = {_named(table, name): value for name, value in given.items()}
     if set(known) != set(table.keys):
         raise Refused(
-            f"the key of {table.name} is {', '.join(table.keys)}, and {', '.join(given) or 'nothing'} is given",
-            hint="Give each column of it: " + " ".join(f"--key {name}=…" for name in table.keys),
+            f"the key of {table.name} is {', '.join(table.keys)}, not {', '.join(given) or 'empty'}",
+            hint="Give each key column: " + " ".join(f"--key {name}=…" for name in table.keys),
         )
     return known
 
@@ -139,7 +141,7 @@ def _named(table: TableRecord, name: str) -> str:
     for each in names:
         if folded(each) == folded(name):
             return each
-    raise Refused(f"{table.name} has no column {name!r}", hint=f"It has {', '.join(names)}.")
+    raise Refused(f"{table.name} has no column {name!r}", hint=f"The columns are: {', '.join(names)}.")
 
 
 def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, correction: Correction) -> pa.Table | None:
@@ -153,13 +155,13 @@ def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, corr
     sets = {_named(table, name): value for name, value in correction.values.items()}
     if wrong := [name for name in sets if name in key]:
         raise Refused(
-            f"{', '.join(wrong)} is of the key, which tells rows apart",
-            hint="Say with --delete that the one was not there, and with all its columns that the other was.",
+            f"{', '.join(wrong)} belongs to the key and cannot be changed",
+            hint="Delete the row of the old key with --delete, then set all columns of the row of the new key.",
         )
     names = values_of(table.stored)
     if not sets and set(names) - set(key):
         raise Refused(
-            "the correction says nothing", hint="Write --set COLUMN=VALUE, or --delete: there was no such row."
+            "the correction changes nothing", hint="Use --set COLUMN=VALUE, or --delete if the row did not exist."
         )
     values = {name: _scalar(table, name, value) for name, value in sets.items()}
     missing = [name for name in names if name not in values and name not in key]
@@ -167,8 +169,8 @@ def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, corr
     if empty and missing:
         first, last = map(format_instant, empty[0])
         raise Refused(
-            f"{table.name} has no row of that key from {first} to {last}; not given: {', '.join(missing)}",
-            hint="Give all its columns to say that one held, or correct the period in which one did.",
+            f"{table.name} has no row with that key from {first} to {last}; missing columns: {', '.join(missing)}",
+            hint="Give all columns to insert a row, or correct only the period in which the row existed.",
         )
     rows = [given.slice(place, 1).select(names) for given, place in there.places.values()]
     full = {**key, **values}
@@ -193,7 +195,9 @@ def _scalar(table: TableRecord, name: str, value: Any) -> pa.Scalar:
             return pa.array([value], kind)[0]
         return _read(value, column.type)
     except (pa.ArrowException, ValueError, TypeError, OverflowError, Refused) as error:
-        raise Refused(f"{value!r} is no {column.type}, which {name} of {table.name} is", where=name) from error
+        raise Refused(
+            f"{value!r} is not of type {column.type}, the type of {name} in {table.name}", where=name
+        ) from error
 
 
 def _read(text: str, kind: DataType) -> pa.Scalar:

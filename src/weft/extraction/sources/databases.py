@@ -25,9 +25,9 @@ def added_columns(found: Sequence[tuple[str, DataType]], schema: TableSchema, ev
     refuse_lost([name for name, _ in both.absent], schema.name, where)
     if both.added and not evolve:
         raise Refused(
-            f"the source of {schema.name} has also {', '.join(name for name, _ in both.added)}",
+            f"the source of {schema.name} has new columns: {', '.join(name for name, _ in both.added)}",
             where=where,
-            hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` takes columns that are new.",
+            hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` adds new columns.",
         )
     return both.added
 

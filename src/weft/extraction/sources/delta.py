@@ -54,7 +54,7 @@ def read_delta(
     state = _telling(path)
     if seen and (seen["id"] != state.table_id or state.version < seen["version"]):
         raise Refused(
-            "this is another Delta table than the one that was followed, or an older copy of it",
+            "the Delta table was replaced, or restored to an older version",
             where=where,
             hint=AGAIN.format(name=name),
         )
@@ -71,9 +71,9 @@ def _telling(path: Location) -> TableState:
     state = state_of(path)
     if not state.feeds:
         raise Refused(
-            "the Delta table does not tell its changes",
+            "the Delta table has no change data feed",
             where=str(path),
-            hint="Have it do so: ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
+            hint="Enable it: ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
         )
     return state
 

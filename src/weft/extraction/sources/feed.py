@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _HEAD: Final = 1 << 16
-_ASIDE: Final = "Nothing was changed. `--bad-lines quarantine` sets such lines aside."
+_ASIDE: Final = "Nothing was changed. To quarantine such lines, use `--bad-lines quarantine`."
 _SIMPLE: Final = {"I": "U", "U": "U", "D": DELETE}
 _DEBEZIUM: Final = {"c": "U", "r": "U", "u": "U", "d": DELETE}
 
@@ -89,7 +89,7 @@ class Reading:
             return None
         unnamed = _unnamed(self.keys, row)
         if unnamed:
-            return f"not a change of one row: it does not name its key ({', '.join(unnamed)})"
+            return f"not a change of one row: it lacks key columns ({', '.join(unnamed)})"
         if self.skip:
             self.skip -= 1
             return None
@@ -123,7 +123,7 @@ def _simple(found: Mapping[str, Any]) -> Change | str:
 
 def _debezium(found: Mapping[str, Any]) -> Change | str:
     if found["op"] == "t":
-        return "the table was emptied (truncate): a feed does not say of which rows"
+        return "the table was truncated, but a feed does not list the deleted rows"
     op, source = _DEBEZIUM.get(str(found["op"])), found.get("source") or {}
     row = found.get("before" if op == DELETE else "after")
     if op is None or not isinstance(row, dict) or not isinstance(source, dict):
@@ -277,9 +277,9 @@ def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType]
     others = [name for name in names if name.lower() not in there]
     if others:
         raise Refused(
-            f"the feed has columns that {table} has not: {', '.join(others)}",
+            f"the feed has columns that {table} lacks: {', '.join(others)}",
             where=where,
-            hint=f"Nothing was changed. `weft source poll {table} --evolve` takes them.",
+            hint=f"Nothing was changed. `weft source poll {table} --evolve` adds them.",
         )
 
 

@@ -81,7 +81,7 @@ def load_history(
     with polling(home, source) as (writer, table):
         clock = home.clock() if home.catalog.home().clock == "wall" else _latest(rows)
         if clock < _latest(rows):
-            raise Refused("the file has rows of the future, and this home's clock is the wall's", where=str(path))
+            raise Refused("the file has rows dated in the future, and this home uses the wall clock", where=str(path))
         changes = rows
         if op is None:
             changes = as_changes(rows.drop_columns([OP]), open_now(writer, table), table.keys)
@@ -128,10 +128,12 @@ def _rows(
     by_name = {each.lower(): each for each in rows.column_names}
     dates = rows.column(by_name[ts_from.lower()]) if own_time is None else rows.column(OWN_TIME).cast(INSTANT)
     if not pa.types.is_timestamp(dates.type):
-        raise Refused(f"{ts_from!r} is no column of instants", where=source.name, hint="ISO 8601 is read.")
+        raise Refused(f"{ts_from!r} is not a column of instants", where=source.name, hint="Use ISO 8601.")
     if dates.null_count:
         raise Refused(
-            f"{ts_from} is empty in {counted(dates.null_count, 'row')}", where=source.name, hint="Date every row."
+            f"{ts_from} is empty in {counted(dates.null_count, 'row')}",
+            where=source.name,
+            hint="Give every row a date.",
         )
     ops = pa.repeat(pa.scalar("U"), rows.num_rows) if op is None else _ops(rows.column(by_name[op.lower()]))
     values = [rows.column(by_name[name.lower()]) for name, _ in wanted]
@@ -157,7 +159,7 @@ def _refuse_repeated(rows: pa.Table, table: TableRecord, path: str | os.PathLike
     if repeated:
         (values, count), *_ = repeated
         raise Refused(
-            f"one state has {count:,} rows of the key {', '.join(map(str, values[:-1]))}",
+            f"one state has {count:,} rows with the key {', '.join(map(str, values[:-1]))}",
             where=str(path),
-            hint="A key has one row at a time. A file of changes needs --op.",
+            hint="A key must identify one row. For a file of changes, use --op.",
         )

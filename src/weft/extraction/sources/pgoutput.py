@@ -82,7 +82,7 @@ def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
         elif kind in _OPS:
             changes.append(message.change(_OPS[kind], relations))
         elif kind not in ("O", "Y", "M"):
-            raise ExtractionError(f"PostgreSQL told a message of an unknown kind, {kind!r}")
+            raise ExtractionError(f"PostgreSQL sent a message of the unknown type {kind!r}")
 
 
 class _Message:

@@ -78,10 +78,10 @@ def clock_of(home: Home, now: int | None) -> int:
         return home.now()
     found = home.catalog.home()
     if found.clock == "wall":
-        raise ClockError("this home's clock is the wall's: a poll is now", hint="Leave --now out.")
+        raise ClockError("this home uses the wall clock, so a poll cannot have another time", hint="Leave --now out.")
     if now < found.forward:
         raise ClockError(
-            f"this home has gone on to {format_instant(found.forward)}, and {format_instant(now)} is before it",
+            f"this home is already at {format_instant(found.forward)}, and {format_instant(now)} is earlier",
             hint="A clock never goes back: poll at a later instant.",
         )
     return now
@@ -137,9 +137,9 @@ def _refuse_repeated(rows: pa.Table, keys: Sequence[str], source: SourceRecord) 
     if repeated:
         told = "; ".join(f"{', '.join(map(str, values))}: {count:,} rows" for values, count in repeated)
         raise ExtractionError(
-            f"{source.name} has several rows with one key ({', '.join(keys)}): {told}",
+            f"{source.name} has several rows with the same key ({', '.join(keys)}): {told}",
             where=source.location,
-            hint="Nothing was changed. A key has one row at a time: name more columns of it when the source is added.",
+            hint="Nothing was changed. A key must identify one row: add the source with more key columns.",
         )
 
 

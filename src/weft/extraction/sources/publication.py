@@ -37,18 +37,23 @@ def check_publication(connection: psycopg.Connection[Any], publication: str, oid
         [publication],
     ).fetchone()
     if row is None:
-        raise NotFound(f"there is no publication {publication!r}", hint="CREATE PUBLICATION … FOR TABLE … makes one.")
+        raise NotFound(
+            f"the publication {publication!r} does not exist", hint="Create it: CREATE PUBLICATION … FOR TABLE …"
+        )
     if not row[0]:
-        raise Refused(f"the publication {publication!r} does not tell all kinds of changes", hint="Name another.")
+        raise Refused(
+            f"the publication {publication!r} does not publish all operations", hint="Name another publication."
+        )
     published = _published(connection, publication, oid)
     if not published:
         raise Refused(
             f"the table is not in the publication {publication!r}",
-            hint=f"ALTER PUBLICATION {publication} ADD TABLE … puts it there; what it missed until then is missing.",
+            hint=f"Add it: ALTER PUBLICATION {publication} ADD TABLE … Its changes before that are missing.",
         )
     if published[0]:
         raise Refused(
-            f"the publication {publication!r} tells only some rows or columns of the table", hint="Name another."
+            f"the publication {publication!r} has only some rows or columns of the table",
+            hint="Name another publication.",
         )
 
 
@@ -102,7 +107,6 @@ def require_identity(connection: psycopg.Connection[Any], oid: int, keys: Sequen
         return
     told = ", ".join(columns) or "nothing"
     raise Refused(
-        f"of a row that changes or goes PostgreSQL tells {told} (its replica identity), and the key is "
-        f"{', '.join(keys)}",
-        hint=f"ALTER TABLE {table} REPLICA IDENTITY FULL; or take the primary key as --key.",
+        f"the replica identity of {table} is {told}, which lacks columns of the key {', '.join(keys)}",
+        hint=f"Run ALTER TABLE {table} REPLICA IDENTITY FULL, or use the primary key as --key.",
     )

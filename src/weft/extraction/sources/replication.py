@@ -137,7 +137,7 @@ def _followed(
     known = source.seen.get("oid", oid)
     if known != oid:
         raise Refused(
-            f"{options['table']} is another table than the one that was followed: that one was dropped",
+            f"{options['table']} was dropped and created again",
             where=uri,
             hint=AGAIN.format(name=source.name),
         )
@@ -150,7 +150,7 @@ def _followed(
     for name, type_ in own.items():
         if source.seen.get("types", {}).get(name, type_) != type_:
             raise Refused(
-                f"{name} was {source.seen['types'][name]} and is {type_}: nothing tells what became of its values",
+                f"the type of {name} has changed from {source.seen['types'][name]} to {type_}",
                 where=uri,
                 hint=AGAIN.format(name=source.name),
             )
@@ -239,7 +239,7 @@ def _told(each: _Followed, place: int, own: int | None, uri: str, accepting: Acc
     try:
         changes = each.told.changes(each.columns, uri, None)
     except ExtractionError as error:
-        hint = f"Nothing was changed, and the slot goes on telling it. {AGAIN.format(name=each.source.name)}"
+        hint = f"Nothing was changed, and the slot still has the change. {AGAIN.format(name=each.source.name)}"
         raise ExtractionError(error.message, where=error.where, hint=hint) from None
     lacking = each.told.lacking(each.columns, uri)
     if each.of_snapshot is not None:
@@ -257,7 +257,7 @@ def _told(each: _Followed, place: int, own: int | None, uri: str, accepting: Acc
         whole, missing = with_kept(changes, lacking, there, each.table.keys)
         if missing:
             raise ExtractionError(
-                f"{missing:,} changes leave values as they were, of rows of {each.source.name} that are not recorded",
+                f"{missing:,} changes omit unchanged values of rows of {each.source.name} that are not recorded",
                 where=uri,
                 hint=AGAIN.format(name=each.source.name),
             )

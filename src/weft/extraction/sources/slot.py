@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import psycopg
 
 AGAIN: Final = (
-    "`weft source remove {name}` and `weft source add` it again under the same name: its history goes on with what "
-    "the table holds then."
+    "Run `weft source remove {name}`, then `weft source add` with the same name: the history continues with the "
+    "current rows."
 )
 _AT_ONCE: Final = 10_000
 _PATIENCE: Final = "60s"
@@ -30,9 +30,9 @@ def require_logical(connection: psycopg.Connection[Any], uri: str) -> None:
     (level,) = connection.execute("SHOW wal_level").fetchone() or ("",)
     if level != "logical":
         raise Refused(
-            f"the server's wal_level is {level}, and changes are told where it is logical",
+            f"the server's wal_level is {level}, but logical decoding requires logical",
             where=uri,
-            hint="Set it: ALTER SYSTEM SET wal_level = logical; then restart the server.",
+            hint="Run ALTER SYSTEM SET wal_level = logical, then restart the server.",
         )
 
 
@@ -47,20 +47,20 @@ def check_slot(connection: psycopg.Connection[Any], slot: str, name: str, uri: s
         [slot],
     ).fetchone()
     if row is None:
-        raise Refused(f"there is no replication slot {slot!r} any more", where=uri, hint=AGAIN.format(name=name))
+        raise Refused(f"the replication slot {slot!r} does not exist", where=uri, hint=AGAIN.format(name=name))
     plugin, here, status, confirmed = row
     if plugin != "pgoutput" or not here:
         raise Refused(
-            f"the replication slot {slot!r} is one of {plugin or 'physical replication'}"
-            + ("" if here else ", of another database"),
+            f"the replication slot {slot!r} belongs to {plugin or 'physical replication'}"
+            + ("" if here else " in another database"),
             where=uri,
-            hint="Name another with --slot: one of pgoutput in this database, or one that is to be made.",
+            hint="Name a pgoutput slot of this database with --slot, or leave --slot out: Weft then creates a slot.",
         )
     if status == "lost":
         raise Refused(
-            f"the server has deleted a part of its log that the slot {slot!r} had not told yet",
+            f"the server has deleted WAL that the slot {slot!r} still needed",
             where=uri,
-            hint=f"Set max_slot_wal_keep_size higher, drop the slot, and then: {AGAIN.format(name=name)}",
+            hint=f"Increase max_slot_wal_keep_size and drop the slot. {AGAIN.format(name=name)}",
         )
     return int(confirmed)
 
@@ -69,13 +69,13 @@ def check_place(connection: psycopg.Connection[Any], name: str, seen: int, confi
     """Raise Refused if the slot has advanced beyond what was recorded, or the server's WAL ends before it."""
     if confirmed > seen:
         raise Refused(
-            f"the slot of {name} was advanced by another reader: changes are missing between what was recorded and it",
+            f"another reader has advanced the slot of {name}, so changes are missing",
             where=uri,
             hint=AGAIN.format(name=name),
         )
     if seen > log_place(connection, "pg_current_wal_insert_lsn"):
         raise Refused(
-            f"the server's log ends before what was recorded of {name}: it is another server, or an older copy",
+            f"the server's WAL ends before the last recorded change of {name}: it is another server, or an older copy",
             where=uri,
             hint=AGAIN.format(name=name),
         )

@@ -27,7 +27,9 @@ from weft.extraction.paths import opened
 from weft.storage.columns import arrow_type
 
 FORMATS: Final[Mapping[SourceKind, Format]] = {"csv": "csv", "jsonl": "json", "parquet": "parquet"}
-_DAMAGED: Final = "Nothing was changed. If it is half written, let its writer write another file and rename it."
+_DAMAGED: Final = (
+    "Nothing was changed. If the file is half written, let its writer write a temporary file and rename it."
+)
 Chosen = Sequence[tuple[str, DataType | None]] | None
 Renamed = Sequence[tuple[str, str]]
 """Pairs of a column name in the source and one in the table."""
@@ -64,7 +66,7 @@ class Mark:
                 found = os.fstat(file.fileno())
         except FileNotFoundError:
             raise NotFound(
-                f"no such file: {printable(str(path))}", hint="The source may be away for a moment."
+                f"no such file: {printable(str(path))}", hint="The source may be temporarily unavailable."
             ) from None
         except OSError as error:
             raise ExtractionError(f"cannot be read: {printable(str(path))} ({error.strerror})") from None
@@ -115,9 +117,9 @@ def read_file(
     ends_line = kind == "parquet" or _ends_line(path, before.size)
     if not ends_line and seen.get("ends_line"):
         raise ExtractionError(
-            "the file ends within a line, as it did not before: it seems to be half written",
+            "the last line is incomplete, which it was not before: the file seems to be half written",
             where=source.name,
-            hint="Nothing was changed. Let its writer write another file and rename it.",
+            hint="Nothing was changed. Let its writer write a temporary file and rename it.",
         )
     rows = _rows(source, progress)
     if Mark.of(path) != before or digest(path) != sha256:
@@ -151,7 +153,7 @@ def _opened(
         raise Refused(
             error.message,
             where=error.where,
-            hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` takes columns that are new.",
+            hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` adds new columns.",
         ) from None
     except ExtractionError as error:
         raise ExtractionError(error.message, where=error.where, hint=_DAMAGED) from None
@@ -163,8 +165,8 @@ def refuse_lost(lost: Sequence[str], name: str, where: str) -> None:
     """Raise Refused if a source has lost columns: NULL in every row would be a change that nobody made."""
     if lost:
         raise Refused(
-            f"the source of {name} has no column {', '.join(lost)} any more",
-            hint="Nothing was changed. Track what is left as another table, naming its columns with --columns.",
+            f"the source of {name} no longer has the column {', '.join(lost)}",
+            hint="Nothing was changed. Track the remaining columns as another table: list them with --columns.",
             where=where,
         )
 
@@ -186,14 +188,14 @@ def _rows(source: FileSource, progress: Progress | None) -> pa.Table:
     return pa.concat_tables([empty, *pieces])
 
 
-_IN_PART: Final = "Nothing was changed: what is missing from a part of the source would count as gone."
+_IN_PART: Final = "Nothing was changed: rows missing from a partial read would count as deleted."
 
 
 def refuse_rejected(batch: Batch, where: str, hint: str = _IN_PART) -> None:
     """Raise ExtractionError if any record of the batch is rejected."""
     if batch.rejected:
         first, count = batch.rejected[0], len(batch.rejected)
-        others = "" if count == 1 else f" ({count:,} such records at least)"
+        others = "" if count == 1 else f" (at least {count:,} such records)"
         raise ExtractionError(
             f"{first.position} cannot be read: {first.reason}{others}",
             where=where,

@@ -83,7 +83,7 @@ def _table(connection: sqlite3.Connection, wanted: str | None, path: Path) -> st
     found = names if wanted is None else [name for name in names if name.lower() == wanted.lower()]
     if len(found) != 1:
         shown = ", ".join(names[:12]) or "none"
-        problem = "it has not one table" if wanted is None else f"there is no table {wanted!r}"
+        problem = f"the database has {len(names)} tables" if wanted is None else f"the table {wanted!r} does not exist"
         raise Refused(problem, where=printable(str(path)), hint=f"Name one with --table: {shown}.")
     return found[0]
 

@@ -72,8 +72,8 @@ def _publish(connection: psycopg.Connection[Any], publication: str, table: str, 
         raise Refused(
             f"the changes of {table} cannot be published by this user: {error.diag.message_primary}",
             where=uri,
-            hint=f"Its owner may. Or have the owner CREATE PUBLICATION p FOR TABLE {table}, and add the source with "
-            "--publication p.",
+            hint=f"Connect as the owner of the table. Or let the owner run CREATE PUBLICATION p FOR TABLE {table}, and "
+            "add the source with --publication p.",
         ) from None
 
 
@@ -91,8 +91,8 @@ def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | N
             if SLOT in options[MADE] and not others:
                 drop_slot(connection, options[SLOT])
     except WeftError as error:
-        left = "" if others else f" SELECT pg_drop_replication_slot('{options[SLOT]}')."
-        return f"the server could not be told ({error.message}), and may keep its log for it; there:{left}"
+        left = "" if others else f" Then run there: SELECT pg_drop_replication_slot('{options[SLOT]}')."
+        return f"the server could not be updated ({error.message}) and may retain WAL for the source.{left}"
     return None
 
 

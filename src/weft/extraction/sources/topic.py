@@ -55,9 +55,9 @@ def topic_of(uri: str) -> Topic:
     found = _URI.fullmatch(uri)
     if found is None:
         raise Refused(
-            "this is no URI of a topic of Kafka",
+            "this is not the URI of a Kafka topic",
             where=uri,
-            hint="Write it like kafka://broker.example:9092/shop.public.staff, several brokers with commas between.",
+            hint="Write it like kafka://broker.example:9092/shop.public.staff; separate several brokers by commas.",
         )
     return Topic(found["servers"], found["name"])
 
@@ -73,9 +73,9 @@ def columns_of_topic(home: Home, uri: str, table: str | None, chosen: Chosen) ->
     columns = inferred(records_between(session, topic, extent.earliest, end), table, uri)
     if not columns:
         raise Refused(
-            "the topic has no changes yet, so nothing tells the columns" + (f" of {table}" if table else ""),
+            "the topic has no changes yet, so it defines no columns" + (f" of {table}" if table else ""),
             where=uri,
-            hint="Add the source when there is a change, a snapshot of Debezium's for example.",
+            hint="Add the source after the first change, such as a Debezium snapshot.",
         )
     return columns if chosen is None else tuple(chosen_of(columns, chosen, uri))
 
@@ -113,19 +113,19 @@ def begin_of(seen: Mapping[str, Any], extent: TopicExtent, uri: str, name: str) 
         return dict(extent.earliest)
     told = {int(each): offset for each, offset in seen["offsets"].items()}
     if seen["topic_id"] != extent.topic_id or set(told) - set(extent.latest):
-        raise Refused("this is another topic of that name than the one that was followed", where=uri, hint=_again(name))
+        raise Refused("the topic was deleted and created again", where=uri, hint=_again(name))
     begin = {}
     for each, earliest in extent.earliest.items():
         offset = begin[each] = told.get(each, earliest)
         if offset < earliest:
             raise Refused(
-                f"the topic has deleted records of partition {each} that were not read: {offset:,} to {earliest - 1:,}",
+                f"the topic has deleted unread records of partition {each}: offsets {offset:,} to {earliest - 1:,}",
                 where=uri,
                 hint=_again(name),
             )
         if offset > extent.latest[each]:
             raise Refused(
-                f"partition {each} of the topic ends at offset {extent.latest[each]:,}, before what was read of it",
+                f"partition {each} of the topic ends at offset {extent.latest[each]:,}, before the last record read",
                 where=uri,
                 hint=_again(name),
             )
@@ -134,7 +134,7 @@ def begin_of(seen: Mapping[str, Any], extent: TopicExtent, uri: str, name: str) 
 
 def _again(name: str) -> str:
     told = AGAIN.format(name=name).partition(":")[0]
-    return f"{told}: it goes on with what the topic has. A new snapshot of Debezium's tells all rows."
+    return f"{told}: the history continues with the records in the topic. A new Debezium snapshot has all rows."
 
 
 @dataclass(frozen=True)
@@ -239,10 +239,10 @@ class TopicPoll:
         rejected = [replace(each, position=_position(each.position, taken)) for each in bad]
         if rejected and not accepting.bad_lines:
             raise ExtractionError(
-                f"{rejected[0].position} of the topic is no change: {rejected[0].reason}"
-                + (f" ({len(rejected):,} records are none)" if len(rejected) > 1 else ""),
+                f"{rejected[0].position} of the topic is not a change: {rejected[0].reason}"
+                + (f" ({len(rejected):,} such records)" if len(rejected) > 1 else ""),
                 where=self.uri,
-                hint="Nothing was changed. `--bad-lines quarantine` sets such records aside.",
+                hint="Nothing was changed. To quarantine such records, use `--bad-lines quarantine`.",
             )
         if chosen is None:
             refuse_others(reading.names, (*known, *added), schema.name, self.uri)

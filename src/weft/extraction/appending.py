@@ -22,7 +22,7 @@ from weft.extraction.given_rows import Pieces, Reader
 from weft.extraction.ingest import untracked
 from weft.extraction.row_values import Columns, listed
 from weft.extraction.spooling import spooled
-from weft.extraction.storing import Summary, beginning, looked_through, registered, store_batches
+from weft.extraction.storing import Summary, check_row_times, loading_lease, register_load, store_batches
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.instants import format_instant
 from weft.printable import require_text
@@ -32,7 +32,7 @@ from weft.storage.local_sql import connect
 
 def make_table(to: Home, name: str, columns: Sequence[tuple[str, DataType]], keys: Sequence[str] = ()) -> TableRecord:
     """Create a table with these columns, ``ts`` and ``_by``. Raises Conflict if the name is taken, and Refused."""
-    with beginning(to, name) as writer:
+    with loading_lease(to, name) as writer:
         return writer.tables.create(name, columns, keys, authored=True)
 
 
@@ -48,19 +48,19 @@ def append_rows(to: Home, name: str, read: Reader, user: str, source: str, timin
     require_text(user, "the user's name")
     table = untracked(to.catalog.tables.named(name))
     columns = [(c.name, c.type) for c in table.schema.columns if c.name != table.schema.start]
-    given = _with_own_time([each for each in columns if each[0] != BY], timing.ts_from)
+    row_columns = _with_own_time([each for each in columns if each[0] != BY], timing.ts_from)
     if timing.ts_from is None:
-        looked_through(to, table.name, table.keys, lambda: (), timing)
+        check_row_times(to, table.name, table.keys, lambda: (), timing)
     schema = arrow_schema(columns)
-    with spooled(_numbered(read(given), schema, user, timing.ts_from, source), schema) as rows:
+    with spooled(_numbered(read(row_columns), schema, user, timing.ts_from, source), schema) as rows:
         batch = _batch(to, rows, timing, source)
         while True:
-            forward = looked_through(to, table.name, table.keys, lambda: [batch], timing)
-            with beginning(to, table.name) as writer:
+            forward = check_row_times(to, table.name, table.keys, lambda: [batch], timing)
+            with loading_lease(to, table.name) as writer:
                 if forward is not None and forward != writer.reservations.forward():
                     continue  # a tick has run in the meantime
-                found, options = writer.tables.named(name), _options(schema, timing)
-                load = registered(writer, to, found, source, "append", None, options, timing)
+                record, options = writer.tables.named(name), _options(schema, timing)
+                load = register_load(writer, to, record, source, "append", None, options, timing)
             return store_batches(load, [batch] if batch.read else [])
 
 
@@ -135,9 +135,9 @@ def _records(rows: pa.Table, source: str, reason: str) -> tuple[Rejected, ...]:
     own = rows.column(OWN_TIME).cast(INSTANT)
     cells = rows.drop_columns([OWN_TIME, SEQ]).append_column(OWN_TIME, own)
     with connect() as connection:
-        kept = rows_as_json(cells, range(rows.num_rows), connection)
+        records = rows_as_json(cells, range(rows.num_rows), connection)
     places = rows.column(SEQ).to_pylist()
-    return tuple(Rejected(source, f"row {place + 1}", reason, raw) for place, raw in zip(places, kept, strict=True))
+    return tuple(Rejected(source, f"row {place + 1}", reason, raw) for place, raw in zip(places, records, strict=True))
 
 
 def _options(schema: pa.Schema, timing: Timing) -> dict[str, object]:

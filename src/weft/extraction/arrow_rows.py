@@ -67,13 +67,13 @@ def _nulls(piece: pa.Table, kind: DataType) -> pa.Array:
 
 
 def _column(piece: pa.Table, name: str, kind: DataType, place: tuple[str, int], of_pandas: bool) -> pa.ChunkedArray:
-    found = piece.column(name)
-    if (converted := _converted(found, kind, of_pandas)) is not None:
+    column = piece.column(name)
+    if (converted := _converted(column, kind, of_pandas)) is not None:
         return converted
-    low, high = 0, len(found)  # the first invalid value is in this range
+    low, high = 0, len(column)  # the first invalid value is in this range
     while high - low > 1:
         middle = (low + high) // 2
-        if _converted(found.slice(low, middle - low), kind, of_pandas) is None:
+        if _converted(column.slice(low, middle - low), kind, of_pandas) is None:
             high = middle
         else:
             low = middle
@@ -82,11 +82,11 @@ def _column(piece: pa.Table, name: str, kind: DataType, place: tuple[str, int], 
     if (
         of_pandas
         and kind.name in BITS
-        and pa.types.is_floating(found.type)
-        and _EXACT <= abs(found[low].as_py()) < 2**63
+        and pa.types.is_floating(column.type)
+        and _EXACT <= abs(column[low].as_py()) < 2**63
     ):
         hint = f'pandas may have rounded an integer to this float: pass {name} with dtype="Int64".'
-    raise wrong_value(name, kind, _shown(found[low]), f"{source}, row {before + low + 1}", hint)
+    raise wrong_value(name, kind, _shown(column[low]), f"{source}, row {before + low + 1}", hint)
 
 
 def _shown(value: pa.Scalar) -> str:
@@ -136,11 +136,11 @@ def _whole(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.Chunk
 def _float(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
         return None
-    found = _cast(column, kind, of_pandas)
+    floats = _cast(column, kind, of_pandas)
     if kind.name == "FLOAT" and pa.types.is_floating(column.type):
-        beyond = pc.and_(pc.is_inf(found), pc.invert(pc.is_inf(column)))
-        return None if pc.any(beyond).as_py() else found
-    return found
+        beyond = pc.and_(pc.is_inf(floats), pc.invert(pc.is_inf(column)))
+        return None if pc.any(beyond).as_py() else floats
+    return floats
 
 
 def _decimal(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:

@@ -72,14 +72,14 @@ class _Xz:
                 if not following:
                     return b""
                 self._decompressor = _xz_decompressor()
-                found = self._decompressor.decompress(following, size)
+                chunk = self._decompressor.decompress(following, size)
             else:
                 raw = self._stored.read(_BUFFER) if self._decompressor.needs_input else b""
                 if not raw and self._decompressor.needs_input:
                     raise EOFError("Compressed file ended before the end-of-stream marker was reached")
-                found = self._decompressor.decompress(raw, size)
-            if found:
-                return found
+                chunk = self._decompressor.decompress(raw, size)
+            if chunk:
+                return chunk
 
 
 def _xz_decompressor() -> lzma.LZMADecompressor:
@@ -97,14 +97,14 @@ class PushBack:
 
     def read(self, size: int) -> bytes:
         """Return the next bytes; fewer than ``size`` only at the end."""
-        found = b""
-        while self._back and len(found) < size:
-            found += self._back[-1].read(size - len(found))
+        data = b""
+        while self._back and len(data) < size:
+            data += self._back[-1].read(size - len(data))
             self._drop_empty()
-        if len(found) < size:
-            found += self.of.read(size - len(found))
-        self.position += len(found)
-        return found
+        if len(data) < size:
+            data += self.of.read(size - len(data))
+        self.position += len(data)
+        return data
 
     def readline(self, limit: int) -> bytes:
         """Return the next line, cut after ``limit`` bytes; b"" at the end."""
@@ -151,8 +151,8 @@ def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
 
 def damage(stream: io.BufferedReader) -> str | None:
     """Return why the stream ended early; None if it is intact, or has not ended yet."""
-    found: str | None = getattr(stream.raw, "damage", None)
-    return found
+    reason: str | None = getattr(stream.raw, "damage", None)
+    return reason
 
 
 def is_compressed(stream: io.BufferedReader) -> bool:

@@ -65,8 +65,8 @@ def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
 
 
 def _is(rows: object, module: str, name: str) -> bool:
-    found = getattr(sys.modules.get(module), name, None)
-    return isinstance(found, type) and isinstance(rows, found)
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(rows, kind)
 
 
 def _in_pieces(rows: Iterable[dict[str, object]], columns: Columns) -> Pieces:
@@ -86,13 +86,13 @@ def _python(rows: Iterable[object], source: str = "these rows") -> Reader:
 def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
     """Read dicts or JSON lines, depending on the first item."""
     name = getattr(rows, "name", None)
-    left = _limited(rows) if hasattr(rows, "readline") else iter(rows)
-    first = next(left, None)
-    whole = left if first is None else chain([first], left)
+    rest = _limited(rows) if hasattr(rows, "readline") else iter(rows)
+    first = next(rest, None)
+    items = rest if first is None else chain([first], rest)
     if not isinstance(first, str | bytes):
-        return _python(whole), "these rows"
+        return _python(items), "these rows"
     source = name if isinstance(name, str) else "these lines"
-    lines = _lines(whole, source)
+    lines = _lines(items, source)
     return lambda columns: _in_pieces(from_json(lines, columns, source), columns), source
 
 
@@ -102,8 +102,8 @@ def _limited(file: Any) -> Iterator[str | bytes]:
         yield line
 
 
-def _lines(given: Iterable[object], source: str) -> Iterator[bytes]:
-    for number, line in enumerate(given, 1):
+def _lines(items: Iterable[object], source: str) -> Iterator[bytes]:
+    for number, line in enumerate(items, 1):
         where = f"{source}, line {number}"
         if not isinstance(line, str | bytes):
             hint = "Pass only lines of JSON, or only dicts."
@@ -138,10 +138,10 @@ def _read_to_the_end(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         except StopIteration:
             return
         except (pa.ArrowException, OSError) as error:
-            told = next(iter(str(error).splitlines()), type(error).__name__)
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
             where = f"these rows, after row {before}"
             hint = "Nothing was stored. Fix the source of the rows, and append again."
-            raise Refused(f"reading the rows failed: {told}", where=where, hint=hint) from error
+            raise Refused(f"reading the rows failed: {reason}", where=where, hint=hint) from error
         yield batch
         before += batch.num_rows
 
@@ -190,11 +190,11 @@ def _series(values: Any, name: str, kind: Any, before: int) -> pa.Array:
             return pa.array(values, from_pandas=True)
         except (pa.ArrowException, ValueError, TypeError):
             raise wrong_value(name, kind, f"a column of {values.dtype}", "the DataFrame") from None
-    found = []
+    converted = []
     for place, value in enumerate(values, before + 1):
         missing = isinstance(value, float) and value != value
         try:
-            found.append(None if missing else value_of(value, kind))
+            converted.append(None if missing else value_of(value, kind))
         except (ValueError, TypeError, OverflowError, ArithmeticError):
             raise wrong_value(name, kind, shown(value), f"the DataFrame, row {place}") from None
-    return pa.array(found, arrow_type(kind))
+    return pa.array(converted, arrow_type(kind))

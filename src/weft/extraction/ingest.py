@@ -22,9 +22,9 @@ from weft.catalog.records import LoadRecord, TableRecord
 from weft.errors import Conflict, NotFound, Refused
 from weft.execution.home import Home
 from weft.extraction.batches import Batch, Progress, arrow_schema, batches_of, printable
-from weft.extraction.files.given_files import Given, found_files
+from weft.extraction.files.given_files import Given, input_files
 from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions
-from weft.extraction.files.probe import GivenFile
+from weft.extraction.files.probe import InputFile
 from weft.extraction.files.source import FileSource, digest, open_files
 from weft.extraction.mail.arrival_order import read_mail
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
@@ -33,11 +33,11 @@ from weft.extraction.merging import BEFORE_ALL, Timed, in_turn, merged
 from weft.extraction.storing import (
     Load,
     Summary,
-    beginning,
-    begun_before,
-    looked_through,
-    registered,
+    check_row_times,
+    loading_lease,
+    register_load,
     store_batches,
+    unfinished_load,
 )
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 
@@ -86,12 +86,12 @@ def _ingest_mail(
     source = ", ".join(names.get(path) or printable(str(path)) for path in paths)
     options = {"kind": "mail", "newsgroup": newsgroup, **timing.options()}
     while True:
-        forward = looked_through(to, table, MAIL_KEY, read, timing)
-        with beginning(to, table) as writer:
+        forward = check_row_times(to, table, MAIL_KEY, read, timing)
+        with loading_lease(to, table) as writer:
             if forward is not None and forward != writer.reservations.forward():
                 continue  # a tick has run in the meantime
             record = _mail_table(writer, table) or writer.tables.create(table, MAIL_COLUMNS, MAIL_KEY, timing.ts_from)
-            load = registered(writer, to, record, source, "mail", None, options, timing)
+            load = register_load(writer, to, record, source, "mail", None, options, timing)
         return store_batches(load, chain(first, batches), progress)
 
 
@@ -111,37 +111,39 @@ def _require_messages(first: Sequence[Batch]) -> None:
 
 def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
     """Return the mail table of that name, or None. Raise Refused if the table is not a mail table."""
-    found = existing(catalog, name)
-    if found is None:
+    table_record = existing(catalog, name)
+    if table_record is None:
         return None
-    columns = [(column.name, column.type) for column in found.schema.columns if column.name != found.schema.start]
-    if columns != list(MAIL_COLUMNS) or found.keys != MAIL_KEY:
-        raise Refused(f"{found.name} is not a mail table", hint="Choose another name with --table.")
-    return found
+    columns = [
+        (column.name, column.type) for column in table_record.schema.columns if column.name != table_record.schema.start
+    ]
+    if columns != list(MAIL_COLUMNS) or table_record.keys != MAIL_KEY:
+        raise Refused(f"{table_record.name} is not a mail table", hint="Choose another name with --table.")
+    return table_record
 
 
 def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
     """Return the table of that name, or None. Raise Refused for a tracked table."""
     try:
-        found = catalog.tables.named(name)
+        table_record = catalog.tables.named(name)
     except NotFound:
         return None
-    return untracked(found)
+    return untracked(table_record)
 
 
-def untracked(found: TableRecord) -> TableRecord:
+def untracked(table_record: TableRecord) -> TableRecord:
     """Return the table. Raise Refused for a tracked table, which accepts no loads."""
-    if found.tracked:
+    if table_record.tracked:
         raise Refused(
-            f"{found.name} is a tracked table: only its source changes it",
-            hint=f"Update it with `weft source poll {found.name}`, or load the files into another table.",
+            f"{table_record.name} is a tracked table: only its source changes it",
+            hint=f"Update it with `weft source poll {table_record.name}`, or load the files into another table.",
         )
-    return found
+    return table_record
 
 
 def ingest_file(
     to: Home,
-    given: Given | Sequence[Given],
+    items: Given | Sequence[Given],
     table: str,
     *,
     keys: Sequence[str] | None = None,
@@ -153,15 +155,15 @@ def ingest_file(
     """Load CSV, JSON lines and Parquet into ``table`` as one load. The first load creates the table and infers its
     types.
 
-    ``given`` are files, folders and patterns, or byte streams. Several files are merged by the rows' own times if
+    ``items`` are files, folders and patterns, or byte streams. Several files are merged by the rows' own times if
     ``timing.ts_from`` names them, and otherwise loaded in order. A file with a digest that was loaded before is
     skipped; with ``keys`` (fixed by the first load) so is a row that is already stored. ``evolve`` adds the files' new
     columns to the table. On a wall-clock home a row too far ahead of the clock (``timing.future_us``) goes to
     quarantine. Raises NotFound; ExtractionError; Refused for other columns or keys and as ``timing`` requires; Conflict
     while another load of one of the files runs; LeaseBusy; StorageError.
     """
-    several = [given] if isinstance(given, str | os.PathLike) or not isinstance(given, Sequence) else given
-    with found_files(several) as found_here:
+    several = [items] if isinstance(items, str | os.PathLike) or not isinstance(items, Sequence) else items
+    with input_files(several) as found_here:
         files = found_here.files
         digests = {file: digest(file.path) for file in files}
         while True:
@@ -169,16 +171,16 @@ def ingest_file(
             if not new:
                 counts = {load.load_id: load.stored + load.known for load in before}
                 return Summary(to.catalog.tables.named(table).name, known=sum(counts.values()), already_loaded=True)
-            found = existing(to.catalog, table)
-            schema = None if found is None else found.schema
+            table_record = existing(to.catalog, table)
+            schema = None if table_record is None else table_record.schema
             sources = open_files(list(new), schema, ts_from=timing.ts_from, evolve=evolve, options=options)
             read = partial(_batches, to, sources, timing)
-            own = tuple(keys or ()) if found is None else found.keys
-            forward = looked_through(to, table, own, read, timing)
-            batches = read() if found is None else None
+            own = tuple(keys or ()) if table_record is None else table_record.keys
+            forward = check_row_times(to, table, own, read, timing)
+            batches = read() if table_record is None else None
             # Read the first batch before the table is created, so that an unreadable file creates no table.
             first = [] if batches is None else list(islice(batches, 1))
-            load = _file_load(to, table, found, sources, keys, list(new.values()), timing, forward)
+            load = _file_load(to, table, table_record, sources, keys, list(new.values()), timing, forward)
             if load is not None:
                 break
         done = store_batches(load, read(load.aside) if batches is None else chain(first, batches), progress)
@@ -189,13 +191,13 @@ def ingest_file(
 
 
 def _not_loaded(
-    to: Home, name: str, digests: Mapping[GivenFile, str]
-) -> tuple[dict[GivenFile, str], tuple[LoadRecord, ...]]:
+    to: Home, name: str, digests: Mapping[InputFile, str]
+) -> tuple[dict[InputFile, str], tuple[LoadRecord, ...]]:
     """Return the files not yet loaded into the table, each content once, and the loads of the others."""
-    found = existing(to.catalog, name)
-    before = {} if found is None else to.catalog.loads.of_files(found.table_id, set(digests.values()))
+    table_record = existing(to.catalog, name)
+    before = {} if table_record is None else to.catalog.loads.of_files(table_record.table_id, set(digests.values()))
     done = {own: load for own, load in before.items() if load.finished_at is not None}
-    new: dict[str, GivenFile] = {}
+    new: dict[str, InputFile] = {}
     for file, own in digests.items():
         if own not in done:
             new.setdefault(own, file)
@@ -205,7 +207,7 @@ def _not_loaded(
 def _file_load(
     to: Home,
     name: str,
-    found: TableRecord | None,
+    known: TableRecord | None,
     sources: Sequence[FileSource],
     keys: Sequence[str] | None,
     digests: Sequence[str],
@@ -217,12 +219,12 @@ def _file_load(
     Return None if another process has meanwhile created or changed the table or loaded one of the files, or if the
     watermark is no longer ``forward`` (None: any).
     """
-    whole = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+    digest_of_all = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
     files = [(source.name, own) for source, own in zip(sources, digests, strict=True)] if len(digests) > 1 else []
-    told = ", ".join(source.name for source in sources)
-    with beginning(to, name) as writer:
+    names = ", ".join(source.name for source in sources)
+    with loading_lease(to, name) as writer:
         now = existing(writer, name)
-        if (now and now.schema) != (found and found.schema):
+        if (now and now.schema) != (known and known.schema):
             return None
         if forward is not None and forward != writer.reservations.forward():
             return None
@@ -230,16 +232,18 @@ def _file_load(
             before = writer.loads.of_files(now.table_id, digests)
             if any(load.finished_at is not None for load in before.values()):
                 return None
-            _refuse_half_loaded(now, before, whole)
-            begun_before(writer, now, told, whole)
+            _refuse_half_loaded(now, before, digest_of_all)
+            unfinished_load(writer, now, names, digest_of_all)
         record = _file_table(writer, name, now, sources[0], timing.ts_from, keys)
         by_source = {source.name: source.options(timing) for source in sources}
-        return registered(writer, to, record, told, "file", whole, timing.options(), timing, files, by_source)
+        return register_load(
+            writer, to, record, names, "file", digest_of_all, timing.options(), timing, files, by_source
+        )
 
 
-def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], whole: str) -> None:
+def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], digest_of_all: str) -> None:
     """Raise Conflict if a file belongs to another load that died, since its rows cannot be identified without keys."""
-    other = next((load for load in before.values() if load.digest != whole), None)
+    other = next((load for load in before.values() if load.digest != digest_of_all), None)
     if other is not None and not table.keys:
         raise Conflict(
             f"an unfinished load into {table.name} has one of these files: {other.source}",
@@ -275,17 +279,19 @@ def _batches(
 def _file_table(
     writer: Writer,
     name: str,
-    found: TableRecord | None,
+    table_record: TableRecord | None,
     source: FileSource,
     ts_from: str | None,
     keys: Sequence[str] | None,
 ) -> TableRecord:
-    if found is None:
+    if table_record is None:
         stored = {column.lower() for column, _ in source.columns}
-        kept = ts_from if ts_from is not None and ts_from.lower() in stored else None
-        return writer.tables.create(name, source.columns, keys, kept)
-    if keys is not None and [key.lower() for key in keys] != [key.lower() for key in found.keys]:
-        has = ", ".join(found.keys) or "none"
-        raise Refused(f"the key of {found.name} is fixed: {has}", hint="Leave --key out, or choose another table.")
+        ts_column = ts_from if ts_from is not None and ts_from.lower() in stored else None
+        return writer.tables.create(name, source.columns, keys, ts_column)
+    if keys is not None and [key.lower() for key in keys] != [key.lower() for key in table_record.keys]:
+        has = ", ".join(table_record.keys) or "none"
+        raise Refused(
+            f"the key of {table_record.name} is fixed: {has}", hint="Leave --key out, or choose another table."
+        )
     added, extended = source.matched.added, source.matched.extended
-    return writer.tables.evolve(name, added, extended) if added or extended else found
+    return writer.tables.evolve(name, added, extended) if added or extended else table_record

@@ -68,8 +68,8 @@ class LogRows:
             return
         columns = dict(zip((name for name, _ in self.columns), zip(*self._values, strict=True), strict=True))
         last = self.rows + len(self._values)
-        told = {**columns, OWN_TIME: self._times, SEQ: range(self.rows, last)}
-        arrays = [pa.array(told[field.name], field.type) for field in self.schema]
+        values = {**columns, OWN_TIME: self._times, SEQ: range(self.rows, last)}
+        arrays = [pa.array(values[field.name], field.type) for field in self.schema]
         if self._writer is None:
             self._writer = pa.ipc.new_stream(self.path, self.schema)
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self.schema))

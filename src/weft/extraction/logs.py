@@ -21,13 +21,13 @@ from weft.catalog.records import TableRecord
 from weft.errors import Conflict, Refused
 from weft.execution.home import Home
 from weft.extraction.batches import Progress, printable
-from weft.extraction.files.probe import GivenFile, unreadable
+from weft.extraction.files.probe import InputFile, unreadable
 from weft.extraction.files.source import digest
 from weft.extraction.ingest import existing
 from weft.extraction.log_files import in_file, opened_text, text_of
 from weft.extraction.log_rows import LogRows
 from weft.extraction.paths import copied, kind_of_path
-from weft.extraction.storing import Load, Summary, beginning, registered, store_batches
+from weft.extraction.storing import Load, Summary, loading_lease, register_load, store_batches
 from weft.extraction.timing import Timing
 from weft.formula.monpoly_log import time_points
 from weft.formula.signature import Predicate, Signature, signature
@@ -81,7 +81,7 @@ def _readable(log: Path) -> Iterator[Path]:
     try:
         kind_of_path(log)
     except OSError as error:
-        raise unreadable(GivenFile.of(log), error) from None
+        raise unreadable(InputFile.of(log), error) from None
     with copied([log]) as copies:
         yield copies.get(log, log)
 
@@ -89,9 +89,9 @@ def _readable(log: Path) -> Iterator[Path]:
 def _ingested(to: Home, log: Path, file: Path, predicates: Signature, progress: Progress | None) -> tuple[Summary, ...]:
     """Load the log whose bytes are in ``file``."""
     sha256 = digest(file)
-    found = existing(to.catalog, TIME_POINTS)
-    if found is not None and to.catalog.loads.loaded(found.table_id, sha256):
-        return (Summary(found.name, known=_loaded(to, found, sha256), already_loaded=True),)
+    points = existing(to.catalog, TIME_POINTS)
+    if points is not None and to.catalog.loads.loaded(points.table_id, sha256):
+        return (Summary(points.name, known=_loaded(to, points, sha256), already_loaded=True),)
     with TemporaryDirectory(prefix="weft-log-") as folder:
         read = _read(to, log, file, predicates, Path(folder))
         begun = _begin(to, read, sha256)
@@ -130,8 +130,8 @@ def _read(to: Home, path: Path, file: Path, known: Signature, folder: Path) -> _
                     where=str(path),
                 )
             points.add((point.number, point.at), point.at)
-            for name, found in point.rows.items():
-                for values in found:
+            for name, values_of_rows in point.rows.items():
+                for values in values_of_rows:
                     rows[name].add((*values, point.number), point.at)
     for each in (*rows.values(), points):
         each.end()
@@ -146,7 +146,7 @@ def _begin(to: Home, log: _Log, sha256: str) -> _Begun:
         to.catalog.tables.check(name, columns)  # before any table is created
         _require_same(existing(to.catalog, name), columns)
     source = printable(str(log.path.absolute()))
-    with beginning(to, TIME_POINTS) as writer:
+    with loading_lease(to, TIME_POINTS) as writer:
         points = _table(writer, TIME_POINTS, _POINTS)
         other = next((load for load in writer.loads.unfinished(points.table_id) if load.digest != sha256), None)
         if other is not None:
@@ -156,7 +156,7 @@ def _begin(to: Home, log: _Log, sha256: str) -> _Begun:
             )
 
         def begin(table: TableRecord) -> Load:
-            return registered(writer, to, table, source, _KIND, sha256, {"kind": _KIND}, _TIMING)
+            return register_load(writer, to, table, source, _KIND, sha256, {"kind": _KIND}, _TIMING)
 
         own = begin(points)
         loads: dict[str, Load] = {}
@@ -168,20 +168,20 @@ def _begin(to: Home, log: _Log, sha256: str) -> _Begun:
 
 
 def _table(writer: Writer, name: str, columns: Columns) -> TableRecord:
-    found = existing(writer, name)
-    _require_same(found, columns)
-    return found or writer.tables.create(name, columns)
+    table = existing(writer, name)
+    _require_same(table, columns)
+    return table or writer.tables.create(name, columns)
 
 
 def _columns(predicate: Predicate) -> Columns:
     """Return the columns of a predicate's table: the names of the signature if they are valid, then ``tp``."""
     taken = {"ts", TP}
-    found = []
+    columns = []
     for number, (name, type_) in enumerate(zip(predicate.columns, predicate.types, strict=True), 1):
         own = name if folded(name) not in taken else f"x{number}"
         taken.add(folded(own))
-        found.append((own, type_))
-    return (*found, (TP, BIGINT))
+        columns.append((own, type_))
+    return (*columns, (TP, BIGINT))
 
 
 def _require_apart(names: Iterable[str]) -> None:

@@ -75,11 +75,11 @@ class _Source:
         self.rows, self.places, self.origins = self.rows.slice(count), self.places.slice(count), self.origins[count:]
         return taken
 
-    def told(self) -> tuple[tuple[Rejected, ...], int]:
+    def counts(self) -> tuple[tuple[Rejected, ...], int]:
         """Return the rejected records and the number of records read since the last call."""
-        told = self.rejected, self.read
+        counts = self.rejected, self.read
         self.rejected, self.read = (), 0
-        return told
+        return counts
 
 
 def merged(sources: Sequence[Timed], empty: pa.Table) -> Iterator[Batch]:
@@ -99,7 +99,7 @@ def merged(sources: Sequence[Timed], empty: pa.Table) -> Iterator[Batch]:
             continue
         in_order = sorted(alive, key=lambda each: each.number)
         taken = [] if end is None else [each.take(end[0], each.number <= end[1]) for each in in_order]
-        batch = _together(taken, [each.told() for each in reading], empty, first)
+        batch = _together(taken, [each.take_counts() for each in reading], empty, first)
         first += batch.rows.num_rows
         if batch.read or batch.rows.num_rows:
             yield batch
@@ -107,19 +107,19 @@ def merged(sources: Sequence[Timed], empty: pa.Table) -> Iterator[Batch]:
 
 def _together(
     taken: Sequence[tuple[pa.Table, pa.Array, tuple[Rejected, ...]]],
-    told: Sequence[tuple[tuple[Rejected, ...], int]],
+    counts: Sequence[tuple[tuple[Rejected, ...], int]],
     empty: pa.Table,
     first: int,
 ) -> Batch:
     """Return the taken rows, sorted, as one batch, with the rejected records and read counts of their sources."""
-    rejected, read = tuple(one for each, _ in told for one in each), sum(count for _, count in told)
+    rejected, read = tuple(one for each, _ in counts for one in each), sum(count for _, count in counts)
     if not taken:
         return Batch(empty, rejected, read)
     rows = pa.concat_tables([each for each, _, _ in taken])
     places = pa.concat_arrays([each for _, each, _ in taken])
     origins = [origin for _, _, each in taken for origin in each]
-    given = pa.table({"place": places, "row": pa.array(range(len(places)), pa.int64())})
-    order = pc.sort_indices(given, [("place", "ascending"), ("row", "ascending")])
+    keys = pa.table({"place": places, "row": pa.array(range(len(places)), pa.int64())})
+    order = pc.sort_indices(keys, [("place", "ascending"), ("row", "ascending")])
     rows = _numbered(rows.take(order), first)
     return Batch(rows, rejected, read, tuple(origins[n] for n in order.to_pylist()) if origins else ())
 

@@ -100,13 +100,13 @@ def _is_number(value: Any, shape: DataType) -> bool:
     written = written_number(value)
     if written is None:
         return shape.name in ("FLOAT", "DOUBLE") and value in NOT_FINITE
-    whole = written.lstrip("-").isdigit()
+    is_integer = written.lstrip("-").isdigit()
     if shape.name in BITS:
         most = 2 ** (BITS[shape.name] - 1)
-        return whole and len(written) < _MOST_DIGITS and -most <= int(written) < most
+        return is_integer and len(written) < _MOST_DIGITS and -most <= int(written) < most
     if shape.name == "DECIMAL":
         return _is_decimal(written, shape)
-    if whole:
+    if is_integer:
         return len(written) < _MOST_DIGITS and abs(int(written)) <= (_EXACT if shape.name == "DOUBLE" else 2**24)
     return _is_fraction(written, shape)
 
@@ -174,8 +174,8 @@ def json_of(value: Any, shape: DataType) -> str:
     return text
 
 
-def holds(shape: DataType, found: DataType) -> bool:
-    """Return whether every value of the type ``found`` is certain to be of the type ``shape``.
+def holds(shape: DataType, other: DataType) -> bool:
+    """Return whether every value of the type ``other`` is certain to be of the type ``shape``.
 
     Times are never certain: Parquet can hold times before the year 1 or after 9999, which TIMESTAMP here cannot.
 
@@ -183,15 +183,15 @@ def holds(shape: DataType, found: DataType) -> bool:
     >>> holds(parsed("STRUCT<a: STRING, b: INT>"), parsed("STRUCT<a: BIGINT, c: DATE>"))
     True
     """
-    if shape.name == "STRING" or found.name == "NULL":
+    if shape.name == "STRING" or other.name == "NULL":
         return True
-    match shape.name, found.name:
+    match shape.name, other.name:
         case ("ARRAY", "ARRAY") | ("MAP", "MAP"):
-            return holds(element_type(shape), element_type(found))
+            return holds(element_type(shape), element_type(other))
         case "MAP", "STRUCT":
-            return all(holds(element_type(shape), kind) for _, kind in found.fields)
+            return all(holds(element_type(shape), kind) for _, kind in other.fields)
         case "STRUCT", "STRUCT":
-            known = ((shape.field_type(name), name, kind) for name, kind in found.fields)
+            known = ((shape.field_type(name), name, kind) for name, kind in other.fields)
             return all(own is None or (own[0] == name and holds(own[1], kind)) for own, name, kind in known)
         case _:
-            return shape == found and shape.name not in ("DATE", "TIMESTAMP")
+            return shape == other and shape.name not in ("DATE", "TIMESTAMP")

@@ -76,9 +76,9 @@ def opened(path: Path, *, streams: bool = False) -> io.FileIO:
 
 
 def _other(path: Path, mode: int) -> OSError:
-    told = next((words for test, words in _KINDS if test(mode)), "it is not a file")
+    reason = next((words for test, words in _KINDS if test(mode)), "it is not a file")
     code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-    return OSError(code, f"{told}, not a regular file", str(path))
+    return OSError(code, f"{reason}, not a regular file", str(path))
 
 
 def walked(folder: Path, skipped: list[Path]) -> Iterator[Path]:
@@ -112,8 +112,8 @@ def matching(pattern: str, skipped: list[Path]) -> Iterator[Path]:
     plain = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     begin = Path(*parts[:plain])
     real = os.path.realpath(begin)
-    for found in sorted(glob.glob(os.path.abspath(pattern), recursive=True)):
-        path = Path(found)
+    for name in sorted(glob.glob(os.path.abspath(pattern), recursive=True)):
+        path = Path(name)
         if path.is_dir() and not path.is_symlink():
             continue
         is_inside = os.path.realpath(path) == os.path.join(real, os.path.relpath(path, begin))

@@ -35,13 +35,13 @@ def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterato
         other = next((name for name in row if name not in kinds), None)
         if other is not None:
             raise no_column(other, columns, where)
-        found = {}
+        values = {}
         for name, kind in columns:
             try:
-                found[name] = value_of(row.get(name), kind)
+                values[name] = value_of(row.get(name), kind)
             except (ValueError, TypeError, OverflowError, ArithmeticError):
                 raise wrong_value(name, kind, shown(row[name]), where) from None
-        yield found
+        yield values
 
 
 def value_of(value: Any, kind: DataType) -> object:
@@ -97,13 +97,13 @@ def _whole(value: Any, kind: DataType) -> int:
 def _float(value: Any, kind: DataType) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise TypeError
-    found = float(value)
-    stored = pa.scalar(found, pa.float32()).as_py() if kind.name == "FLOAT" else found
-    if math.isfinite(found) and not math.isfinite(stored):
+    number = float(value)
+    stored = pa.scalar(number, pa.float32()).as_py() if kind.name == "FLOAT" else number
+    if math.isfinite(number) and not math.isfinite(stored):
         raise OverflowError
     if isinstance(value, int) and int(stored) != value:
         raise OverflowError
-    return found
+    return number
 
 
 def _decimal(value: Any, kind: DataType) -> Decimal:
@@ -115,10 +115,10 @@ def _decimal(value: Any, kind: DataType) -> Decimal:
     precision, scale = kind.precision or 0, kind.scale or 0
     with localcontext() as context:
         context.prec = 80
-        found = number.quantize(Decimal(1).scaleb(-scale))
-    if found != number or (found and found.adjusted() >= precision - scale):
+        rounded = number.quantize(Decimal(1).scaleb(-scale))
+    if rounded != number or (rounded and rounded.adjusted() >= precision - scale):
         raise OverflowError
-    return found
+    return rounded
 
 
 def _day(value: Any, _kind: DataType) -> dt.date:

@@ -36,7 +36,7 @@ def quarantine(
         return 0
     folder = catalog.data / layout.QUARANTINE
     digests = [hashlib.sha256(record.raw).hexdigest() for record in rejected]
-    found = (
+    entries = (
         Quarantined(
             record.source,
             record.position,
@@ -53,7 +53,7 @@ def quarantine(
         folder.put_all({sha256: record.raw for sha256, record in zip(digests, rejected, strict=True)})
         folder.force()
         failpoint("ingest.quarantined")
-        return catalog.quarantine.add(load_id, table_id, found, at)
+        return catalog.quarantine.add(load_id, table_id, entries, at)
 
 
 def quarantined_bytes(data: Location, record: QuarantineRecord) -> bytes:

@@ -16,7 +16,7 @@ from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord, json_records
 from weft.extraction.mail.message import MailOptions, read_message
 from weft.extraction.quarantine import FEED, quarantined_bytes
-from weft.extraction.storing import beginning, looked_through, registered, store_batches
+from weft.extraction.storing import check_row_times, loading_lease, register_load, store_batches
 from weft.extraction.timing import Late, Timing
 from weft.printable import Brief
 from weft.storage.local_sql import connect
@@ -76,11 +76,11 @@ def _retry_one(to: Home, record: QuarantineRecord, timing: Timing, total: Retrie
     # A late record is already in quarantine, so it remains there.
     strict = replace(timing, late="stamp" if timing.late == "stamp" else "refuse")
     try:
-        looked_through(to, table.name, table.keys, lambda: [batch], strict)
+        check_row_times(to, table.name, table.keys, lambda: [batch], strict)
     except Refused:
         return _stays(to, record, record.reason if record.reason.startswith("late") else "late", total)
-    with beginning(to, table.name) as writer:
-        load = registered(writer, to, table, record.source, "retry", digest, {}, strict)
+    with loading_lease(to, table.name) as writer:
+        load = register_load(writer, to, table, record.source, "retry", digest, {}, strict)
     try:
         done = store_batches(load, [batch])
     except Refused:

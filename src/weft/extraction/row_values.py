@@ -24,10 +24,10 @@ _TAKES: Final = {
 }
 
 
-def taken_by(kind: DataType) -> str:
+def accepted_values(kind: DataType) -> str:
     """Describe the values that a column of the type accepts.
 
-    >>> taken_by(DataType("TINYINT")), taken_by(DataType("DATE"))
+    >>> accepted_values(DataType("TINYINT")), accepted_values(DataType("DATE"))
     ('an int from -128 to 127', 'a date')
     """
     if kind.shape is not None:
@@ -36,8 +36,8 @@ def taken_by(kind: DataType) -> str:
         most = 2 ** (BITS[kind.name] - 1)
         return f"an int from {-most} to {most - 1}"
     if kind.name == "DECIMAL":
-        whole, scale = (kind.precision or 0) - (kind.scale or 0), kind.scale
-        return f"a number with at most {whole} digits before the point and {scale} after it"
+        digits, scale = (kind.precision or 0) - (kind.scale or 0), kind.scale
+        return f"a number with at most {digits} digits before the point and {scale} after it"
     return _TAKES.get(kind.name, f"a value of type {kind}")
 
 
@@ -63,7 +63,7 @@ def wrong_value(name: str, kind: DataType, value: str, where: str, hint: str | N
     return Refused(
         f"{name} is {cut}, which is not of type {kind.declared}",
         where=where,
-        hint=hint or f"{name} accepts {taken_by(kind)}.",
+        hint=hint or f"{name} accepts {accepted_values(kind)}.",
     )
 
 

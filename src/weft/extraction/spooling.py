@@ -27,8 +27,8 @@ def spooled(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]
     """
     held: list[pa.Table] = []
     size = 0
-    left = iter(pieces)
-    for piece in left:
+    rest = iter(pieces)
+    for piece in rest:
         held.append(piece)
         size += piece.nbytes
         if size > IN_MEMORY:
@@ -37,25 +37,25 @@ def spooled(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]
         yield pa.concat_tables([schema.empty_table(), *held])
         return
     with tempfile.NamedTemporaryFile(prefix="weft-rows-", suffix=".arrow") as file:
-        _keep(file.name, chain(_taken(held), left), schema)
+        _write_all(file.name, chain(_drained(held), rest), schema)
         with pa.memory_map(file.name) as mapped:
             yield pa.ipc.open_file(mapped).read_all()
 
 
-def _taken(held: list[pa.Table]) -> Iterator[pa.Table]:
+def _drained(held: list[pa.Table]) -> Iterator[pa.Table]:
     while held:
         yield held.pop(0)
 
 
-def _keep(name: str, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:
+def _write_all(name: str, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:
     """Write the pieces to a file. Errors that the pieces raise are not reported as write errors."""
-    with _told(name):
+    with _storage_errors(name):
         sink = pa.OSFile(name, "wb")
         writer = pa.ipc.new_file(sink, schema)
     for piece in pieces:
-        with _told(name):
+        with _storage_errors(name):
             _write(writer, piece)
-    with _told(name):
+    with _storage_errors(name):
         writer.close()
         sink.close()
 
@@ -65,7 +65,7 @@ def _write(writer: pa.RecordBatchFileWriter, piece: pa.Table) -> None:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _storage_errors(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

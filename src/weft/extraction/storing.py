@@ -55,8 +55,10 @@ class Summary(Brief):
     differ: int = 0
 
     def _brief(self) -> str:
-        told = {"known": self.known, "late": self.late, "in quarantine": self.quarantined}
-        counts = ", ".join([f"{self.stored:,} stored", *(f"{count:,} {what}" for what, count in told.items() if count)])
+        counts_by_kind = {"known": self.known, "late": self.late, "in quarantine": self.quarantined}
+        counts = ", ".join(
+            [f"{self.stored:,} stored", *(f"{count:,} {what}" for what, count in counts_by_kind.items() if count)]
+        )
         return f"{self.table}: {counts}" + ("; all was loaded before" if self.already_loaded else "")
 
 
@@ -80,7 +82,7 @@ class Load:
 
 
 @contextmanager
-def beginning(to: Home, table: str) -> Iterator[Writer]:
+def loading_lease(to: Home, table: str) -> Iterator[Writer]:
     """Take the lease to register a load into ``table``, after settling the work of dead writers.
 
     Raises StorageError if the store is damaged, and LeaseBusy.
@@ -91,7 +93,7 @@ def beginning(to: Home, table: str) -> Iterator[Writer]:
         yield writer
 
 
-def registered(
+def register_load(
     writer: Writer,
     to: Home,
     table: TableRecord,
@@ -109,7 +111,7 @@ def registered(
     thread runs the load.
     """
     at = to.clock()
-    unfinished = begun_before(writer, table, source, digest)
+    unfinished = unfinished_load(writer, table, source, digest)
     if unfinished is None:
         load_id = writer.loads.begin(table.table_id, source, kind, digest, at, files)
     else:
@@ -120,7 +122,7 @@ def registered(
     return Load(to, table, load_id, options, timing, already, aside, by_source or {})
 
 
-def begun_before(writer: Writer, table: TableRecord, source: str, digest: str | None) -> LoadRecord | None:
+def unfinished_load(writer: Writer, table: TableRecord, source: str, digest: str | None) -> LoadRecord | None:
     """Return the unfinished load of that digest. Raise Conflict while another process or thread runs it."""
     before = () if digest is None else writer.loads.of_source(table.table_id, digest)
     unfinished = next((load for load in before if load.finished_at is None), None)
@@ -132,7 +134,7 @@ def begun_before(writer: Writer, table: TableRecord, source: str, digest: str | 
     return unfinished
 
 
-def looked_through(
+def check_row_times(
     to: Home, name: str, keys: Sequence[str], batches: Callable[[], Iterable[Batch]], timing: Timing
 ) -> int | None:
     """Check a load for rows that would be refused because of their times, before anything is changed.
@@ -181,9 +183,9 @@ def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | Non
             new = _quarantine(load, batch.rejected)
             total = replace(total, quarantined=total.quarantined + new, known=total.known + len(batch.rejected) - new)
             if batch.rows.num_rows:
-                done, kept = _append(load, batch, stored)
+                done, quarantined = _append(load, batch, stored)
                 stored = None if stored is None else stored + done.stored
-                total = _counted(total, done, kept)
+                total = _counted(total, done, quarantined)
             read += batch.read
             if progress is not None:
                 progress(read)

@@ -76,14 +76,14 @@ def _read(line: bytes, source: str, number: int) -> Mapping[str, Any]:
 
 def _nested(row: Mapping[str, Any], columns: Columns, where: str) -> dict[str, object]:
     """Return the values of nested columns as JSON text."""
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for name, kind in columns:
         if kind.shape is not None and (value := row.get(name)) is not None:
             try:
-                found[name] = json_of(value, kind.shape)
+                values[name] = json_of(value, kind.shape)
             except (ValueError, TypeError):
                 raise wrong_value(name, kind, shown(value), where) from None
-    return found
+    return values
 
 
 @cache
@@ -131,7 +131,7 @@ def _refused(error: ValidationError, columns: Columns, where: str) -> Refused:
         return Refused(
             f"the line is not a row: {first['msg'][:200]}", where=where, hint='A row is a line like {"id": 1}.'
         )
-    given = str(first["input"])[:60]
+    text = str(first["input"])[:60]
     return Refused(
-        f"{name} is {given!r}, which is not of type {kind.declared} ({first['msg']})", where=where, hint=listed(columns)
+        f"{name} is {text!r}, which is not of type {kind.declared} ({first['msg']})", where=where, hint=listed(columns)
     )

@@ -13,7 +13,7 @@ import pytest
 from weft.algebra.schema import DataType
 from weft.errors import Refused
 from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions
-from weft.extraction.files.own_times import recognised
+from weft.extraction.files.own_times import common_unit
 from weft.extraction.files.source import FileSource, open_file
 from weft.extraction.timing import Timing
 
@@ -171,7 +171,7 @@ def test_instants_of_any_form_are_own_times(tmp_path: Path, written: str, form: 
 
 
 def test_numbers_of_no_one_unit_are_refused_and_what_does_not_fit_is_rejected(tmp_path: Path) -> None:
-    assert recognised(["1700000000", "17"]) is None
+    assert common_unit(["1700000000", "17"]) is None
     with pytest.raises(Refused, match="'at' is BIGINT, not an instant") as refused:
         opened(tmp_path / "x.csv", "at\n1700000000\n1700000000000\n", ts_from="at")
     assert "--ts-format" in (refused.value.hint or "")

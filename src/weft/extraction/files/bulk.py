@@ -47,14 +47,14 @@ def csv_batches(stream: io.BufferedReader, dialect: Dialect, caster: Caster, sou
         lines = [line for line, _ in records_at(done.good)] if caster.aside else []
         return done, records_at(done.places) if done.places else [], lines
 
-    given = PushBack(stream)
-    records = CsvRecords(given, dialect)
+    pushback = PushBack(stream)
+    records = CsvRecords(pushback, dialect)
     _, before = records.names()
-    given.put_back(records.held)
+    pushback.put_back(records.held)
     building = _Building(caster)
     building.add([], _unreadable(before, source), len(before))
     with Workers() as workers:
-        for piece in CsvPieces(given, records.line, dialect, caster.names, workers, cast):
+        for piece in CsvPieces(pushback, records.line, dialect, caster.names, workers, cast):
             done, bad, lines = piece.result
             if caster.aside:
                 done = caster.without_aside(done, (f"line {piece.before + line}" for line in lines))
@@ -80,8 +80,8 @@ def parquet_batches(pieces: Iterable[pa.Table], caster: Caster, source: str) -> 
     building = _Building(caster)
     before = 0
     with Workers() as workers:
-        for done, kept in workers.in_order(pieces, cast):
-            bad = zip(done.places, done.reasons, kept, strict=True)
+        for done, records in workers.in_order(pieces, cast):
+            bad = zip(done.places, done.reasons, records, strict=True)
             rejected = [Rejected(source, f"row {before + p + 1}", why, raw) for p, why, raw in bad]
             if caster.aside:
                 done = caster.without_aside(done, (f"row {before + place + 1}" for place in done.good))
@@ -98,14 +98,14 @@ def infer_types(stream: io.BufferedReader, dialect: Dialect, names: Sequence[str
     def look(cells: pa.Table, _records_at: RecordsAt, connection: duckdb.DuckDBPyConnection) -> Seen:
         return inference.seen(connection, cells)
 
-    given = PushBack(stream)
-    records = CsvRecords(given, dialect)
+    lines = PushBack(stream)
+    records = CsvRecords(lines, dialect)
     records.names()
-    given.put_back(records.held)
+    lines.put_back(records.held)
     with Workers() as workers:
-        for piece in CsvPieces(given, records.line, dialect, names, workers, look):
+        for piece in CsvPieces(lines, records.line, dialect, names, workers, look):
             inference.take(piece.result)
-    return inference.found()
+    return inference.evidence()
 
 
 class _Building:

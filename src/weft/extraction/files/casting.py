@@ -78,32 +78,32 @@ def exactly_from_text(cell: str, kind: DataType) -> str:
     return cell if name == "STRING" else f"TRY_CAST({bare} AS {duckdb_type(kind)})"
 
 
-def from_typed(column: str, found: str, kind: DataType) -> str:
-    """Return an expression that casts a column of DuckDB type ``found`` to the type; NULL if the value is not of the
-    type.
+def from_typed(column: str, duckdb_name: str, kind: DataType) -> str:
+    """Return an expression that casts a column of DuckDB's type ``duckdb_name`` to the type; NULL if the value is not
+    of it.
     """
-    if weft_type(found) == kind:
+    if weft_type(duckdb_name) == kind:
         if kind.name == "TIMESTAMP":
             return _in_range(f"TRY_CAST({column} AS TIMESTAMPTZ)")
         if kind.name != "STRING":
             return f"TRY_CAST({column} AS {duckdb_type(kind)})"
-    return from_text(as_text(column, found), kind)
+    return from_text(as_text(column, duckdb_name), kind)
 
 
-def as_text(column: str, found: str) -> str:
-    """Return an expression for a column of DuckDB type ``found`` as text in the form that ``from_text`` reads."""
-    if found == "VARCHAR":
+def as_text(column: str, duckdb_name: str) -> str:
+    """Return an expression for a column of DuckDB type ``duckdb_name`` as text in the form that ``from_text`` reads."""
+    if duckdb_name == "VARCHAR":
         return column
-    if found == "BLOB":
+    if duckdb_name == "BLOB":
         return f"to_base64({column})"
-    if is_nested(found):
+    if is_nested(duckdb_name):
         return f"CAST(to_json({column}) AS VARCHAR)"
     return f"CAST({column} AS VARCHAR)"
 
 
-def is_nested(found: str) -> bool:
-    """Return whether values of DuckDB type ``found`` are nested, and therefore stored as JSON text."""
-    return found.endswith("]") or found.startswith(("STRUCT", "MAP", "UNION"))
+def is_nested(duckdb_name: str) -> bool:
+    """Return whether values of DuckDB type ``duckdb_name`` are nested, and therefore stored as JSON text."""
+    return duckdb_name.endswith("]") or duckdb_name.startswith(("STRUCT", "MAP", "UNION"))
 
 
 def _in_range(instant: str) -> str:
@@ -117,12 +117,11 @@ def duckdb_type(kind: DataType) -> str:
     return names.get(kind.name, str(kind))
 
 
-def weft_type(found: str) -> DataType:
-    """Return the Weft type that stores a Parquet column of DuckDB type ``found``. Types that Weft lacks become STRING;
-    nested types become JSON text.
+def weft_type(duckdb_name: str) -> DataType:
+    """Return the Weft type that stores a Parquet column of DuckDB's type ``duckdb_name``.
 
-    Nanoseconds are truncated to microseconds.
+    Types that Weft lacks become STRING; nested types become JSON text. Nanoseconds are truncated to microseconds.
     """
-    if found.startswith("DECIMAL") and not is_nested(found):
-        return DataType.parse(found)
-    return DataType.parse(_FROM_DUCKDB.get(found, "STRING"))
+    if duckdb_name.startswith("DECIMAL") and not is_nested(duckdb_name):
+        return DataType.parse(duckdb_name)
+    return DataType.parse(_FROM_DUCKDB.get(duckdb_name, "STRING"))

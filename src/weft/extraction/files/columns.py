@@ -70,17 +70,17 @@ def check_names(names: Sequence[str], where: str) -> None:
 
 
 def chosen_of(
-    found: Sequence[tuple[str, DataType]], chosen: Sequence[tuple[str, DataType | None]], where: str
+    available: Sequence[tuple[str, DataType]], chosen: Sequence[tuple[str, DataType | None]], where: str
 ) -> list[tuple[str, DataType]]:
     """Return the chosen columns in the order of the choice, with the types that the choice names.
 
     Raise Refused if the file lacks one.
     """
-    by_name = {name.lower(): (name, kind) for name, kind in found}
+    by_name = {name.lower(): (name, kind) for name, kind in available}
     columns = []
     for name, kind in chosen:
         if name.lower() not in by_name:
-            hint = f"The columns are: {', '.join(each for each, _ in found)}."
+            hint = f"The columns are: {', '.join(each for each, _ in available)}."
             raise Refused(f"there is no column {name!r}", hint=hint, where=where)
         own, inferred = by_name[name.lower()]
         columns.append((own, kind or inferred))
@@ -88,13 +88,16 @@ def chosen_of(
 
 
 def typed(
-    found: Sequence[tuple[str, DataType]], types: Sequence[tuple[str, DataType]], schema: TableSchema | None, where: str
+    columns: Sequence[tuple[str, DataType]],
+    types: Sequence[tuple[str, DataType]],
+    schema: TableSchema | None,
+    where: str,
 ) -> list[tuple[str, DataType]]:
     """Return the file's columns, with the types that ``types`` names for some of them.
 
     Raise Refused if the file lacks one, or the table has it with another type.
     """
-    chosen_of(found, types, where)  # raises Refused for a missing column
+    chosen_of(columns, types, where)  # raises Refused for a missing column
     wanted = {name.lower(): kind for name, kind in types}
     for name, kind in wanted.items():
         column = None if schema is None else schema.column(name)
@@ -104,11 +107,11 @@ def typed(
                 hint="A column keeps the type of the first load. Leave it out of --types, or choose another table.",
                 where=where,
             )
-    return [(name, wanted.get(name.lower(), kind)) for name, kind in found]
+    return [(name, wanted.get(name.lower(), kind)) for name, kind in columns]
 
 
 def match_columns(
-    found: Sequence[tuple[str, DataType]],
+    columns: Sequence[tuple[str, DataType]],
     schema: TableSchema | None,
     ts_from: str | None,
     evolve: bool,
@@ -121,8 +124,8 @@ def match_columns(
     stored twice. No file may set ``_by``, which records who appended a row. Raise Refused for missing and additional
     columns unless ``evolve``, and for a ``ts_from`` column that has neither an instant type nor the format ``form``.
     """
-    own_time = _own_time(found, ts_from, where, form)
-    stored = [(name, kind) for name, kind in found if name.lower() != TS]
+    own_time = _own_time(columns, ts_from, where, form)
+    stored = [(name, kind) for name, kind in columns if name.lower() != TS]
     if schema is None:
         return FileColumns(tuple(stored), (), (), own_time)
     in_file = {name.lower() for name, _ in stored}
@@ -133,24 +136,24 @@ def match_columns(
     missed = [name for name, _ in absent if name != BY]
     if (added or missed) and not evolve:
         _refuse_others(schema.name, [name for name, _ in added], missed, where)
-    kept = tuple(types.get(name.lower(), (name, kind)) for name, kind in stored)
-    extended = _extended(stored, kept) if evolve else ()
-    return FileColumns(kept, added, absent, own_time, extended)
+    matched = tuple(types.get(name.lower(), (name, kind)) for name, kind in stored)
+    extended = _extended(stored, matched) if evolve else ()
+    return FileColumns(matched, added, absent, own_time, extended)
 
 
 def _extended(
-    stored: Sequence[tuple[str, DataType]], kept: Sequence[tuple[str, DataType]]
+    stored: Sequence[tuple[str, DataType]], matched: Sequence[tuple[str, DataType]]
 ) -> tuple[tuple[str, DataType], ...]:
     """Return the nested columns that lack fields of the file, with those fields added."""
-    found = []
-    for (_, kind), (name, own) in zip(stored, kept, strict=True):
+    extended = []
+    for (_, kind), (name, own) in zip(stored, matched, strict=True):
         if kind.shape is not None and own.shape is not None and (all_of := own.shape.extended(kind.shape)) != own.shape:
-            found.append((name, DataType.of_json(all_of)))
-    return tuple(found)
+            extended.append((name, DataType.of_json(all_of)))
+    return tuple(extended)
 
 
-def _own_time(found: Sequence[tuple[str, DataType]], ts_from: str | None, where: str, form: str | None) -> str | None:
-    names = [name for name, _ in found]
+def _own_time(columns: Sequence[tuple[str, DataType]], ts_from: str | None, where: str, form: str | None) -> str | None:
+    names = [name for name, _ in columns]
     has_ts = next((name for name in names if name.lower() == TS), None)
     if ts_from is None:
         if has_ts is not None:
@@ -161,7 +164,7 @@ def _own_time(found: Sequence[tuple[str, DataType]], ts_from: str | None, where:
                 where=where,
             )
         return None
-    named = next((pair for pair in found if pair[0].lower() == ts_from.lower()), None)
+    named = next((pair for pair in columns if pair[0].lower() == ts_from.lower()), None)
     if named is None:
         near = difflib.get_close_matches(ts_from, names, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"The columns are: {', '.join(names)}."

@@ -85,7 +85,7 @@ class Chunk:
         chunk.
         """
         wanted, quote = set(places), self.dialect.quote.encode()
-        found: list[tuple[int, bytes]] = []
+        positions: list[tuple[int, bytes]] = []
         held: list[bytes] = []
         place = quotes = 0
         for number, line in enumerate(io.BytesIO(self.raw), 1):
@@ -96,10 +96,10 @@ class Chunk:
             record = b"".join(held)
             if record.strip(b"\r\n"):
                 if place in wanted:
-                    found.append((number - len(held) + 1, record))
+                    positions.append((number - len(held) + 1, record))
                 place += 1
             held = []
-        return found
+        return positions
 
 
 def next_chunk(stream: PushBack, dialect: Dialect, size: int) -> Chunk | None:

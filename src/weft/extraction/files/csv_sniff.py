@@ -68,7 +68,7 @@ def infer_csv(records: CsvRecords, names: Sequence[str], connection: duckdb.Duck
     good = (record for record in records if record.problem is None)
     for piece in _pieces(good):
         inference.observe(connection, text_table(piece, names))
-    return inference.found()
+    return inference.evidence()
 
 
 def infer_json(
@@ -117,7 +117,7 @@ def json_evidence(
         inference.observe(connection, pa.table(cells))
     return {
         name: of_json(each, frozenset(kinds.get(name, ())), shapes.get(name))
-        for name, each in inference.found().items()
+        for name, each in inference.evidence().items()
     }
 
 

@@ -34,22 +34,22 @@ _SAMPLE: Final = 1 << 16
 """The number of bytes of invalid UTF-8 lines that are examined to detect their encoding."""
 
 
-def known(encoding: str) -> str:
+def codec_name(encoding: str) -> str:
     """Return Python's name for the encoding.
 
     Raise Refused for an encoding that Python does not know, and for a codec that does not encode text.
     """
     try:
-        found = codecs.lookup(encoding)
-        found.name.encode(found.name).decode(found.name)
+        codec = codecs.lookup(encoding)
+        codec.name.encode(codec.name).decode(codec.name)
     except (LookupError, UnicodeError, TypeError, AssertionError):
         raise Refused(
             f"{encoding!r} is not a text encoding", hint="Use one such as utf-8, utf-16, latin-1 or windows-1251."
         ) from None
-    return found.name
+    return codec.name
 
 
-def guessed(stream: io.BufferedReader) -> str:
+def detect_encoding(stream: io.BufferedReader) -> str:
     """Return the encoding of the stream. Reads to the end unless a byte order mark or the zero bytes of UTF-16
     decide.
     """
@@ -73,11 +73,11 @@ def _without_mark(head: bytes) -> str | None:
 def _by_lines(stream: io.BufferedReader) -> str:
     right = wrong = size = 0
     others: list[bytes] = []
-    for whole in _blocks_of_lines(stream):
-        block = whole.splitlines(keepends=True)
-        if whole.isascii():
+    for text in _blocks_of_lines(stream):
+        block = text.splitlines(keepends=True)
+        if text.isascii():
             continue
-        if _is_utf_8(whole):
+        if _is_utf_8(text):
             right += 1
             continue
         for line in block:
@@ -127,8 +127,8 @@ def _of_letters(text: bytes) -> str:
         return _WESTERN
     from charset_normalizer import from_bytes
 
-    found = from_bytes(text, cp_isolation=[_WESTERN, *_OTHERS]).best()
-    return UTF_8 if found is None else known(found.encoding)
+    match = from_bytes(text, cp_isolation=[_WESTERN, *_OTHERS]).best()
+    return UTF_8 if match is None else codec_name(match.encoding)
 
 
 def _decodes(text: bytes, encoding: str) -> bool:
@@ -158,7 +158,7 @@ class _Recoded(io.RawIOBase):
 
     def __init__(self, of: io.BufferedReader, encoding: str) -> None:
         self.of = of
-        self._decoder = codecs.getincrementaldecoder(encoding)(errors=_KEPT)
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors=_ERRORS)
         self._ready = b""
         self._ended = False
 
@@ -178,18 +178,18 @@ class _Recoded(io.RawIOBase):
             self._ended = not block
             text = self._decoder.decode(block, final=self._ended)
             self._ready = text.encode(UTF_8, "surrogateescape")
-        given = self._ready[: len(buffer)]
-        self._ready = self._ready[len(given) :]
-        buffer[: len(given)] = given
-        return len(given)
+        chunk = self._ready[: len(buffer)]
+        self._ready = self._ready[len(chunk) :]
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
 
-def _kept(error: UnicodeError) -> tuple[str, int]:
+def _undecodable(error: UnicodeError) -> tuple[str, int]:
     """Replace each undecodable byte with a character that ``surrogateescape`` encodes as the same byte."""
     assert isinstance(error, UnicodeDecodeError)
     wrong = error.object[error.start : error.end]
     return "".join(chr(0xDC00 + byte) if byte >= 0x80 else chr(byte) for byte in wrong), error.end
 
 
-_KEPT: Final = "weft.kept"
-codecs.register_error(_KEPT, _kept)
+_ERRORS: Final = "weft.undecodable"
+codecs.register_error(_ERRORS, _undecodable)

@@ -18,7 +18,7 @@ from typing import BinaryIO, TypeAlias
 
 from weft.errors import NotFound, Refused
 from weft.extraction.batches import printable
-from weft.extraction.files.probe import GivenFile, format_by_name, unreadable
+from weft.extraction.files.probe import InputFile, format_by_name, unreadable
 from weft.extraction.paths import copied, descriptor, kind_of_path, matching, walked
 from weft.printable import counted
 
@@ -27,10 +27,10 @@ Given: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
 
 @dataclass(frozen=True)
-class FoundFiles:
+class InputFiles:
     """The files to read, and the paths that a folder or a pattern matched but that are skipped."""
 
-    files: list[GivenFile]
+    files: list[InputFile]
     skipped: tuple[Path, ...] = ()
 
     def notes(self) -> list[str]:
@@ -49,7 +49,7 @@ _NAMED = 5
 
 
 @contextmanager
-def found_files(given: Sequence[Given]) -> Iterator[FoundFiles]:
+def input_files(items: Sequence[Given]) -> Iterator[InputFiles]:
     """Yield the files in the order given; those of a pattern or a folder tree are sorted by name.
 
     A folder contributes the files whose suffix is known (``.csv``, ``.jsonl.gz``, …) and that are not hidden. Repeated
@@ -57,24 +57,24 @@ def found_files(given: Sequence[Given]) -> Iterator[FoundFiles]:
     the context. Raises NotFound for a missing path, ExtractionError for one that cannot be read, and Refused if nothing
     is named, or an item is neither a path nor a stream of bytes.
     """
-    named = [Path(os.path.abspath(each)) for each in given if isinstance(each, str | os.PathLike)]
+    named = [Path(os.path.abspath(each)) for each in items if isinstance(each, str | os.PathLike)]
     with tempfile.TemporaryDirectory(prefix="weft-stdin-") as folder, _copied(named) as copies:
-        files: dict[str, GivenFile] = {}
+        files: dict[str, InputFile] = {}
         skipped: list[Path] = []
-        for number, each in enumerate(given):
+        for number, each in enumerate(items):
             if isinstance(each, str | os.PathLike):
                 for path in _files(os.fspath(each), skipped):
                     file = copies.get(path, path)
-                    files.setdefault(os.path.realpath(file), GivenFile(file, printable(str(path))))
+                    files.setdefault(os.path.realpath(file), InputFile(file, printable(str(path))))
             else:
                 _refuse_no_bytes(each)
                 copied = Path(folder, str(number))
                 with copied.open("wb") as copy:
                     shutil.copyfileobj(each, copy)
-                files[str(copied)] = GivenFile(copied, "stdin")
+                files[str(copied)] = InputFile(copied, "stdin")
         if not files:
             raise Refused("no path was given", hint="Name files, patterns such as '*.csv', folders, or - for stdin.")
-        yield FoundFiles(list(files.values()), tuple(skipped))
+        yield InputFiles(list(files.values()), tuple(skipped))
 
 
 @contextmanager
@@ -86,16 +86,16 @@ def _copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
         yield copies
 
 
-def _refuse_no_bytes(given: object) -> None:
-    if isinstance(given, io.TextIOBase) or not hasattr(given, "read"):
+def _refuse_no_bytes(item: object) -> None:
+    if isinstance(item, io.TextIOBase) or not hasattr(item, "read"):
         raise Refused(
-            f"a {type(given).__name__} is neither a path nor a stream of bytes",
+            f"a {type(item).__name__} is neither a path nor a stream of bytes",
             hint="Pass paths, or streams such as open(path, 'rb') and io.BytesIO. Use append for rows.",
         )
 
 
-def _files(given: str, skipped: list[Path]) -> list[Path]:
-    path = Path(os.path.abspath(given))
+def _files(pattern: str, skipped: list[Path]) -> list[Path]:
+    path = Path(os.path.abspath(pattern))
     before = len(skipped)
     if path.is_dir():
         if (path / "_delta_log").is_dir():
@@ -104,21 +104,21 @@ def _files(given: str, skipped: list[Path]) -> list[Path]:
                 hint="Follow it as a source: weft source add NAME --kind changes --at FOLDER --key COLS.",
             )
         try:
-            found = [each for each in walked(path, skipped) if format_by_name(each) is not None]
+            paths = [each for each in walked(path, skipped) if format_by_name(each) is not None]
         except OSError as error:
-            raise unreadable(GivenFile.of(path), error) from None
+            raise unreadable(InputFile.of(path), error) from None
         missing = "the folder has no file with a known suffix (.csv, .tsv, .jsonl, .ndjson, .json, .parquet, .pq)"
-    elif path.exists() or not glob.has_magic(given):
+    elif path.exists() or not glob.has_magic(pattern):
         return [_named(path)]
     else:
-        found = list(matching(given, skipped))
+        paths = list(matching(pattern, skipped))
         missing = "no file matches the pattern"
     skipped[before:] = [each for each in skipped[before:] if each.is_dir() or format_by_name(each) is not None]
-    if not found:
-        left = counted(len(skipped) - before, "link or device is", "links or devices are")
-        links = f" ({left} not followed)" if len(skipped) > before else ""
+    if not paths:
+        unread = counted(len(skipped) - before, "link or device is", "links or devices are")
+        links = f" ({unread} not followed)" if len(skipped) > before else ""
         raise NotFound(f"{missing}{links}: {printable(str(path))}", hint="Name CSV, JSON lines or Parquet files.")
-    return found
+    return paths
 
 
 def _named(path: Path) -> Path:
@@ -126,5 +126,5 @@ def _named(path: Path) -> Path:
     try:
         kind_of_path(path)
     except OSError as error:
-        raise unreadable(GivenFile.of(path), error) from None
+        raise unreadable(InputFile.of(path), error) from None
     return path

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from weft.algebra.schema import STRING, DataType
-from weft.extraction.files.shapes import joined, known
+from weft.extraction.files.shapes import joined, without_unknown
 from weft.storage.local_sql import quoted
 
 _INTEGER: Final = "-?(0|[1-9][0-9]*)"
@@ -102,16 +102,20 @@ class Evidence:
 
     @property
     def type(self) -> DataType | None:
-        """The narrowest type that holds every value; None for a column without values."""
+        """Return the narrowest type that holds every value; None for a column without values.
+
+        >>> str(Evidence(True, frozenset({"DOUBLE", "DECIMAL"}), 15, 2, rounded=True).type)
+        'DECIMAL(38,2)'
+        """
         if not self.filled:
             return None
-        found = next((kind for kind in _TESTS if kind in self.possible and kind != "DECIMAL"), None)
+        narrowest = next((kind for kind in _TESTS if kind in self.possible and kind != "DECIMAL"), None)
         exact = "DECIMAL" in self.possible and 0 < self.fraction <= _MOST_DIGITS - self.whole
-        if exact and (found is None or (found == "DOUBLE" and self.rounded)):
+        if exact and (narrowest is None or (narrowest == "DOUBLE" and self.rounded)):
             return DataType("DECIMAL", _MOST_DIGITS, self.fraction)
-        if found is None and self.shape is not None:
-            return DataType.of_json(known(self.shape))
-        return STRING if found is None else DataType(found)
+        if narrowest is None and self.shape is not None:
+            return DataType.of_json(without_unknown(self.shape))
+        return STRING if narrowest is None else DataType(narrowest)
 
 
 NOTHING: Final = Evidence()
@@ -130,7 +134,7 @@ class Inference:
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._found: dict[str, Evidence] = dict.fromkeys(names, NOTHING)
+        self._evidence: dict[str, Evidence] = dict.fromkeys(names, NOTHING)
 
     def observe(self, connection: duckdb.DuckDBPyConnection, cells: pa.Table) -> None:
         """Add the evidence of a batch: a VARCHAR column for each name. New names are added."""
@@ -141,7 +145,7 @@ class Inference:
         connection.register("cells", cells)
         try:
             return {
-                name: _seen(connection, name, self._found.get(name, NOTHING).possible) for name in cells.column_names
+                name: _seen(connection, name, self._evidence.get(name, NOTHING).possible) for name in cells.column_names
             }
         finally:
             connection.unregister("cells")
@@ -149,15 +153,15 @@ class Inference:
     def take(self, seen: Seen) -> None:
         """Add evidence that ``seen`` returned."""
         for name, evidence in seen.items():
-            self._found[name] = self._found.get(name, NOTHING).joined(evidence)
+            self._evidence[name] = self._evidence.get(name, NOTHING).joined(evidence)
 
-    def found(self) -> dict[str, Evidence]:
+    def evidence(self) -> dict[str, Evidence]:
         """Return the evidence for each column."""
-        return dict(self._found)
+        return dict(self._evidence)
 
     def types(self) -> Mapping[str, DataType]:
         """Return the type of each column; STRING for a column without values."""
-        return {name: evidence.type or STRING for name, evidence in self._found.items()}
+        return {name: evidence.type or STRING for name, evidence in self._evidence.items()}
 
 
 _OF_KIND: Final[Mapping[frozenset[str], frozenset[str]]] = {
@@ -174,8 +178,8 @@ def of_json(evidence: Evidence, kinds: frozenset[str], shape: DataType | None = 
     ``shape`` is the common type of its arrays and objects, if any. Digits in a JSON string stay a string, since a
     postal code is not a number.
     """
-    found = evidence.among(_OF_KIND.get(kinds, frozenset()))
-    return found if shape is None else replace(found, shape=shape if kinds == {"nested"} else STRING)
+    narrowed = evidence.among(_OF_KIND.get(kinds, frozenset()))
+    return narrowed if shape is None else replace(narrowed, shape=shape if kinds == {"nested"} else STRING)
 
 
 def _seen(connection: duckdb.DuckDBPyConnection, name: str, possible: frozenset[str]) -> Evidence:

@@ -10,7 +10,7 @@ from typing import Final
 from weft.algebra.schema import DataType
 from weft.errors import Refused
 from weft.extraction.files.columns import MAX_COLUMNS, may_name_column
-from weft.extraction.files.encoding import UTF_8, known
+from weft.extraction.files.encoding import UTF_8, codec_name
 from weft.extraction.files.own_times import check_form
 
 
@@ -33,7 +33,7 @@ class FileOptions:
 
     def __post_init__(self) -> None:
         if self.encoding is not None:
-            known(self.encoding)
+            codec_name(self.encoding)
         if self.ts_format is not None:
             check_form(self.ts_format)
 
@@ -58,7 +58,11 @@ DEFAULT_OPTIONS: Final = FileOptions(encoding=None, mends_names=True)
 
 
 def _mended(names: Sequence[str]) -> tuple[str, ...]:
-    """Replace each name that no column can have with a similar, unique one."""
+    """Replace each name that no column can have with a similar, unique one.
+
+    >>> _mended(["id", "Order ID", "order_id", "_id", "", "2024"])
+    ('id', 'Order_ID_2', 'order_id', 'id_2', 'column_5', 'column_2024')
+    """
     taken = {name.lower() for name in names if may_name_column(name)}
     mended = []
     for number, name in enumerate(names, 1):

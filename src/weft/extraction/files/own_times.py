@@ -57,10 +57,14 @@ def in_microseconds(cell: str, form: str) -> str:
     return f"CASE WHEN {instant} BETWEEN {FIRST_INSTANT} AND {LAST_INSTANT} THEN CAST({instant} AS BIGINT) END"
 
 
-def recognised(values: Iterable[str | None]) -> str | None:
-    """Return the unit in which all these numbers are instants from 1973 to 5138; None if no one unit fits."""
-    found = {_unit(value) for value in values if value}
-    return found.pop() if len(found) == 1 else None
+def common_unit(values: Iterable[str | None]) -> str | None:
+    """Return the unit in which all these numbers are instants from 1973 to 5138; None if no one unit fits.
+
+    >>> common_unit(["1700000000", None, "1700000000.25"]), common_unit(["1700000000", "1700000000000"])
+    ('s', None)
+    """
+    units = {_unit(value) for value in values if value}
+    return units.pop() if len(units) == 1 else None
 
 
 def _unit(value: str) -> str | None:

@@ -111,8 +111,8 @@ def _sizes(values: pa.Array) -> pa.Array | None:
 
 def _sum(sizes: Iterable[pa.Array | None]) -> pa.Array | None:
     """Return the sum of the sizes for each row; None without any sizes."""
-    found = [each for each in sizes if each is not None]
-    return reduce(pc.add, found) if found else None
+    known = [each for each in sizes if each is not None]
+    return reduce(pc.add, known) if known else None
 
 
 def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
@@ -209,21 +209,21 @@ class _Thrift:
 
     def number(self) -> int:
         """Read an unsigned integer (varint)."""
-        found = shift = 0
+        value = shift = 0
         while True:
             byte = self._raw[self.at]
             self.at += 1
-            found |= (byte & 127) << shift
+            value |= (byte & 127) << shift
             if byte < 128:
-                return found
+                return value
             shift += 7
             if shift > 63:
                 raise ValueError
 
     def signed(self) -> int:
         """Read a signed integer (zigzag varint)."""
-        found = self.number()
-        return (found >> 1) ^ -(found & 1)
+        value = self.number()
+        return (value >> 1) ^ -(value & 1)
 
     def skip(self, kind: int) -> None:
         """Skip a value of the given type."""

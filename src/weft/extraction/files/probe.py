@@ -24,13 +24,12 @@ from weft.extraction.files import bulk
 from weft.extraction.files.casting import weft_type
 from weft.extraction.files.columns import MAX_COLUMNS, check_names
 from weft.extraction.files.csv_sniff import csv_layout, infer_csv, json_evidence
-from weft.extraction.files.encoding import UTF_8, as_utf_8, guessed, known
+from weft.extraction.files.encoding import UTF_8, as_utf_8, codec_name, detect_encoding
 from weft.extraction.files.inference import Evidence, Seen
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
 from weft.extraction.files.parquet_pieces import decoded_schema, parquet_file, pieces
 from weft.extraction.files.rows import Format, Layout
-from weft.extraction.files.shapes import known as without_gaps
-from weft.extraction.files.shapes import of_arrow
+from weft.extraction.files.shapes import of_arrow, without_unknown
 from weft.extraction.files.text_records import CsvRecords, TextRecord, json_records
 from weft.extraction.paths import opened
 from weft.storage.local_sql import connect
@@ -51,23 +50,23 @@ Typed = Mapping[str, "Evidence | DataType"]
 
 
 @dataclass(frozen=True)
-class GivenFile:
+class InputFile:
     """A file and the name that messages give it: its absolute path in printable form, or "stdin"."""
 
     path: Path
     name: str
 
     @classmethod
-    def of(cls, path: Path) -> GivenFile:
+    def of(cls, path: Path) -> InputFile:
         """Return the file at the path."""
         return cls(path, printable(str(path)))
 
 
 @dataclass(frozen=True)
-class Looked:
+class FileInspection:
     """The result of inspecting a file: layout, encoding, columns, and the columns that were renamed."""
 
-    file: GivenFile
+    file: InputFile
     layout: Layout
     encoding: str
     found: Typed
@@ -76,9 +75,11 @@ class Looked:
 
     def nested(self) -> dict[str, DataType]:
         """Return the columns with nested values and the type of these values; STRING if no one type fits."""
-        found = self.found.items()
-        told = {name: without_gaps(kind.shape) for name, kind in found if isinstance(kind, Evidence) and kind.shape}
-        return {**told, **self.shapes}
+        evidence = self.found.items()
+        inferred = {
+            name: without_unknown(kind.shape) for name, kind in evidence if isinstance(kind, Evidence) and kind.shape
+        }
+        return {**inferred, **self.shapes}
 
     @contextmanager
     def text(self) -> Iterator[io.BufferedReader]:
@@ -120,7 +121,9 @@ class Looked:
             ]
 
 
-def look(file: GivenFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN) -> Looked:
+def inspect_file(
+    file: InputFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN
+) -> FileInspection:
     """Inspect the file. Reads it to the end if types must be inferred or JSON names collected.
 
     ``written`` is the format; if it is None, the name and the first bytes decide. Raises the errors of reading,
@@ -137,8 +140,8 @@ def look(file: GivenFile, infer: bool, *, written: Format | None = None, options
             layout, plain = typed_columns(_in_microseconds(schema.empty_table(), names))
             kinds = zip(names, schema.types, strict=True)
             shapes = {name: of_arrow(kind) for name, kind in kinds if pa.types.is_nested(kind)}
-            found = {name: DataType.of_json(shapes[name]) if name in shapes else kind for name, kind in plain}
-        return Looked(file, layout, UTF_8, found, _renamed(own, names), shapes)
+            types = {name: DataType.of_json(shapes[name]) if name in shapes else kind for name, kind in plain}
+        return FileInspection(file, layout, UTF_8, types, _renamed(own, names), shapes)
     encoding = _encoding(file.path, options)
     text = partial(_text, file.path, encoding)
     with connect() as connection:
@@ -155,10 +158,12 @@ def look(file: GivenFile, infer: bool, *, written: Format | None = None, options
                     found_types = bulk.infer_types(stream, dialect, names)
                 else:
                     found_types = infer_csv(CsvRecords(stream, dialect), names, connection)
-    return Looked(file, layout, encoding, dict(found_types), _renamed(own, names))
+    return FileInspection(file, layout, encoding, dict(found_types), _renamed(own, names))
 
 
-def _json(file: GivenFile, encoding: str, options: FileOptions, connection: duckdb.DuckDBPyConnection) -> Looked:
+def _json(
+    file: InputFile, encoding: str, options: FileOptions, connection: duckdb.DuckDBPyConnection
+) -> FileInspection:
     seen: set[str] = set()
 
     def few(names: Sequence[str]) -> None:
@@ -176,7 +181,7 @@ def _json(file: GivenFile, encoding: str, options: FileOptions, connection: duck
     check_names(names, file.name)
     renamed = _renamed(own, names)
     layout = Layout("json", names, ("VARCHAR",) * len(names), written=own if renamed else ())
-    return Looked(file, layout, encoding, dict(zip(names, evidence.values(), strict=True)), renamed)
+    return FileInspection(file, layout, encoding, dict(zip(names, evidence.values(), strict=True)), renamed)
 
 
 def _in_microseconds(rows: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -185,8 +190,8 @@ def _in_microseconds(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     for column in rows.columns:
         kind = column.type
         if pa.types.is_timestamp(kind) and kind.unit == "ns":
-            whole = pc.floor_temporal(column.cast(pa.timestamp("ns")), unit="microsecond")
-            column = whole.cast(pa.timestamp("us")).cast(pa.timestamp("us", kind.tz))
+            instants = pc.floor_temporal(column.cast(pa.timestamp("ns")), unit="microsecond")
+            column = instants.cast(pa.timestamp("us")).cast(pa.timestamp("us", kind.tz))
         columns.append(column)
     return pa.table(columns, names=list(names))
 
@@ -195,7 +200,7 @@ def _renamed(own: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, str],
     return tuple((old, new) for old, new in zip(own, names, strict=True) if old != new)
 
 
-def unreadable(file: GivenFile, error: Exception) -> WeftError:
+def unreadable(file: InputFile, error: Exception) -> WeftError:
     """Return the error for a file that cannot be read."""
     hint = "Name a CSV, JSON lines or Parquet file."
     if isinstance(error, FileNotFoundError):
@@ -220,9 +225,9 @@ def _text(path: Path, encoding: str) -> Iterator[io.BufferedReader]:
 
 def _encoding(path: Path, options: FileOptions) -> str:
     if options.encoding is not None:
-        return known(options.encoding)
+        return codec_name(options.encoding)
     with _opened(path) as stream:
-        return guessed(stream)
+        return detect_encoding(stream)
 
 
 def format_by_name(path: Path) -> Format | None:
@@ -252,9 +257,9 @@ def typed_columns(empty: pa.Table) -> tuple[Layout, list[tuple[str, DataType]]]:
         with connect() as connection:
             types = _described(connection, empty)
     except duckdb.Error as error:
-        told = " ".join(str(error).split())[:300]
+        reason = " ".join(str(error).split())[:300]
         raise ExtractionError(
-            f"a column has a type that Weft cannot read: {told}", hint="Write it with another type, such as text."
+            f"a column has a type that Weft cannot read: {reason}", hint="Write it with another type, such as text."
         ) from None
     names = tuple(empty.column_names)
     return Layout("parquet", names, types), [(n, weft_type(t)) for n, t in zip(names, types, strict=True)]

@@ -165,27 +165,27 @@ class Caster:
         """Cast the cells to the table's values. Thread-safe: it changes no state."""
         connection.register("cells", cells)
         try:
-            found = connection.sql(self._sql).to_arrow_table()
+            cast_rows = connection.sql(self._sql).to_arrow_table()
         finally:
             connection.unregister("cells")
-        reasons = self._reasons(self._of_their_shapes(found))
-        found = found.drop_columns([_BAD])
+        reasons = self._reasons(self._of_their_shapes(cast_rows))
+        cast_rows = cast_rows.drop_columns([_BAD])
         if reasons.null_count == len(reasons):
-            return Converted(found, (), (), cells.num_rows)
+            return Converted(cast_rows, (), (), cells.num_rows)
         good = pc.is_null(reasons)
         places = pc.indices_nonzero(pc.invert(good))
-        return Converted(found.filter(good), places.to_pylist(), reasons.take(places).to_pylist(), cells.num_rows)
+        return Converted(cast_rows.filter(good), places.to_pylist(), reasons.take(places).to_pylist(), cells.num_rows)
 
-    def _of_their_shapes(self, found: pa.Table) -> pa.Table:
+    def _of_their_shapes(self, cast_rows: pa.Table) -> pa.Table:
         """Add to the columns at fault those nested columns whose values are not of their type."""
         for place, name, shape in self._shaped:
-            wrong = [text is not None and not is_of(text, shape) for text in found.column(place).to_pylist()]
+            wrong = [text is not None and not is_of(text, shape) for text in cast_rows.column(place).to_pylist()]
             if any(wrong):
-                bad = found[_BAD]
-                told = pc.if_else(pc.equal(bad, ""), name, pc.binary_join_element_wise(bad, name, ", "))
-                at = found.schema.get_field_index(_BAD)
-                found = found.set_column(at, _BAD, pc.if_else(pa.array(wrong, pa.bool_()), told, bad))
-        return found
+                bad = cast_rows[_BAD]
+                joined = pc.if_else(pc.equal(bad, ""), name, pc.binary_join_element_wise(bad, name, ", "))
+                at = cast_rows.schema.get_field_index(_BAD)
+                cast_rows = cast_rows.set_column(at, _BAD, pc.if_else(pa.array(wrong, pa.bool_()), joined, bad))
+        return cast_rows
 
     def batch(
         self, pieces: Sequence[Converted], rejected: tuple[Rejected, ...], origins: tuple[Rejected, ...] = ()
@@ -202,22 +202,22 @@ class Caster:
         arrays = [rows[i].cast(self._schema.field(i).type) for i in range(len(self._schema) - 2)]
         table = pa.Table.from_arrays([*arrays, own, seq], schema=self._schema)
         if any(piece.left_out for piece in pieces):
-            table = table.take(pa.array(_kept(pieces), pa.int64()))
+            table = table.take(pa.array(_remaining(pieces), pa.int64()))
         return Batch(table, rejected, read, origins)
 
-    def _reasons(self, found: pa.Table) -> pa.ChunkedArray:
+    def _reasons(self, cast_rows: pa.Table) -> pa.ChunkedArray:
         """Return the reason why each row is rejected; NULL for a valid row."""
-        bad, own, given = found[_BAD], found[_OWN], self._own_times
+        bad, own, own_times = cast_rows[_BAD], cast_rows[_OWN], self._own_times
         nothing = pa.scalar(False)
-        missing = pc.is_null(own) if given.column is not None and not given.arrival else nothing
-        ahead = pc.fill_null(pc.greater(own, given.latest), False) if given.latest is not None else nothing
+        missing = pc.is_null(own) if own_times.column is not None and not own_times.arrival else nothing
+        ahead = pc.fill_null(pc.greater(own, own_times.latest), False) if own_times.latest is not None else nothing
         return pc.if_else(
             pc.not_equal(bad, ""),
             pc.binary_join_element_wise("not of the column's type: ", bad, ""),
             pc.if_else(
                 missing,
-                f"{given.column} is empty: the row has no time of its own",
-                pc.if_else(ahead, f"{given.column} is {given.too_far}", pa.scalar(None, pa.string())),
+                f"{own_times.column} is empty: the row has no time of its own",
+                pc.if_else(ahead, f"{own_times.column} is {own_times.too_far}", pa.scalar(None, pa.string())),
             ),
         )
 
@@ -257,23 +257,23 @@ def rows_as_json(cells: pa.Table, places: Sequence[int], connection: duckdb.Duck
     taken = f"* REPLACE ({encoded})" if encoded else "*"
     connection.register("cells", cells.take(pa.array(places, pa.int64())))
     try:
-        kept = connection.execute(
+        rows = connection.execute(
             f"SELECT CAST(to_json(c) AS VARCHAR) FROM (SELECT {taken} FROM cells) AS c"
         ).fetchall()
     finally:
         connection.unregister("cells")
-    return [str(json).encode() for (json,) in kept]
+    return [str(json).encode() for (json,) in rows]
 
 
-def _kept(pieces: Iterable[Converted]) -> list[int]:
+def _remaining(pieces: Iterable[Converted]) -> list[int]:
     """Return the indexes, over all pieces, of the rows that are not left out."""
-    kept: list[int] = []
+    rows: list[int] = []
     first = 0
     for piece in pieces:
         left_out = set(piece.left_out)
-        kept += [first + n for n in range(piece.rows.num_rows) if n not in left_out]
+        rows += [first + n for n in range(piece.rows.num_rows) if n not in left_out]
         first += piece.rows.num_rows
-    return kept
+    return rows
 
 
 def _counting(first: int, count: int) -> pa.Array:
@@ -298,15 +298,15 @@ def _casting(layout: Layout, own_times: OwnTimes, columns: Sequence[tuple[str, D
     fault.
     """
     own_time = own_times.column
-    found = {n.lower(): (n, t) for n, t in zip(layout.names, layout.types, strict=True)}
-    pairs = [(name, kind) for name, kind in columns if name.lower() in found]
+    columns_by_name = {n.lower(): (n, t) for n, t in zip(layout.names, layout.types, strict=True)}
+    pairs = [(name, kind) for name, kind in columns if name.lower() in columns_by_name]
     if own_time is not None and own_time.lower() not in {name.lower() for name, _ in pairs}:
         pairs.append((own_time, TIMESTAMP if own_times.form is None else STRING))
     inner: list[str] = []
     faults: list[str] = []
     casts: dict[str, str] = {}
     for number, (name, kind) in enumerate(pairs):
-        written, type_found = found[name.lower()]
+        written, type_found = columns_by_name[name.lower()]
         source = quoted(written)
         cast = from_text(source, kind) if layout.format != "parquet" else from_typed(source, type_found, kind)
         inner.append(f"{source} AS s{number}, {cast} AS v{number}")

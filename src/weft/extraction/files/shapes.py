@@ -23,8 +23,15 @@ _LONG: Final = replace(BIGINT, precision=19)
 
 
 def with_text(type: DataType, text: str) -> DataType:
-    """Return the type that includes both ``type`` and the JSON text. As in ``joined``, NULL stands for an unknown
-    type.
+    """Return the type that includes both ``type`` and the JSON text, with NULL for unknown parts, as in ``joined``.
+
+    >>> texts = ['{"a": [1]}', '{"a": null, "b": {"c": 1.5}}', '{"a": [2.5, null]}']
+    >>> str(without_unknown(reduce(with_text, texts, NULL)))
+    'STRUCT<a: ARRAY<DOUBLE>, b: STRUCT<c: DOUBLE>>'
+    >>> str(reduce(with_text, ['[{"a": 1}, {"a": "x"}]'], NULL)), str(reduce(with_text, ['{"a": 1}', "[]"], NULL))
+    ('ARRAY<STRUCT<a: STRING>>', 'STRING')
+    >>> str(with_text(NULL, '{"a": 1, "b": {"c": 1, "c": 2}}'))
+    'STRUCT<a: BIGINT, b: STRING>'
     """
     try:
         value = parsed(text)
@@ -36,13 +43,13 @@ def with_text(type: DataType, text: str) -> DataType:
     return wider if _parts(wider, _MOST_PARTS) >= 0 else STRING
 
 
-def _parts(type: DataType, left: int) -> int:
-    """Return what remains of ``left`` after the parts of the type; negative if the type has more."""
+def _parts(type: DataType, budget: int) -> int:
+    """Return what remains of ``budget`` after the parts of the type; negative if the type has more."""
     for each in (*(kind for _, kind in type.fields), *filter(None, [type.element])):
-        if left < 0:
+        if budget < 0:
             break
-        left = _parts(each, left - 1)
-    return left
+        budget = _parts(each, budget - 1)
+    return budget
 
 
 def _adds_nothing(value: Any, type: DataType) -> bool:
@@ -77,7 +84,7 @@ def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return DataType("ARRAY", element=of_arrow(kind.value_type, depth + 1))
     if pa.types.is_struct(kind):
-        return known(_struct({each.name: of_arrow(each.type, depth + 1) for each in kind}))
+        return without_unknown(_struct({each.name: of_arrow(each.type, depth + 1) for each in kind}))
     if pa.types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
         return DataType("DECIMAL", kind.precision, kind.scale)
     if kind == pa.uint64():
@@ -140,13 +147,13 @@ def joined(one: DataType, other: DataType) -> DataType:
     return DOUBLE if {one, other} == {BIGINT, DOUBLE} else STRING
 
 
-def known(type: DataType) -> DataType:
+def without_unknown(type: DataType) -> DataType:
     """Return the type with STRING for unknown parts, which had only NULLs or no values."""
     match type.name:
         case "ARRAY":
-            return DataType("ARRAY", element=known(type.element or NULL))
+            return DataType("ARRAY", element=without_unknown(type.element or NULL))
         case "STRUCT":
-            fields = tuple((name, known(kind)) for name, kind in type.fields)
+            fields = tuple((name, without_unknown(kind)) for name, kind in type.fields)
             return DataType("STRUCT", fields=fields) if fields else STRING
         case _:
             return STRING if type == NULL else BIGINT if type == _LONG else type

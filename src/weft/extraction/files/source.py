@@ -27,10 +27,10 @@ from weft.extraction.files.columns import FileColumns, check_names, chosen_of, m
 from weft.extraction.files.encoding import UTF_8
 from weft.extraction.files.inference import Evidence
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
-from weft.extraction.files.own_times import UNITS, recognised
-from weft.extraction.files.probe import GivenFile, Looked, look, unreadable
+from weft.extraction.files.own_times import UNITS, common_unit
+from weft.extraction.files.probe import FileInspection, InputFile, inspect_file, unreadable
 from weft.extraction.files.rows import Caster, Format, OwnTimes
-from weft.extraction.files.shapes import joined, known
+from weft.extraction.files.shapes import joined, without_unknown
 from weft.extraction.nested_values import holds
 from weft.extraction.paths import opened
 from weft.extraction.timing import DEFAULT_TIMING, Timing
@@ -45,7 +45,7 @@ class FileSource:
     or inferred.
     """
 
-    looked: Looked
+    inspection: FileInspection
     matched: FileColumns
     columns: tuple[tuple[str, DataType], ...]
     form: str | None = None
@@ -54,11 +54,11 @@ class FileSource:
     @property
     def name(self) -> str:
         """The name in messages: the absolute path in printable form, or "stdin"."""
-        return self.looked.file.name
+        return self.inspection.file.name
 
     def options(self, timing: Timing) -> dict[str, object]:
         """Return the options that let a retry read a rejected record as this load did (JSON-able)."""
-        layout = self.looked.layout
+        layout = self.inspection.layout
         return {
             "kind": "file",
             "format": layout.format,
@@ -84,7 +84,7 @@ class FileSource:
         an own time beyond ``latest`` (µs UTC; None: no limit). With ``origins`` each row comes with its record. The
         rows of records at the positions ``aside`` are left out. Raises ExtractionError if Parquet is damaged.
         """
-        layout, path = self.looked.layout, self.looked.file.path
+        layout, path = self.inspection.layout, self.inspection.file.path
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far, self.form)
         sound = self._sound()
         caster = Caster(layout, own_times, self.columns, self.name, origins=origins, aside=aside, sound=sound)
@@ -92,38 +92,38 @@ class FileSource:
         if layout.format == "parquet":
             yield from self._parquet_batches(caster, large)
             return
-        with self.looked.text() as stream:
+        with self.inspection.text() as stream:
             if layout.format == "csv" and large:
                 yield from bulk.csv_batches(stream, layout.dialect, caster, self.name)
                 return
             with connect() as connection:
-                yield from caster.text_batches(self.looked.records(stream), connection)
+                yield from caster.text_batches(self.inspection.records(stream), connection)
 
     def _sound(self) -> frozenset[str]:
         """Return the nested columns whose values, as inspected, are all of the table's type."""
-        found = {name.lower(): kind for name, kind in self.looked.nested().items()}
-        shaped = ((name, kind.shape, found.get(name.lower())) for name, kind in self.columns)
+        shapes = {name.lower(): kind for name, kind in self.inspection.nested().items()}
+        shaped = ((name, kind.shape, shapes.get(name.lower())) for name, kind in self.columns)
         return frozenset(name for name, shape, own in shaped if shape and own and holds(shape, own))
 
     def begins(self, timing: Timing) -> int | None:
         """Return the own time of the first row, µs UTC; None if it has none or cannot be read."""
-        layout = self.looked.layout
+        layout = self.inspection.layout
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", None, "", self.form)
         caster = Caster(layout, own_times, self.columns, self.name, sound=self._sound())
         batch: Batch | None
         with connect() as connection:
             if layout.format == "parquet":
-                first = next(self.looked.parquet(1), None)
+                first = next(self.inspection.parquet(1), None)
                 batch = None if first is None else caster.cast(first, None, connection)
             else:
-                with self.looked.text() as stream:
-                    records = islice(self.looked.records(stream), 1)
+                with self.inspection.text() as stream:
+                    records = islice(self.inspection.records(stream), 1)
                     batch = next(caster.text_batches(records, connection), None)
         own: list[int | None] = [] if batch is None else batch.rows.column(OWN_TIME).to_pylist()
         return own[0] if own else None
 
     def _parquet_batches(self, caster: Caster, large: bool) -> Iterator[Batch]:
-        pieces = self.looked.parquet()
+        pieces = self.inspection.parquet()
         try:
             if large:
                 yield from bulk.parquet_batches(pieces, caster, self.name)
@@ -132,7 +132,7 @@ class FileSource:
                 for piece in pieces:
                     yield caster.cast(piece, None, connection)
         except (OSError, pa.ArrowException, duckdb.Error) as error:
-            raise unreadable(self.looked.file, error) from None
+            raise unreadable(self.inspection.file, error) from None
 
 
 def digest(path: str | os.PathLike[str]) -> str:
@@ -145,7 +145,7 @@ def digest(path: str | os.PathLike[str]) -> str:
             while chunk := file.read(1 << 20):
                 total.update(chunk)
     except OSError as error:
-        raise unreadable(GivenFile.of(Path(path)), error) from None
+        raise unreadable(InputFile.of(Path(path)), error) from None
     return total.hexdigest()
 
 
@@ -164,13 +164,13 @@ def open_file(
     ``written`` is its format (None: detected). ``chosen`` are the columns to take, each with its type (None: inferred);
     None takes all columns.
     """
-    given = GivenFile.of(Path(os.path.abspath(path)))
-    [looked] = _looked([given], schema is None or evolve or ts_from is not None, written, options)
-    return _opened([looked], schema, ts_from, evolve, options, chosen)[0]
+    file = InputFile.of(Path(os.path.abspath(path)))
+    [looked] = _inspect_all([file], schema is None or evolve or ts_from is not None, written, options)
+    return _file_sources([looked], schema, ts_from, evolve, options, chosen)[0]
 
 
 def open_files(
-    files: Sequence[GivenFile],
+    files: Sequence[InputFile],
     schema: TableSchema | None,
     *,
     ts_from: str | None = None,
@@ -185,21 +185,23 @@ def open_files(
     :func:`weft.extraction.files.columns.match_columns`) or those of the other files.
     """
     infer = schema is None or evolve or ts_from is not None
-    return _opened(_looked(files, infer, None, options), schema, ts_from, evolve, options, None)
+    return _file_sources(_inspect_all(files, infer, None, options), schema, ts_from, evolve, options, None)
 
 
-def _looked(files: Sequence[GivenFile], infer: bool, written: Format | None, options: FileOptions) -> list[Looked]:
-    found = []
+def _inspect_all(
+    files: Sequence[InputFile], infer: bool, written: Format | None, options: FileOptions
+) -> list[FileInspection]:
+    inspections = []
     for file in files:
         try:
-            found.append(look(file, infer, written=written, options=options))
+            inspections.append(inspect_file(file, infer, written=written, options=options))
         except (*DAMAGE, pa.ArrowException) as error:
             raise unreadable(file, error) from None
-    return found
+    return inspections
 
 
-def _opened(
-    files: Sequence[Looked],
+def _file_sources(
+    files: Sequence[FileInspection],
     schema: TableSchema | None,
     ts_from: str | None,
     evolve: bool,
@@ -207,13 +209,13 @@ def _opened(
     chosen: Sequence[tuple[str, DataType | None]] | None,
 ) -> tuple[FileSource, ...]:
     where = files[0].file.name if len(files) == 1 else f"{len(files)} files"
-    found = _in_common(files, evolve)
+    common = _in_common(files, evolve)
     if chosen is not None:
-        found = chosen_of(found, chosen, where)
-    found = typed(found, options.types, schema, where)
-    check_names([each for each, _ in found], where)
-    form = _form(files, found, ts_from, options)
-    matched = match_columns(found, schema, ts_from, evolve, where, form)
+        common = chosen_of(common, chosen, where)
+    common = typed(common, options.types, schema, where)
+    check_names([each for each, _ in common], where)
+    form = _form(files, common, ts_from, options)
+    matched = match_columns(common, schema, ts_from, evolve, where, form)
     for file in files:
         _require_own_time(file, matched.own_time)
     known = [] if schema is None else [(c.name, c.type) for c in schema.columns if c.name != schema.start]
@@ -221,12 +223,12 @@ def _opened(
     return tuple(FileSource(each, matched, columns, form, _notes(each, options, matched, form)) for each in files)
 
 
-def _in_common(files: Sequence[Looked], evolve: bool) -> list[tuple[str, DataType]]:
+def _in_common(files: Sequence[FileInspection], evolve: bool) -> list[tuple[str, DataType]]:
     """Return the columns of the files, each with a type that holds its values in all of them.
 
     Raise Refused if one file lacks a column of another, unless ``evolve`` or the format is JSON.
     """
-    names: dict[str, tuple[str, GivenFile]] = {}
+    names: dict[str, tuple[str, InputFile]] = {}
     types: dict[str, Evidence | DataType] = {}
     for each in files:
         for name, kind in each.found.items():
@@ -254,19 +256,19 @@ def _of_both(one: Evidence | DataType, other: Evidence | DataType) -> Evidence |
         return one
     first, second = _type(one), _type(other)
     if first.shape is not None and second.shape is not None:
-        return DataType.of_json(known(joined(first.shape, second.shape)))
+        return DataType.of_json(without_unknown(joined(first.shape, second.shape)))
     return first if first == second and first.shape == second.shape else STRING
 
 
-def _type(found: Evidence | DataType) -> DataType:
-    return found.type or STRING if isinstance(found, Evidence) else found
+def _type(kind: Evidence | DataType) -> DataType:
+    return kind.type or STRING if isinstance(kind, Evidence) else kind
 
 
 def _form(
-    files: Sequence[Looked], found: Sequence[tuple[str, DataType]], ts_from: str | None, options: FileOptions
+    files: Sequence[FileInspection], columns: Sequence[tuple[str, DataType]], ts_from: str | None, options: FileOptions
 ) -> str | None:
     """Return the format of the own times: ``ts_format``, or the unit of numbers if it is the same in all files."""
-    kinds: Mapping[str, DataType] = {name.lower(): kind for name, kind in found}
+    kinds: Mapping[str, DataType] = {name.lower(): kind for name, kind in columns}
     kind = None if ts_from is None else kinds.get(ts_from.lower())
     if ts_from is None or kind is None:
         if options.ts_format is not None and ts_from is None:
@@ -281,16 +283,16 @@ def _form(
     if not kind.numeric:
         return None
     own = [each for each in files if ts_from.lower() in {name.lower() for name in each.layout.names}]
-    return recognised(value for each in own for value in each.sample(ts_from))
+    return common_unit(value for each in own for value in each.sample(ts_from))
 
 
-def _require_own_time(file: Looked, own_time: str | None) -> None:
+def _require_own_time(file: FileInspection, own_time: str | None) -> None:
     if own_time is not None and own_time.lower() not in {name.lower() for name in file.layout.names}:
         raise Refused(f"the file has no column {own_time!r} to take ts from", where=file.file.name)
 
 
-def _notes(file: Looked, options: FileOptions, matched: FileColumns, form: str | None) -> tuple[str, ...]:
-    kept = {name.lower() for name, _ in matched.stored}
+def _notes(file: FileInspection, options: FileOptions, matched: FileColumns, form: str | None) -> tuple[str, ...]:
+    stored = {name.lower() for name, _ in matched.stored}
     notes = []
     if options.encoding is None and file.encoding != UTF_8:
         notes.append(f"{file.file.name} is not UTF-8; it was read as {file.encoding} (to change this, use --encoding)")
@@ -301,21 +303,21 @@ def _notes(file: Looked, options: FileOptions, matched: FileColumns, form: str |
     if form is not None and options.ts_format is None:
         notes.append(f"{matched.own_time} was read as {UNITS[form]} since 1970 (to change this, use --ts-format)")
     types = {name.lower(): kind for name, kind in (*matched.stored, *matched.extended)}
-    found = {name: shape for name, shape in file.nested().items() if name.lower() in kept}
-    return (*notes, *_of_nested({name: (shape, types[name.lower()]) for name, shape in found.items()}))
+    nested = {name: shape for name, shape in file.nested().items() if name.lower() in stored}
+    return (*notes, *_of_nested({name: (shape, types[name.lower()]) for name, shape in nested.items()}))
 
 
-def _of_nested(found: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
+def _of_nested(columns: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
     """Return the notes on columns with nested values, by their types in the file and in the table."""
     notes = []
-    typed = [_part(name, own.shape) for name, (_, own) in found.items() if own.shape is not None]
+    typed = [_part(name, own.shape) for name, (_, own) in columns.items() if own.shape is not None]
     if typed:
         notes.append(f"nested values have types, which `weft describe` shows; read their parts as {', '.join(typed)}")
-    plain = [name for name, (_, own) in found.items() if own.shape is None]
+    plain = [name for name, (_, own) in columns.items() if own.shape is None]
     if plain:
         part = f"read a part with GET_JSON_OBJECT({plain[0]}, '$…')"
         notes.append(f"nested values without a common type are stored as JSON text: {', '.join(plain)}; {part}")
-    for name, (shape, own) in found.items():
+    for name, (shape, own) in columns.items():
         if own.shape is not None and own.shape.extended(shape) != own.shape:
             part = f"read them with GET_JSON_OBJECT({name}, '$…'), or add them with --evolve"
             notes.append(f"{name} has fields that its type in the table lacks; {part}")

@@ -257,10 +257,10 @@ class _Repeated(ValueError):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise _Repeated("an object has the same name twice")
-    return found
+    return members
 
 
 _EXACT: Final = json.JSONDecoder(
@@ -268,15 +268,15 @@ _EXACT: Final = json.JSONDecoder(
 )
 
 
-Told = Callable[[Any], "dict[str, Any] | str | None"]
+ToObject = Callable[[Any], "dict[str, Any] | str | None"]
 """Maps the JSON value of a line to an object, to a problem, or to None if the line is not a record."""
 
 
-def _an_object(found: Any) -> dict[str, Any] | str:
-    return found if isinstance(found, dict) else "not a JSON object"
+def _an_object(value: Any) -> dict[str, Any] | str:
+    return value if isinstance(value, dict) else "not a JSON object"
 
 
-def json_records(stream: io.BufferedReader, told: Told = _an_object) -> Iterator[TextRecord]:
+def json_records(stream: io.BufferedReader, to_object: ToObject = _an_object) -> Iterator[TextRecord]:
     """Yield the records of JSON lines, one object a line. Blank lines are skipped. A nested value becomes a cell of
     JSON text.
     """
@@ -285,29 +285,29 @@ def json_records(stream: io.BufferedReader, told: Told = _an_object) -> Iterator
         if len(line) > MAX_LINE:
             yield from _too_long(lines, line)
         elif line.strip():
-            record = json_record(lines.number + (not line.endswith(b"\n")), line, told)
+            record = json_record(lines.number + (not line.endswith(b"\n")), line, to_object)
             if record is not None:
                 yield record
     yield from _broken_off(lines)
 
 
-def json_record(number: int, line: bytes, told: Told = _an_object) -> TextRecord | None:
-    """Return the line as a record, or with its problem; None if ``told`` says that it is not a record.
+def json_record(number: int, line: bytes, to_object: ToObject = _an_object) -> TextRecord | None:
+    """Return the line as a record, or with its problem; None if ``to_object`` says that it is not a record.
 
-    Numbers reach ``told`` as strings.
+    Numbers reach ``to_object`` as strings.
     """
     problem = _not_text(line)
     if problem is not None:
         return TextRecord(number, line, None, problem)
     try:
-        found = told(_EXACT.decode(line.decode("utf-8").strip()))
-        if found is None:
+        members = to_object(_EXACT.decode(line.decode("utf-8").strip()))
+        if members is None:
             return None
-        if isinstance(found, str):
-            return TextRecord(number, line, None, found)
+        if isinstance(members, str):
+            return TextRecord(number, line, None, members)
         cells: dict[str, str | None] = {}
         kinds: dict[str, str] = {}
-        for name, value in found.items():
+        for name, value in members.items():
             if value is not None:
                 kinds[name], cells[name] = _cell(value)
             else:

@@ -59,16 +59,16 @@ def sources_of(path: str, entries: list[Entry], root_stem: str) -> list[Source]:
     A file with a numeric name belongs to its folder whatever it contains. Other names follow the numbers, sorted.
     """
     folders: dict[str, list[Entry]] = {}
-    found: list[tuple[str, Source]] = []
+    sources: list[tuple[str, Source]] = []
     for entry in entries:
         if entry.number is None and _holds_mbox(entry):
-            found.append((entry.path, Source(path, stem(entry.name), _mbox_records(entry))))
+            sources.append((entry.path, Source(path, stem(entry.name), _mbox_records(entry))))
         else:
             folders.setdefault(entry.folder, []).append(entry)
     for folder, members in folders.items():
         members.sort(key=_arrival)
-        found.append((folder, Source(path, _folder_stem(folder, root_stem), _article_records(members))))
-    return [source for _, source in sorted(found, key=lambda pair: pair[0])]
+        sources.append((folder, Source(path, _folder_stem(folder, root_stem), _article_records(members))))
+    return [source for _, source in sorted(sources, key=lambda pair: pair[0])]
 
 
 def _arrival(entry: Entry) -> tuple[bool, int, str]:

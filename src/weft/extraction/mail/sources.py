@@ -30,7 +30,9 @@ def find_sources(paths: Sequence[str | os.PathLike[str]], names: Mapping[Path, s
     absolute = [Path(os.path.abspath(path)) for path in paths]
     for path in absolute:
         _check(path)
-    return [source for path in absolute for source in _found(path, (names or {}).get(path) or printable(str(path)))]
+    return [
+        source for path in absolute for source in _sources_in(path, (names or {}).get(path) or printable(str(path)))
+    ]
 
 
 @contextmanager
@@ -63,7 +65,7 @@ def _check(path: Path) -> None:
         raise ExtractionError(f"cannot be read: {name} ({error.strerror or error})", hint=_HINT) from None
 
 
-def _found(path: Path, name: str) -> Iterator[Source]:
+def _sources_in(path: Path, name: str) -> Iterator[Source]:
     if path.is_dir():
         yield from _directory_sources(path)
     elif _kind(path) == "tar":
@@ -102,8 +104,8 @@ def _kind(path: Path) -> str:
 
 def _tar_sources(path: Path, name: str) -> list[Source]:
     contents = tar_contents(path)
-    found = sources_of(name, contents.entries, stem(printable(path.name)))
-    return [*found, Source(name, stem(printable(path.name)), contents.damaged)]
+    sources = sources_of(name, contents.entries, stem(printable(path.name)))
+    return [*sources, Source(name, stem(printable(path.name)), contents.damaged)]
 
 
 def _directory_sources(path: Path) -> Iterator[Source]:

@@ -58,7 +58,7 @@ def add_source(
             "only a PostgreSQL change feed has a slot and a publication", hint="Leave --slot and --publication out."
         )
     _check_rename(kind, rename)
-    table_of, place, columns = _looked_at(home, kind, location, table_of, chosen, rename)
+    table_of, place, columns = _inspect(home, kind, location, table_of, chosen, rename)
     _check_keys(keys, [column for column, _ in columns], place)
     options = _options(table_of, chosen, rename)
     own: Stamps = stamps or ("source" if kind == "changes" else "clock")
@@ -105,7 +105,7 @@ def _subscribed(
         raise
 
 
-def _looked_at(
+def _inspect(
     home: Home, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
 ) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
     """Return the table in the source, the location of the source, and its columns."""
@@ -162,11 +162,11 @@ def _check_rename(kind: SourceKind, rename: Renamed) -> None:
 
 def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None:
     """Raise Refused for a key column that the source lacks, or that is repeated."""
-    own, told = {column.lower() for column in columns}, ", ".join(columns)
+    own, listed = {column.lower() for column in columns}, ", ".join(columns)
     wrong = [key for key in keys if key.lower() not in own]
     if wrong:
         raise Refused(
-            f"the source has no column {wrong[0]!r} for the key", where=place, hint=f"The columns are: {told}."
+            f"the source has no column {wrong[0]!r} for the key", where=place, hint=f"The columns are: {listed}."
         )
     if len({key.lower() for key in keys}) < len(keys):
         raise Refused(f"the key names a column twice: {', '.join(keys)}", where=place, hint="Name each once.")

@@ -45,16 +45,16 @@ class _New:
 
     incoming: Incoming
     there: pa.Table
-    told: int
+    count: int
     new: pa.Table
 
-    def rows(self, given: dict[int | None, int]) -> pa.Table:
+    def rows(self, instants: dict[int | None, int]) -> pa.Table:
         table = self.incoming.table
-        return log_rows(of_keys(self.there, self.new, table.keys), self.new, given, table.stored, table.keys)
+        return log_rows(of_keys(self.there, self.new, table.keys), self.new, instants, table.stored, table.keys)
 
-    def late(self, given: Mapping[int | None, int]) -> int:
+    def late(self, instants: Mapping[int | None, int]) -> int:
         owns = set(self.new.column(OWN).to_pylist())
-        return sum(1 for own in owns if own is not None and given[own] != own)
+        return sum(1 for own in owns if own is not None and instants[own] != own)
 
 
 def record_changes(
@@ -85,18 +85,18 @@ def record_feeds(
     of changes without an own time, and on a wall-clock home the latest instant of any change. With ``late_refused``,
     raise Refused and record nothing if a change would be late.
     """
-    found = [_new(writer, each) for each in incoming]
-    coming = [each for each in found if each.new.num_rows]
+    fresh = [_new(writer, each) for each in incoming]
+    coming = [each for each in fresh if each.new.num_rows]
     if not coming:
-        return [(Recorded(0, 0), 0, each.there.num_rows) for each in found]
+        return [(Recorded(0, 0), 0, each.there.num_rows) for each in fresh]
     latest = clock if home.catalog.home().clock == "wall" else None
-    given: dict[int | None, int] = {}
+    instants: dict[int | None, int] = {}
 
     def rows(each: _New, floor: int) -> pa.Table:
-        given.update(instants_of([other.new for other in coming], floor, latest, clock))
+        instants.update(instants_of([other.new for other in coming], floor, latest, clock))
         if late_refused:
-            _refuse_late(given, each.incoming.table.name)
-        return each.rows(given)
+            _refuse_late(instants, each.incoming.table.name)
+        return each.rows(instants)
 
     at = home.clock()
     parts = [
@@ -114,10 +114,10 @@ def record_feeds(
     for each, part in zip(coming, parts, strict=True):
         recorded = done[id(each)]
         keep(writer, part.table.table_id, each.there, recorded.rows)
-        known = each.told - each.new.num_rows
-        writer.loads.finish(part.load_id, recorded.began + recorded.ended, known, 0, each.late(given), at)
+        known = each.count - each.new.num_rows
+        writer.loads.finish(part.load_id, recorded.began + recorded.ended, known, 0, each.late(instants), at)
     nothing = Recorded(0, 0)
-    return [(done.get(id(each), nothing), each.late(given), each.there.num_rows) for each in found]
+    return [(done.get(id(each), nothing), each.late(instants), each.there.num_rows) for each in fresh]
 
 
 def _recorded(writer: Writer, parts: Sequence[Part], at_least: int) -> Sequence[Recorded]:
@@ -154,8 +154,8 @@ def _all_after(changes: pa.Table, instant: int) -> bool:
     return own.null_count == 0 and bool(pc.all(pc.greater(own, instant)).as_py())
 
 
-def _refuse_late(given: Mapping[int | None, int], name: str) -> None:
-    late = [own for own, instant in given.items() if own is not None and instant != own]
+def _refuse_late(instants: Mapping[int | None, int], name: str) -> None:
+    late = [own for own, instant in instants.items() if own is not None and instant != own]
     if late:
         raise Refused(
             f"a change dated {format_instant(min(late))} is too early: the history of {name}, or the home's clock, is "

@@ -124,12 +124,12 @@ def _check_period(writer: Writer, table: TableRecord, correction: Correction, cl
         raise Refused(f"{begin} is before the recorded history: {since}", where=table.name, hint="Use a later --from.")
 
 
-def _key(table: TableRecord, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _key(table: TableRecord, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the values of the key. Raise Refused unless exactly the key columns are given."""
-    known = {_named(table, name): value for name, value in given.items()}
+    known = {_named(table, name): value for name, value in values.items()}
     if set(known) != set(table.keys):
         raise Refused(
-            f"the key of {table.name} is {', '.join(table.keys)}, not {', '.join(given) or 'empty'}",
+            f"the key of {table.name} is {', '.join(table.keys)}, not {', '.join(values) or 'empty'}",
             hint="Give each key column: " + " ".join(f"--key {name}=…" for name in table.keys),
         )
     return known
@@ -174,8 +174,10 @@ def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, corr
         )
     rows = [given.slice(place, 1).select(names) for given, place in there.places.values()]
     full = {**key, **values}
-    whole = [pa.table({name: pa.array([full[name].as_py()], full[name].type) for name in names})] if not missing else []
-    return pa.concat_tables([*(_with(row, values) for row in rows), *whole]) if rows or whole else None
+    complete = (
+        [pa.table({name: pa.array([full[name].as_py()], full[name].type) for name in names})] if not missing else []
+    )
+    return pa.concat_tables([*(_with(row, values) for row in rows), *complete]) if rows or complete else None
 
 
 def _with(row: pa.Table, values: Mapping[str, pa.Scalar]) -> pa.Table:

@@ -19,9 +19,9 @@ from weft.storage.local_sql import connect
 Columns = tuple[tuple[str, DataType], ...]
 
 
-def added_columns(found: Sequence[tuple[str, DataType]], schema: TableSchema, evolve: bool, where: str) -> Columns:
+def added_columns(columns: Sequence[tuple[str, DataType]], schema: TableSchema, evolve: bool, where: str) -> Columns:
     """Return the columns that the tracked table lacks, if ``evolve`` accepts them. Raise Refused for a mismatch."""
-    both = match_columns(found, schema, None, True, where)
+    both = match_columns(columns, schema, None, True, where)
     refuse_lost([name for name, _ in both.absent], schema.name, where)
     if both.added and not evolve:
         raise Refused(

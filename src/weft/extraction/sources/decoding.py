@@ -58,32 +58,32 @@ class TableChanges:
 
     def take(self, transaction: Transaction, own: int, place: int) -> int:
         """Add the changes of a transaction with this own time (µs UTC). Return the position after the last change."""
-        came: dict[Key, list[Row]] = {}
+        latest: dict[Key, list[Row]] = {}
         for change in transaction.changes:
             if change.relation.oid != self.oid:
                 continue
             if change.op == "T":
-                place = self._emit(came, own, place)
-                came = {}
+                place = self._emit(latest, own, place)
+                latest = {}
                 place = self._add({}, TRUNCATE, own, place)
                 self._rows.clear()
             else:
-                self._follow(change, came, place)
-        return self._emit(came, own, place)
+                self._follow(change, latest, place)
+        return self._emit(latest, own, place)
 
     def forget(self) -> None:
         """Forget the rows so far, since a snapshot now has them."""
         self._rows.clear()
 
-    def _follow(self, change: Change, came: dict[Key, list[Row]], place: int) -> None:
-        """Apply one change to the rows of its transaction, ``came``, by key."""
+    def _follow(self, change: Change, latest: dict[Key, list[Row]], place: int) -> None:
+        """Apply one change to the rows of its transaction, ``latest``, by key."""
         new = None if change.new is None else self._row(change.relation, change.new)
         old = None if change.old is None else self._row(change.relation, change.old)
         gone = old if old is not None else new if change.op == "U" else None
         was: Row | None = None
         if gone is not None:
             key = self._key(gone)
-            mine = came.setdefault(key, [])
+            mine = latest.setdefault(key, [])
             same = [each for each in mine if not change.whole or each.cells == gone.cells]
             if same:
                 was = same[0]
@@ -93,10 +93,10 @@ class TableChanges:
             if new is not None and new.lacking:
                 new = _completed(new, was, gone, key, place)
         if new is not None:
-            came.setdefault(self._key(new), []).append(new)
+            latest.setdefault(self._key(new), []).append(new)
 
-    def _emit(self, came: Mapping[Key, list[Row]], own: int, place: int) -> int:
-        for key, rows in came.items():
+    def _emit(self, latest: Mapping[Key, list[Row]], own: int, place: int) -> int:
+        for key, rows in latest.items():
             if rows:
                 self._rows[key] = rows[-1]
                 if rows[-1].lacking:

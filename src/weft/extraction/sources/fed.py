@@ -20,7 +20,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True)
-class FedTable:
+class TableFeed:
     """The changes of one table, the columns that the table lacks, and the position reached in the feed (JSON-able).
 
     ``once`` states that none of the changes can be recorded already. ``rejected`` are lines that are not changes.
@@ -34,8 +34,8 @@ class FedTable:
 
 
 @dataclass(frozen=True)
-class Fed:
+class FeedBatch:
     """The changes of several tables from one feed. ``recorded`` is called after all of them are recorded."""
 
-    tables: Sequence[FedTable]
+    tables: Sequence[TableFeed]
     recorded: Callable[[], None] = _nothing

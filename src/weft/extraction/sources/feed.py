@@ -32,7 +32,7 @@ from weft.extraction.files.csv_sniff import infer_json
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import TextRecord, json_records
 from weft.extraction.paths import opened
-from weft.extraction.sources.fed import FedTable
+from weft.extraction.sources.fed import TableFeed
 from weft.extraction.sources.feed_transactions import (
     TransactionTimes,
     end_of_lines,
@@ -71,20 +71,20 @@ class Reading:
     names: dict[str, None] = field(default_factory=dict)
     times: TransactionTimes = field(default_factory=TransactionTimes)
 
-    def told(self, found: Any) -> dict[str, Any] | str | None:
+    def parse(self, message: Any) -> dict[str, Any] | str | None:
         """Return the cells of a change, the problem with it, or None for a line without a selected change."""
         self.place += 1
-        if isinstance(found, dict) and isinstance(found.get("payload"), dict):
-            found = found["payload"]
-        if found is None:
+        if isinstance(message, dict) and isinstance(message.get("payload"), dict):
+            message = message["payload"]
+        if message is None:
             return None
-        if not isinstance(found, dict) or "op" not in found:
+        if not isinstance(message, dict) or "op" not in message:
             return "not a change: it has no op"
-        change = _debezium(found) if "source" in found or "after" in found else _simple(found)
+        change = _debezium(message) if "source" in message or "after" in message else _simple(message)
         if isinstance(change, str):
             return change
         table, op, own, row = change
-        own = self.times.of(transaction_of(found), own)
+        own = self.times.of(transaction_of(message), own)
         if self.table is not None and table != self.table:
             return None
         unnamed = _unnamed(self.keys, row)
@@ -110,37 +110,37 @@ def _unnamed(keys: Sequence[str], row: Mapping[str, Any]) -> list[str]:
     return [key for key in missing if key.lower() not in there]
 
 
-def _simple(found: Mapping[str, Any]) -> Change | str:
-    op = _SIMPLE.get(str(found["op"]))
-    key, row = found.get("key"), found.get("row") or {}
+def _simple(change: Mapping[str, Any]) -> Change | str:
+    op = _SIMPLE.get(str(change["op"]))
+    key, row = change.get("key"), change.get("row") or {}
     if op is None or not isinstance(key, dict) or not isinstance(row, dict):
         return "not a change: it needs op (I, U or D), key and row"
-    own = _instant(found.get("time"))
+    own = _instant(change.get("time"))
     if isinstance(own, str):
         return own
-    return found.get("table"), op, own, dict(key) if op == DELETE else {**key, **row}
+    return change.get("table"), op, own, dict(key) if op == DELETE else {**key, **row}
 
 
-def _debezium(found: Mapping[str, Any]) -> Change | str:
-    if found["op"] == "t":
+def _debezium(change: Mapping[str, Any]) -> Change | str:
+    if change["op"] == "t":
         return "the table was truncated, but a feed does not list the deleted rows"
-    op, source = _DEBEZIUM.get(str(found["op"])), found.get("source") or {}
-    row = found.get("before" if op == DELETE else "after")
+    op, source = _DEBEZIUM.get(str(change["op"])), change.get("source") or {}
+    row = change.get("before" if op == DELETE else "after")
     if op is None or not isinstance(row, dict) or not isinstance(source, dict):
         return "not a change: it needs op (c, r, u or d) and the row before or after it"
-    own = own_time(found)
+    own = own_time(change)
     return own if isinstance(own, str) else (source.get("table"), op, own, dict(row))
 
 
-def own_time(found: Mapping[str, Any]) -> int | str | None:
+def own_time(change: Mapping[str, Any]) -> int | str | None:
     """Return the source's own time of a change in either form (µs UTC; None: absent), or the problem with it."""
-    source = found.get("source")
+    source = change.get("source")
     if not isinstance(source, dict):
         source = {}
-    if "time" in found and "source" not in found and "after" not in found:
-        return _instant(found["time"])
-    told = ((source.get("ts_us"), 1), (source.get("ts_ms"), 1_000), (found.get("ts_ms"), 1_000))
-    time, scale = next((each for each in told if each[0] is not None), (None, 1))
+    if "time" in change and "source" not in change and "after" not in change:
+        return _instant(change["time"])
+    times = ((source.get("ts_us"), 1), (source.get("ts_ms"), 1_000), (change.get("ts_ms"), 1_000))
+    time, scale = next((each for each in times if each[0] is not None), (None, 1))
     return _instant(time, scale)
 
 
@@ -148,11 +148,11 @@ def _instant(time: Any, scale: int = 1) -> int | str | None:
     """Return a time as µs UTC: digits in units of ``scale`` µs, or ISO 8601. Return None for None, else the problem."""
     if time is None:
         return None
-    told = str(time)
-    digits = told.removeprefix("-")
-    own = int(told) * scale if digits.isascii() and digits.isdigit() else read_instant(told)
+    text = str(time)
+    digits = text.removeprefix("-")
+    own = int(text) * scale if digits.isascii() and digits.isdigit() else read_instant(text)
     if own is None or not FIRST_INSTANT <= own <= LAST_INSTANT:
-        return f"not an instant: {told[:40]!r}"
+        return f"not an instant: {text[:40]!r}"
     return own
 
 
@@ -161,8 +161,8 @@ def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tupl
     Mark.of(path)
     name = printable(str(path))
     with _opened(path, 0, None) as stream, connect() as connection:
-        found = infer_json(json_records(stream, Reading(table).told), name, connection, CHANGE_COLUMNS)
-    columns = [(each, kind) for each, kind in found.items() if each not in CHANGE_COLUMNS]
+        types = infer_json(json_records(stream, Reading(table).parse), name, connection, CHANGE_COLUMNS)
+    columns = [(each, kind) for each, kind in types.items() if each not in CHANGE_COLUMNS]
     if chosen is not None:
         columns = chosen_of(columns, chosen, name)
     check_names([each for each, _ in columns], name)
@@ -185,8 +185,8 @@ def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
     The lines of the last named transaction wait for the next poll, since it may be incomplete: until lines of another
     follow, or the file has not grown since the last poll. Raises NotFound and ExtractionError.
     """
-    found = Mark.of(path)
-    mark = (found.size, found.modified_ns)
+    file_mark = Mark.of(path)
+    mark = (file_mark.size, file_mark.modified_ns)
     with opened(path) as file:
         if file.read(6).startswith(COMPRESSED):
             return Extent(mark, None)
@@ -206,7 +206,7 @@ def read_feed(
     keys: Sequence[str],
     accepting: Accepting,
     progress: Progress | None = None,
-) -> FedTable:
+) -> TableFeed:
     """Return the changes since ``seen`` with the types of ``schema``, which has the source's columns only.
 
     ``keys`` are the key columns. Raises ExtractionError for an invalid line unless ``accepting`` allows them, and
@@ -216,16 +216,16 @@ def read_feed(
     known = tuple((column.name, column.type) for column in schema.columns)
     before: Mapping[str, Any] = seen if seen and _head(path, seen["head_size"]) == seen["head"] else {}
     if before and [*extent.mark] == seen["mark"] and end in (None, seen["end"]):
-        return _told(_typed(None, known), (), seen)
+        return _table_feed(_typed(None, known), (), seen)
     begin = before.get("end") or 0
     reading = Reading(table, keys, skip=before.get("read", 0) if end is None else 0)
     if end is not None:
         end = max(begin, end)
         reading.place, reading.times = before.get("place", 0), TransactionTimes(before.get("transaction"))
-    found = columns_of_feed(path, table, chosen) if accepting.evolve else ()
-    added = tuple(each for each in found if schema.column(each[0]) is None)
+    columns = columns_of_feed(path, table, chosen) if accepting.evolve else ()
+    added = tuple(each for each in columns if schema.column(each[0]) is None)
     with _opened(path, begin, end) as stream, connect() as connection:
-        texts = json_records(stream, reading.told)
+        texts = json_records(stream, reading.parse)
         rows, found_bad = typed_changes(texts, reading, (*known, *added), name, connection, progress)
     after = f" after byte {begin}" if begin else ""
     rejected = [replace(each, position=f"{each.position}{after}") for each in found_bad]
@@ -236,11 +236,13 @@ def read_feed(
     size = min(extent.mark[0] if end is None else end, _HEAD)
     reached = {"mark": [*extent.mark], "head": _head(path, size), "head_size": size, "end": end}
     counted = {"read": reading.read + before.get("read", 0), "place": reading.place}
-    return replace(_told(rows, added, {**reached, **counted, "transaction": reading.times.last}), rejected=rejected)
+    return replace(
+        _table_feed(rows, added, {**reached, **counted, "transaction": reading.times.last}), rejected=rejected
+    )
 
 
-def _told(rows: pa.Table, added: tuple[tuple[str, DataType], ...], seen: Mapping[str, Any]) -> FedTable:
-    return FedTable(lambda _: rows, added, seen)
+def _table_feed(rows: pa.Table, added: tuple[tuple[str, DataType], ...], seen: Mapping[str, Any]) -> TableFeed:
+    return TableFeed(lambda _: rows, added, seen)
 
 
 def typed_changes(

@@ -15,12 +15,12 @@ _PIECE: Final = 1 << 16
 def transaction_of(change: Mapping[str, Any]) -> str | None:
     """Return the transaction id of a change in either form; None if it has none."""
     source, transaction = change.get("source"), change.get("transaction")
-    told = change.get("tx")
-    if told is None and isinstance(transaction, dict):
-        told = transaction.get("id")
-    if told is None and isinstance(source, dict):
-        told = source.get("txId")
-    return None if told is None else str(told)
+    name = change.get("tx")
+    if name is None and isinstance(transaction, dict):
+        name = transaction.get("id")
+    if name is None and isinstance(source, dict):
+        name = source.get("txId")
+    return None if name is None else str(name)
 
 
 class TransactionTimes:
@@ -54,9 +54,9 @@ def end_of_lines(file: BinaryIO) -> int:
     while place:
         begin = max(place - _PIECE, 0)
         file.seek(begin)
-        found = file.read(place - begin).rfind(b"\n")
-        if found >= 0:
-            return begin + found + 1
+        newline = file.read(place - begin).rfind(b"\n")
+        if newline >= 0:
+            return begin + newline + 1
         place = begin
     return 0
 
@@ -78,12 +78,12 @@ def end_of_transactions(file: BinaryIO, end: int) -> int:
 def _named(line: bytes) -> str | None:
     """Return the transaction of a line. An invalid line, which the poll rejects, has none."""
     try:
-        found = json.loads(line)
+        change = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if isinstance(found, dict) and isinstance(found.get("payload"), dict):
-        found = found["payload"]
-    return transaction_of(found) if isinstance(found, dict) else None
+    if isinstance(change, dict) and isinstance(change.get("payload"), dict):
+        change = change["payload"]
+    return transaction_of(change) if isinstance(change, dict) else None
 
 
 def _backwards(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:

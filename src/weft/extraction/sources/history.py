@@ -143,8 +143,8 @@ def _rows(
     return in_time.set_column(in_time.column_names.index(ORDER), ORDER, order)
 
 
-def _ops(said: pa.ChunkedArray) -> pa.ChunkedArray:
-    gone = pc.is_in(pc.utf8_upper(said), value_set=pa.array([DELETE, "DELETE"]))
+def _ops(ops: pa.ChunkedArray) -> pa.ChunkedArray:
+    gone = pc.is_in(pc.utf8_upper(ops), value_set=pa.array([DELETE, "DELETE"]))
     return pc.if_else(pc.fill_null(gone, False), DELETE, "U")
 
 

@@ -93,9 +93,9 @@ class _Message:
         self._at = 0
 
     def numbers(self, form: str) -> tuple[int, ...]:
-        found = struct.unpack_from(form, self._raw, self._at)
+        values = struct.unpack_from(form, self._raw, self._at)
         self._at += struct.calcsize(form)
-        return found
+        return values
 
     def text(self, length: int) -> str:
         self._at += length
@@ -131,12 +131,12 @@ class _Message:
 
     def _values(self) -> Values:
         (count,) = self.numbers("!h")
-        found: list[str | Unchanged | None] = []
+        values: list[str | Unchanged | None] = []
         for _ in range(count):
             kind = self.text(1)
             if kind == "t":
                 (length,) = self.numbers("!i")
-                found.append(self.text(length))
+                values.append(self.text(length))
             else:
-                found.append(UNCHANGED if kind == "u" else None)
-        return tuple(found)
+                values.append(UNCHANGED if kind == "u" else None)
+        return tuple(values)

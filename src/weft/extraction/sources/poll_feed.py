@@ -17,7 +17,7 @@ from weft.extraction.batches import Progress
 from weft.extraction.quarantine import FEED, quarantine
 from weft.extraction.sources.apply_changes import Incoming, record_feeds
 from weft.extraction.sources.delta import read_delta
-from weft.extraction.sources.fed import Changes, Fed, FedTable
+from weft.extraction.sources.fed import Changes, FeedBatch, TableFeed
 from weft.extraction.sources.feed import extent_of_feed, read_feed
 from weft.extraction.sources.replication import read_slot
 from weft.extraction.sources.snapshot import file_path
@@ -47,36 +47,36 @@ def follow(
         clock = max(clock, home.clock())  # time may have passed while the feed was read
     with polling_together(home, sources, [each.added for each in fed.tables]) as (writer, tables):
         incoming = [
-            Incoming(table, source.location, _dated(source, told), told.seen, once=told.once)
-            for source, table, told in zip(sources, tables, fed.tables, strict=True)
+            Incoming(table, source.location, _dated(source, table_feed), table_feed.seen, once=table_feed.once)
+            for source, table, table_feed in zip(sources, tables, fed.tables, strict=True)
         ]
-        kept = [_quarantined(writer, home, *each) for each in zip(sources, fed.tables, strict=True)]
+        quarantined = [_quarantined(writer, home, *each) for each in zip(sources, fed.tables, strict=True)]
         done = record_feeds(writer, home, incoming, clock)
         polled = [
-            finished(writer, home, source, found, before + found.began - found.ended, told.seen, late)
-            for source, told, (found, late, before) in zip(sources, fed.tables, done, strict=True)
+            finished(writer, home, source, recorded, before + recorded.began - recorded.ended, table_feed.seen, late)
+            for source, table_feed, (recorded, late, before) in zip(sources, fed.tables, done, strict=True)
         ]
     failpoint("source.recorded")
     fed.recorded()
-    return [replace(each, quarantined=count) for each, count in zip(polled, kept, strict=True)]
+    return [replace(each, quarantined=count) for each, count in zip(polled, quarantined, strict=True)]
 
 
-def _quarantined(writer: Writer, home: Home, source: SourceRecord, told: FedTable) -> int:
+def _quarantined(writer: Writer, home: Home, source: SourceRecord, table_feed: TableFeed) -> int:
     """Quarantine the rejected lines before the feed position advances. Return their number."""
-    if told.rejected:
+    if table_feed.rejected:
         at = home.clock()
         load_id = writer.loads.begin(source.table_id, source.location, "changes", None, at)
-        new = quarantine(home.catalog, load_id, source.table_id, told.rejected, lambda _: {"kind": FEED}, at)
-        writer.loads.finish(load_id, 0, len(told.rejected) - new, new, 0, at)
-    return len(told.rejected)
+        new = quarantine(home.catalog, load_id, source.table_id, table_feed.rejected, lambda _: {"kind": FEED}, at)
+        writer.loads.finish(load_id, 0, len(table_feed.rejected) - new, new, 0, at)
+    return len(table_feed.rejected)
 
 
-def _dated(source: SourceRecord, told: FedTable) -> Changes:
+def _dated(source: SourceRecord, table_feed: TableFeed) -> Changes:
     """Return the changes, without their own times if the source is stamped by the clock."""
-    return told.changes if source.stamps == "source" else lambda there: undated(told.changes(there))
+    return table_feed.changes if source.stamps == "source" else lambda there: undated(table_feed.changes(there))
 
 
-def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, progress: Progress | None) -> Fed:
+def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, progress: Progress | None) -> FeedBatch:
     tables = [home.catalog.tables.by_id(source.table_id) for source in sources]
     if "slot" in sources[0].options:
         return read_slot(sources, tables, accepting, progress)
@@ -84,12 +84,14 @@ def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, pro
         return _read_topic(home, sources, tables, accepting, progress)
     path = file_path(sources[0].location)
     if "delta" in sources[0].options:
-        return Fed([_read_delta(Location(str(path)), *each, accepting) for each in zip(sources, tables, strict=True)])
+        return FeedBatch(
+            [_read_delta(Location(str(path)), *each, accepting) for each in zip(sources, tables, strict=True)]
+        )
     extent = extent_of_feed(path, [source.seen for source in sources])
-    found = []
+    tables_read = []
     for source, table in zip(sources, tables, strict=True):
         options = source.options
-        found.append(
+        tables_read.append(
             read_feed(
                 path,
                 extent,
@@ -102,7 +104,7 @@ def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, pro
                 progress=progress,
             )
         )
-    return Fed(found)
+    return FeedBatch(tables_read)
 
 
 def _read_topic(
@@ -111,16 +113,16 @@ def _read_topic(
     tables: Sequence[TableRecord],
     accepting: Accepting,
     progress: Progress | None,
-) -> Fed:
+) -> FeedBatch:
     poll = TopicPoll.begun(home, sources[0].location, [source.seen for source in sources])
-    found = []
+    tables_read = []
     for source, table in zip(sources, tables, strict=True):
         options, schema = source.options, source_schema(table)
         of, chosen = options.get("table"), chosen_columns(options)
-        found.append(poll.read(of, schema, chosen, source.seen, table.keys, accepting, progress))
-    return Fed(found)
+        tables_read.append(poll.read(of, schema, chosen, source.seen, table.keys, accepting, progress))
+    return FeedBatch(tables_read)
 
 
-def _read_delta(path: Location, source: SourceRecord, table: TableRecord, accepting: Accepting) -> FedTable:
+def _read_delta(path: Location, source: SourceRecord, table: TableRecord, accepting: Accepting) -> TableFeed:
     schema, chosen = source_schema(table), chosen_columns(source.options)
     return read_delta(path, schema, table.keys, chosen, source.seen, accepting)

@@ -70,8 +70,8 @@ def columns_of_postgres(uri: str, table: str | None, chosen: Chosen) -> Columns:
     if table is None:
         raise Refused("a database has several tables", hint="Name one with --table, such as public.staff.")
     with _reading(uri) as connection:
-        found = columns_in(connection, table, uri)
-    return found if chosen is None else tuple(chosen_of(found, chosen, uri))
+        columns_there = columns_in(connection, table, uri)
+    return columns_there if chosen is None else tuple(chosen_of(columns_there, chosen, uri))
 
 
 def read_postgres(
@@ -88,11 +88,11 @@ def read_postgres(
     Raise ExtractionError if it cannot be read completely, Refused for columns that do not match ``schema``.
     """
     with _reading(uri) as connection:
-        found = columns_in(connection, table, uri)
-        taken = found if chosen is None else tuple(chosen_of(found, chosen, uri))
+        columns_there = columns_in(connection, table, uri)
+        taken = columns_there if chosen is None else tuple(chosen_of(columns_there, chosen, uri))
         added = added_columns(taken, schema, evolve, uri)
         columns = (*((column.name, column.type) for column in schema.columns), *added)
-        rows = rows_of(records_in(connection, table, found), columns, uri, progress)
+        rows = rows_of(records_in(connection, table, columns_there), columns, uri, progress)
     return Snapshot(rows, columns, added, None, {})
 
 
@@ -113,8 +113,8 @@ def connected(uri: str) -> Iterator[psycopg.Connection[Any]]:
                 connection.execute(setting)
             yield connection
     except psycopg.Error as error:
-        told = " ".join(str(error).split())[:300]
-        raise ExtractionError(f"PostgreSQL cannot be read: {told}", where=uri) from None
+        reason = " ".join(str(error).split())[:300]
+        raise ExtractionError(f"PostgreSQL cannot be read: {reason}", where=uri) from None
 
 
 @contextmanager
@@ -150,19 +150,21 @@ def columns_in(connection: psycopg.Connection[Any], table: str, uri: str) -> Col
     return tuple((name, _kind(type_, *digits)) for name, type_, *digits in rows)
 
 
-def told_columns(connection: psycopg.Connection[Any], table: str, uri: str) -> tuple[int, Mapping[str, str], Columns]:
+def replicated_columns(
+    connection: psycopg.Connection[Any], table: str, uri: str
+) -> tuple[int, Mapping[str, str], Columns]:
     """Return the OID of a replicated table, its column types in PostgreSQL's notation, and its columns.
 
     Excludes generated columns, which logical decoding does not publish. Raises NotFound and Refused.
     """
-    found = columns_in(connection, table, uri)
+    columns_there = columns_in(connection, table, uri)
     rows = connection.execute(
         "SELECT attrelid, attname, format_type(atttypid, atttypmod), attgenerated <> '' FROM pg_attribute "
         "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
         [identified(table).as_string(connection)],
     ).fetchall()
     types = {name: type_ for _, name, type_, generated in rows if not generated}
-    return int(rows[0][0]), types, tuple(each for each in found if each[0] in types)
+    return int(rows[0][0]), types, tuple(each for each in columns_there if each[0] in types)
 
 
 def _kind(name: str, digits: int, scale: int, modifier: int) -> DataType:

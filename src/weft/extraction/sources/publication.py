@@ -92,12 +92,12 @@ def identity(connection: psycopg.Connection[Any], oid: int) -> tuple[str, list[s
     row = connection.execute("SELECT relreplident FROM pg_class WHERE oid = %s", [oid]).fetchone()
     kind = "n" if row is None else str(row[0])
     index = "i.indisprimary" if kind == "d" else "i.indisreplident"
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) "
         f"WHERE i.indrelid = %s AND {index}".encode(),
         [oid],
     ).fetchall()
-    return kind, [name for (name,) in found]
+    return kind, [name for (name,) in rows]
 
 
 def require_identity(connection: psycopg.Connection[Any], oid: int, keys: Sequence[str], table: str) -> None:
@@ -105,8 +105,8 @@ def require_identity(connection: psycopg.Connection[Any], oid: int, keys: Sequen
     kind, columns = identity(connection, oid)
     if kind == "f" or (columns and {key.lower() for key in keys} <= {name.lower() for name in columns}):
         return
-    told = ", ".join(columns) or "nothing"
+    identity_columns = ", ".join(columns) or "nothing"
     raise Refused(
-        f"the replica identity of {table} is {told}, which lacks columns of the key {', '.join(keys)}",
+        f"the replica identity of {table} is {identity_columns}, which lacks columns of the key {', '.join(keys)}",
         hint=f"Run ALTER TABLE {table} REPLICA IDENTITY FULL, or use the primary key as --key.",
     )

@@ -14,10 +14,10 @@ def remove_source(home: Home, name: str) -> tuple[SourceRecord, str | None]:
     Return the source and a message about what could not be dropped, if anything. Raises NotFound and LeaseBusy.
     """
     with home.writing(f"remove the source {name}") as writer:
-        found = writer.sources.named(name)
-        left = None
-        if SLOT in found.options:
-            all_others = [each for each in writer.sources.all() if each.table_id != found.table_id]
-            left = unsubscribe(found, [each for each in all_others if same_feed(each, found)])
-        writer.sources.remove(found.table_id)
-        return found, left
+        source = writer.sources.named(name)
+        problem = None
+        if SLOT in source.options:
+            all_others = [each for each in writer.sources.all() if each.table_id != source.table_id]
+            problem = unsubscribe(source, [each for each in all_others if same_feed(each, source)])
+        writer.sources.remove(source.table_id)
+        return source, problem

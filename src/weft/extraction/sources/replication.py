@@ -21,9 +21,9 @@ from weft.extraction.batches import Progress
 from weft.extraction.files.columns import chosen_of
 from weft.extraction.sources.databases import Columns, added_columns
 from weft.extraction.sources.decoding import TableChanges, of_snapshot
-from weft.extraction.sources.fed import Fed, FedTable
+from weft.extraction.sources.fed import FeedBatch, TableFeed
 from weft.extraction.sources.pgoutput import Transaction, transactions
-from weft.extraction.sources.postgres import connected, one_state, records_in, told_columns
+from weft.extraction.sources.postgres import connected, one_state, records_in, replicated_columns
 from weft.extraction.sources.publication import check_publication, require_identity
 from weft.extraction.sources.slot import (
     AGAIN,
@@ -63,7 +63,7 @@ class _Followed:
     found: Columns
     columns: Columns
     added: Columns
-    told: TableChanges
+    changes: TableChanges
     snapshot: _Snapshot | None = None
     of_snapshot: pa.Table | None = None
 
@@ -101,7 +101,7 @@ def has_seen(snapshot: str, xid: int) -> bool:
 
 def read_slot(
     sources: Sequence[SourceRecord], tables: Sequence[TableRecord], accepting: Accepting, progress: Progress | None
-) -> Fed:
+) -> FeedBatch:
     """Read the slot for the tables of these sources, and take snapshots of the new ones.
 
     Raises ExtractionError, NotFound and Refused if a table cannot be read, or if changes would be missed.
@@ -118,8 +118,8 @@ def read_slot(
         messages = peek(connection, slot, sorted({source.options["publication"] for source in sources}), upto)
         place, own = _take(followed, messages, uri, progress)
     place = max(place, upto)
-    fed = [_told(each, place, own, uri, accepting) for each in followed]
-    return Fed(fed, partial(_recorded, uri, slot, place))
+    fed = [_table_feed(each, place, own, uri, accepting) for each in followed]
+    return FeedBatch(fed, partial(_recorded, uri, slot, place))
 
 
 def _recorded(uri: str, slot: str, place: int) -> None:
@@ -132,7 +132,7 @@ def _followed(
     connection: psycopg.Connection[Any], source: SourceRecord, table: TableRecord, accepting: Accepting
 ) -> _Followed:
     options, uri = source.options, source.location
-    oid, types, found = told_columns(connection, options["table"], uri)
+    oid, types, columns_there = replicated_columns(connection, options["table"], uri)
     chosen, schema = chosen_columns(options), source_schema(table)
     known = source.seen.get("oid", oid)
     if known != oid:
@@ -143,7 +143,7 @@ def _followed(
         )
     check_publication(connection, options["publication"], oid)
     require_identity(connection, oid, table.keys, options["table"])
-    taken = found if chosen is None else tuple(chosen_of(found, chosen, uri))
+    taken = columns_there if chosen is None else tuple(chosen_of(columns_there, chosen, uri))
     added = added_columns(taken, schema, accepting.evolve, uri)
     columns = (*((column.name, column.type) for column in schema.columns), *added)
     own = {name: types[name] for name, _ in columns if name in types}
@@ -155,19 +155,19 @@ def _followed(
                 hint=AGAIN.format(name=source.name),
             )
     names = [name for name, _ in columns]
-    told = TableChanges(oid, names, table.keys, partial(_base_type, connection, {}))
-    there = tuple(each for each in found if each[0] in names)
-    return _Followed(source, table, oid, own, there, columns, added, told)
+    changes = TableChanges(oid, names, table.keys, partial(_base_type, connection, {}))
+    there = tuple(each for each in columns_there if each[0] in names)
+    return _Followed(source, table, oid, own, there, columns, added, changes)
 
 
 def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: int) -> int:
     """Return the OID of a domain's base type, or the type's own OID; ``known`` caches the results."""
-    found = known.get(oid, oid if oid < 16_384 else None)
-    if found is None:
+    base = known.get(oid, oid if oid < 16_384 else None)
+    if base is None:
         row = connection.execute("SELECT typbasetype FROM pg_type WHERE oid = %s", [oid]).fetchone()
         over = 0 if row is None else int(row[0])
-        found = known[oid] = oid if not over else _base_type(connection, known, over)
-    return found
+        base = known[oid] = oid if not over else _base_type(connection, known, over)
+    return base
 
 
 def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Followed], uri: str) -> None:
@@ -177,12 +177,12 @@ def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Fol
         return
     rows: list[list[Any]] = []
     with one_state(connection):
-        found = connection.execute(
+        row = connection.execute(
             "SELECT pg_current_snapshot()::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
         ).fetchone()
         for each in fresh:
             rows.append(list(records_in(connection, each.source.options["table"], each.found)))
-    seen, at = found or ("", 0)
+    seen, at = row or ("", 0)
     until = log_place(connection, "pg_current_wal_insert_lsn")
     for each, read in zip(fresh, rows, strict=True):
         each.snapshot = _Snapshot(read, seen, at, until)
@@ -209,7 +209,7 @@ def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Prog
             begins = each in waiting and "place" not in each.seen
             in_snapshot = each not in waiting and _seen_by(each, transaction)
             if not begins and not in_snapshot and each.takes(transaction):
-                place = each.told.take(transaction, own, place)
+                place = each.changes.take(transaction, own, place)
         if progress is not None:
             progress(number)
     if waiting:
@@ -223,7 +223,7 @@ def _take_snapshots_of(waiting: list[_Followed], rising: Callable[[int], int], p
     for each in waiting:
         if each.snapshot is not None:
             each.of_snapshot = of_snapshot(each.snapshot.rows, each.columns, own, place, uri)
-            each.told.forget()
+            each.changes.forget()
     waiting.clear()
     return own, place + 2
 
@@ -234,14 +234,14 @@ def _seen_by(each: _Followed, transaction: Transaction) -> bool:
     return snapshot is not None and transaction.end <= snapshot.until and has_seen(snapshot.seen, transaction.xid)
 
 
-def _told(each: _Followed, place: int, own: int | None, uri: str, accepting: Accepting) -> FedTable:
+def _table_feed(each: _Followed, place: int, own: int | None, uri: str, accepting: Accepting) -> TableFeed:
     """Return the result for one table."""
     try:
-        changes = each.told.changes(each.columns, uri, None)
+        changes = each.changes.changes(each.columns, uri, None)
     except ExtractionError as error:
         hint = f"Nothing was changed, and the slot still has the change. {AGAIN.format(name=each.source.name)}"
         raise ExtractionError(error.message, where=error.where, hint=hint) from None
-    lacking = each.told.lacking(each.columns, uri)
+    lacking = each.changes.lacking(each.columns, uri)
     if each.of_snapshot is not None:
         changes = pa.concat_tables([changes, each.of_snapshot]).sort_by("_order")
     seen: dict[str, Any] = {"place": place, "own": own, "oid": each.oid, "types": dict(each.types)}
@@ -254,13 +254,13 @@ def _told(each: _Followed, place: int, own: int | None, uri: str, accepting: Acc
     def completed(there: pa.Table) -> pa.Table:
         if each.snapshot is not None:
             refuse_emptied(there, len(each.snapshot.rows), each.source.name, uri, empty=accepting.empty)
-        whole, missing = with_kept(changes, lacking, there, each.table.keys)
+        complete, missing = with_kept(changes, lacking, there, each.table.keys)
         if missing:
             raise ExtractionError(
                 f"{missing:,} changes omit unchanged values of rows of {each.source.name} that are not recorded",
                 where=uri,
                 hint=AGAIN.format(name=each.source.name),
             )
-        return without_truncations(whole, there, each.table.keys)
+        return without_truncations(complete, there, each.table.keys)
 
-    return FedTable(completed, each.added, seen, once=True)
+    return TableFeed(completed, each.added, seen, once=True)

@@ -63,14 +63,14 @@ class Mark:
         """Return the mark of a regular file. Raises NotFound and ExtractionError."""
         try:
             with opened(path) as file:
-                found = os.fstat(file.fileno())
+                stat = os.fstat(file.fileno())
         except FileNotFoundError:
             raise NotFound(
                 f"no such file: {printable(str(path))}", hint="The source may be temporarily unavailable."
             ) from None
         except OSError as error:
             raise ExtractionError(f"cannot be read: {printable(str(path))} ({error.strerror})") from None
-        return cls(found.st_size, found.st_mtime_ns, found.st_ino)
+        return cls(stat.st_size, stat.st_mtime_ns, stat.st_ino)
 
 
 def file_path(location: str) -> Path:
@@ -148,8 +148,8 @@ def _opened(
         source = read(evolve=evolve)
     except Refused as error:
         if not evolve:
-            found = read(evolve=True)
-            refuse_lost(_absent(found), schema.name, found.name)
+            opened_source = read(evolve=True)
+            refuse_lost(_absent(opened_source), schema.name, opened_source.name)
         raise Refused(
             error.message,
             where=error.where,

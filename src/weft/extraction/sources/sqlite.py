@@ -48,12 +48,12 @@ def read_sqlite(
     where = printable(str(path))
     with _reading(path) as connection:
         name = _table(connection, table, path)
-        found: Sequence[tuple[str, DataType]] = [(each, STRING) for each in _names(connection, name)]
+        columns_there: Sequence[tuple[str, DataType]] = [(each, STRING) for each in _names(connection, name)]
         if evolve:
-            found = _columns(connection, name, chosen, path)
+            columns_there = _columns(connection, name, chosen, path)
         elif chosen is not None:
-            found = chosen_of(found, chosen, where)
-        added = added_columns(found, schema, evolve, where)
+            columns_there = chosen_of(columns_there, chosen, where)
+        added = added_columns(columns_there, schema, evolve, where)
         columns = (*((column.name, column.type) for column in schema.columns), *added)
         rows = rows_of(_records(connection, name), columns, where, progress)
         return Snapshot(rows, columns, added, _changed_at(path), {})
@@ -80,12 +80,12 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 def _table(connection: sqlite3.Connection, wanted: str | None, path: Path) -> str:
     listed = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
     names = [str(name) for (name,) in connection.execute(f"{listed} ORDER BY name")]
-    found = names if wanted is None else [name for name in names if name.lower() == wanted.lower()]
-    if len(found) != 1:
+    matches = names if wanted is None else [name for name in names if name.lower() == wanted.lower()]
+    if len(matches) != 1:
         shown = ", ".join(names[:12]) or "none"
         problem = f"the database has {len(names)} tables" if wanted is None else f"the table {wanted!r} does not exist"
         raise Refused(problem, where=printable(str(path)), hint=f"Name one with --table: {shown}.")
-    return found[0]
+    return matches[0]
 
 
 def _names(connection: sqlite3.Connection, table: str) -> list[str]:
@@ -96,23 +96,23 @@ def _columns(connection: sqlite3.Connection, table: str, chosen: Chosen, path: P
     """Return the columns with types inferred from all values."""
     names, where = _names(connection, table), printable(str(path))
     check_names(names, where)
-    found = []
+    columns = []
     with connect() as local:
         types = infer_json(_records(connection, table), where, local)
     for name in names:
         of_values = f"SELECT DISTINCT typeof({quoted(name)}) FROM {quoted(table)} WHERE {quoted(name)} IS NOT NULL"
         blobs = [kind for (kind,) in connection.execute(of_values)] == ["blob"]
-        found.append((name, BINARY if blobs else types.get(name, STRING)))
-    return tuple(found if chosen is None else chosen_of(found, chosen, where))
+        columns.append((name, BINARY if blobs else types.get(name, STRING)))
+    return tuple(columns if chosen is None else chosen_of(columns, chosen, where))
 
 
 def _records(connection: sqlite3.Connection, table: str) -> Iterator[TextRecord]:
     cursor = connection.execute(f"SELECT * FROM {quoted(table)}")
     names = [str(each[0]) for each in cursor.description]
     for number, row in enumerate(cursor, 1):
-        told = [_cell(value) for value in row]
-        kinds: Mapping[str, str] = {n: kind for n, (_, kind) in zip(names, told, strict=True) if kind is not None}
-        yield TextRecord(number, b"", {n: text for n, (text, _) in zip(names, told, strict=True)}, None, dict(kinds))
+        cells = [_cell(value) for value in row]
+        kinds: Mapping[str, str] = {n: kind for n, (_, kind) in zip(names, cells, strict=True) if kind is not None}
+        yield TextRecord(number, b"", {n: text for n, (text, _) in zip(names, cells, strict=True)}, None, dict(kinds))
 
 
 def _cell(value: object) -> tuple[str | None, str | None]:

@@ -11,7 +11,7 @@ from weft.catalog.sources import SourceRecord
 from weft.errors import Refused, WeftError
 from weft.extraction.files.columns import chosen_of
 from weft.extraction.sources.databases import Columns
-from weft.extraction.sources.postgres import check_uri, connected, identified, told_columns
+from weft.extraction.sources.postgres import check_uri, connected, identified, replicated_columns
 from weft.extraction.sources.publication import check_publication, publish, require_identity, unpublish
 from weft.extraction.sources.slot import check_slot, drop_slot, make_slot, require_logical
 from weft.extraction.sources.snapshot import Chosen
@@ -27,12 +27,12 @@ MADE: Final = "made"
 def slot_options(home_id: str, uri: str, slot: str | None, publication: str | None) -> Mapping[str, Any]:
     """Return the slot and publication options of a source on a server; the home's own names by default.
 
-    ``made`` lists those that belong to the home; they are dropped with the last source that uses them.
+    ``owned`` lists those that belong to the home; they are dropped with the last source that uses them.
     """
     home = "".join(each for each in home_id.lower() if each.isalnum())[:12]
     own = f"weft_{home}_{zlib.crc32(uri.encode()):08x}"  # slot names are unique per server, not per database
-    made = [what for what, named in ((SLOT, slot), (PUBLICATION, publication)) if named is None]
-    return {SLOT: slot or own, PUBLICATION: publication or own, MADE: made}
+    owned = [what for what, named in ((SLOT, slot), (PUBLICATION, publication)) if named is None]
+    return {SLOT: slot or own, PUBLICATION: publication or own, MADE: owned}
 
 
 def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
@@ -41,8 +41,8 @@ def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
         raise Refused("a database has several tables", hint="Name one with --table, such as public.staff.")
     with connected(check_uri(uri)) as connection:
         require_logical(connection, uri)
-        _, _, found = told_columns(connection, table, uri)
-    return found if chosen is None else tuple(chosen_of(found, chosen, uri))
+        _, _, columns = replicated_columns(connection, table, uri)
+    return columns if chosen is None else tuple(chosen_of(columns, chosen, uri))
 
 
 def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, Any], name: str) -> None:
@@ -51,7 +51,7 @@ def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, A
     Raises Refused for a table without the necessary replica identity, ExtractionError if the server forbids it.
     """
     with connected(uri) as connection:
-        oid, _, _ = told_columns(connection, table, uri)
+        oid, _, _ = replicated_columns(connection, table, uri)
         require_identity(connection, oid, keys, table)
         if PUBLICATION in options[MADE]:
             _publish(connection, options[PUBLICATION], table, oid, uri)
@@ -91,8 +91,8 @@ def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | N
             if SLOT in options[MADE] and not others:
                 drop_slot(connection, options[SLOT])
     except WeftError as error:
-        left = "" if others else f" Then run there: SELECT pg_drop_replication_slot('{options[SLOT]}')."
-        return f"the server could not be updated ({error.message}) and may retain WAL for the source.{left}"
+        advice = "" if others else f" Then run there: SELECT pg_drop_replication_slot('{options[SLOT]}')."
+        return f"the server could not be updated ({error.message}) and may retain WAL for the source.{advice}"
     return None
 
 

@@ -34,7 +34,7 @@ from weft.extraction.batches import Progress
 from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.csv_sniff import infer_json
 from weft.extraction.files.text_records import TextRecord, json_record
-from weft.extraction.sources.fed import FedTable
+from weft.extraction.sources.fed import TableFeed
 from weft.extraction.sources.feed import Reading, own_time, refuse_others, typed_changes
 from weft.extraction.sources.feed_transactions import TransactionTimes, transaction_of
 from weft.extraction.sources.slot import AGAIN
@@ -52,14 +52,14 @@ _URI: Final = re.compile(r"kafka://(?P<servers>[\w.\-\[\]]+:\d+(?:,[\w.\-\[\]]+:
 
 def topic_of(uri: str) -> Topic:
     """Return the topic that a URI names. Raise Refused for an invalid URI."""
-    found = _URI.fullmatch(uri)
-    if found is None:
+    match = _URI.fullmatch(uri)
+    if match is None:
         raise Refused(
             "this is not the URI of a Kafka topic",
             where=uri,
             hint="Write it like kafka://broker.example:9092/shop.public.staff; separate several brokers by commas.",
         )
-    return Topic(found["servers"], found["name"])
+    return Topic(match["servers"], match["name"])
 
 
 def columns_of_topic(home: Home, uri: str, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
@@ -84,8 +84,8 @@ def inferred(records: pa.Table, table: str | None, where: str) -> tuple[tuple[st
     """Return the columns of the changes among the records."""
     reading = Reading(table)
     with connect() as connection:
-        found = infer_json(_texts(in_order(records), reading), where, connection, CHANGE_COLUMNS)
-    columns = tuple((each, kind) for each, kind in found.items() if each not in CHANGE_COLUMNS)
+        types = infer_json(_texts(in_order(records), reading), where, connection, CHANGE_COLUMNS)
+    columns = tuple((each, kind) for each, kind in types.items() if each not in CHANGE_COLUMNS)
     check_names([each for each, _ in columns], where)
     return columns
 
@@ -111,12 +111,12 @@ def begin_of(seen: Mapping[str, Any], extent: TopicExtent, uri: str, name: str) 
     """
     if not seen:
         return dict(extent.earliest)
-    told = {int(each): offset for each, offset in seen["offsets"].items()}
-    if seen["topic_id"] != extent.topic_id or set(told) - set(extent.latest):
+    offsets = {int(each): offset for each, offset in seen["offsets"].items()}
+    if seen["topic_id"] != extent.topic_id or set(offsets) - set(extent.latest):
         raise Refused("the topic was deleted and created again", where=uri, hint=_again(name))
     begin = {}
     for each, earliest in extent.earliest.items():
-        offset = begin[each] = told.get(each, earliest)
+        offset = begin[each] = offsets.get(each, earliest)
         if offset < earliest:
             raise Refused(
                 f"the topic has deleted unread records of partition {each}: offsets {offset:,} to {earliest - 1:,}",
@@ -133,8 +133,8 @@ def begin_of(seen: Mapping[str, Any], extent: TopicExtent, uri: str, name: str) 
 
 
 def _again(name: str) -> str:
-    told = AGAIN.format(name=name).partition(":")[0]
-    return f"{told}: the history continues with the records in the topic. A new Debezium snapshot has all rows."
+    commands = AGAIN.format(name=name).partition(":")[0]
+    return f"{commands}: the history continues with the records in the topic. A new Debezium snapshot has all rows."
 
 
 @dataclass(frozen=True)
@@ -154,24 +154,24 @@ def in_order(records: pa.Table) -> list[Taken]:
     columns = (records.column(each).to_pylist() for each in (PARTITION, OFFSET, VALUE))
     for partition, offset, value in zip(*columns, strict=True):
         part = parts.setdefault(partition, [])
-        own, transaction = _told(value)
+        own, transaction = _time_and_transaction(value)
         before = part[-1].own if part else 0
         part.append(Taken(partition, offset, value, max(before, own or 0), transaction))
     return list(heapq.merge(*parts.values(), key=lambda each: (each.own, each.partition, each.offset)))
 
 
-def _told(value: bytes | None) -> tuple[int | None, str | None]:
+def _time_and_transaction(value: bytes | None) -> tuple[int | None, str | None]:
     """Return the source's time (µs UTC) and the transaction of a change; None where absent or unreadable."""
     try:
-        found = json.loads(value or b"null")
+        change = json.loads(value or b"null")
     except (ValueError, RecursionError):
         return None, None
-    if isinstance(found, dict) and isinstance(found.get("payload"), dict):
-        found = found["payload"]
-    if not isinstance(found, dict):
+    if isinstance(change, dict) and isinstance(change.get("payload"), dict):
+        change = change["payload"]
+    if not isinstance(change, dict):
         return None, None
-    own = own_time(found)
-    return (own if isinstance(own, int) else None), transaction_of(found)
+    own = own_time(change)
+    return (own if isinstance(own, int) else None), transaction_of(change)
 
 
 def without_last(taken: Sequence[Taken]) -> list[Taken]:
@@ -220,18 +220,18 @@ class TopicPoll:
         keys: Sequence[str],
         accepting: Accepting,
         progress: Progress | None,
-    ) -> FedTable:
+    ) -> TableFeed:
         """Return the changes of one table since ``seen``, as ``read_feed`` does for a file; raises the same errors."""
         begin = begin_of(seen, self.extent, self.uri, schema.name)
         taken, end = self._taken(begin)
         known = tuple((column.name, column.type) for column in schema.columns)
         added: tuple[tuple[str, DataType], ...] = ()
         if accepting.evolve:
-            found = inferred(_as_records(taken), table, self.uri)
+            columns = inferred(_as_records(taken), table, self.uri)
             if chosen is not None:
                 wanted = {name.lower() for name, _ in chosen}
-                found = tuple(each for each in found if each[0].lower() in wanted)
-            added = tuple(each for each in found if schema.column(each[0]) is None)
+                columns = tuple(each for each in columns if each[0].lower() in wanted)
+            added = tuple(each for each in columns if schema.column(each[0]) is None)
         reading = Reading(table, keys, times=TransactionTimes(seen.get("transaction")))
         with connect() as connection:
             texts = _texts(taken, reading)
@@ -247,7 +247,7 @@ class TopicPoll:
         if chosen is None:
             refuse_others(reading.names, (*known, *added), schema.name, self.uri)
         reached = {"topic_id": self.extent.topic_id, "offsets": _keyed(end), "latest": _keyed(self.extent.latest)}
-        return FedTable(lambda _: rows, added, {**reached, "transaction": reading.times.last}, rejected=rejected)
+        return TableFeed(lambda _: rows, added, {**reached, "transaction": reading.times.last}, rejected=rejected)
 
     def _taken(self, begin: Offsets) -> tuple[list[Taken], dict[int, int]]:
         """Return the records of this poll from these offsets, and the offsets after them."""
@@ -289,11 +289,11 @@ def _texts(taken: Sequence[Taken], reading: Reading) -> Iterator[TextRecord]:
     skipped.
     """
     for number, each in enumerate(taken):
-        record = None if each.value is None else json_record(number, each.value, reading.told)
+        record = None if each.value is None else json_record(number, each.value, reading.parse)
         if record is not None:
             yield record
 
 
 def _position(line: str, taken: Sequence[Taken]) -> str:
-    found = taken[int(line.removeprefix("line "))]
-    return f"partition {found.partition}, offset {found.offset}"
+    record = taken[int(line.removeprefix("line "))]
+    return f"partition {record.partition}, offset {record.offset}"

@@ -75,7 +75,7 @@ class _Source:
         self.rows, self.places, self.origins = self.rows.slice(count), self.places.slice(count), self.origins[count:]
         return taken
 
-    def counts(self) -> tuple[tuple[Rejected, ...], int]:
+    def take_counts(self) -> tuple[tuple[Rejected, ...], int]:
         """Return the rejected records and the number of records read since the last call."""
         counts = self.rejected, self.read
         self.rejected, self.read = (), 0

@@ -121,7 +121,7 @@ def test_without_their_times_changes_are_of_the_poll(weft: Weft, tmp_path: Path)
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("{", "not a line of JSON"),
+        ("{", "invalid JSON"),
         ('{"id": 1}', "it has no op"),
         (simple("X", 1, 20, name="Ann", dept=None), "needs op"),
         ('{"op": "I", "key": {"id": 1}, "row": {}, "time": "soon"}', "not an instant"),
@@ -163,7 +163,7 @@ def test_lines_that_are_no_changes_may_go_to_quarantine(weft: Weft, tmp_path: Pa
     kept = [(record.position, record.reason[:20]) for record in weft.quarantined()]
     place = len(f"{ONE}\n{TWO}\n")
     assert kept == [
-        (f"line 2 after byte {place}", "not a line of JSON: "),
+        (f"line 2 after byte {place}", "invalid JSON: "),
         (f"line 3 after byte {place}", "not of the column's "),
     ]
     folder = weft.home / "quarantine"

@@ -257,7 +257,7 @@ def test_a_row_too_far_ahead_is_rejected_and_every_row_can_come_with_its_record(
 
 def test_a_column_ts_is_mapped_and_not_stored_twice(tmp_path: Path) -> None:
     path = written(tmp_path / "x.csv", "a,ts\n1,2020-01-01\n2,never\n")
-    with pytest.raises(Refused, match="ts is Weft's"):
+    with pytest.raises(Refused, match="the column name ts is reserved"):
         open_file(path, None)
     with pytest.raises(Refused, match="not an instant"):
         open_file(path, None, ts_from="ts")
@@ -289,7 +289,7 @@ def test_later_loads_must_have_the_same_columns(tmp_path: Path) -> None:
         ("1,2\n3,4\n", "'1'"),
         ("a,_seq\n1,2\n", "_seq"),
         ("a,\n1,2\n", "''"),
-        ("", "no line of names"),
+        ("", "no header line"),
         ("caf\xe9,b\n1,2\n", None),
     ],
 )
@@ -328,7 +328,7 @@ def test_files_that_cannot_be_read_at_all(tmp_path: Path) -> None:
             look(tmp_path / "none.csv")
     cut = written(tmp_path / "x.csv.gz", gzip.compress(b"a\n" + b"1\n" * 100_000)[:-20])
     _, rejected = read(open_file(cut, None))
-    assert "damaged file, the rest of it is lost" in rejected[-1].reason
+    assert "the file is damaged, and the rest of it cannot be read" in rejected[-1].reason
 
 
 def test_a_digest_is_of_the_bytes(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_told_without_a_secret(tmp_path: Path) -> None:
             with pytest.raises(Refused, match="names a password") as refused:
                 weft.add_source("item", "postgres", uri, ["id"], table="item")
             assert "secret" not in str(refused.value)
-        with pytest.raises(Refused, match="no URI of PostgreSQL"):
+        with pytest.raises(Refused, match="not a PostgreSQL URI"):
             weft.add_source("item", "postgres", "shop.db", ["id"], table="item")
         with pytest.raises(ExtractionError, match="PostgreSQL cannot be read"):
             weft.add_source("item", "postgres", "postgresql:///shop?host=/nowhere", ["id"], table="item")

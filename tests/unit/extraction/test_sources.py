@@ -198,7 +198,7 @@ def test_a_file_without_a_byte_has_no_row(weft: Weft, file: Path) -> None:
 
 def test_a_column_ts_can_be_left_out(weft: Weft, tmp_path: Path) -> None:
     file = write(tmp_path / "a.csv", "id,ts", "1,2026-01-01")
-    with pytest.raises(Refused, match="the column ts is Weft's") as refused:
+    with pytest.raises(Refused, match="the column name ts is reserved") as refused:
         weft.add_source("a", "csv", file, "id")
     assert "--columns" in str(refused.value.hint)
     weft.add_source("a", "csv", file, "id", columns=[("id", None)])
@@ -243,7 +243,7 @@ def test_json_lines_and_parquet_are_tracked_alike(weft: Weft, tmp_path: Path) ->
 def test_parquet_with_a_type_that_cannot_be_read_is_refused(weft: Weft, tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": [1], "n": pa.nulls(1, pa.decimal256(50, 2))}), file)
-    with pytest.raises(ExtractionError, match="type that cannot be read"):
+    with pytest.raises(ExtractionError, match="type that Weft cannot read"):
         weft.add_source("a", "parquet", str(file), ["id"])
 
 
@@ -383,7 +383,7 @@ def test_a_source_with_a_column_ts_is_tracked_under_another_name(weft: Weft, tmp
             pq.write_table(pa.Table.from_pylist(rows), path)
 
     hold("a", "b")
-    with pytest.raises(Refused, match="the column ts is Weft's") as refused:
+    with pytest.raises(Refused, match="the column name ts is reserved") as refused:
         weft.add_source("staff", kind, path, "id")  # type: ignore[arg-type]
     assert "--rename ts=changed_at" in str(refused.value)
     weft.add_source("staff", kind, path, "id", rename="TS=hired, who=name")  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ def test_a_uri_names_brokers_and_a_topic() -> None:
     "uri", ["kafka://b/shop", "kafka://b:1", "kafka://b:1/", "kafka://u:p@b:1/t", "kafka://b:1/a b"]
 )
 def test_other_uris_are_refused(uri: str) -> None:
-    with pytest.raises(Refused, match="no URI of a topic"):
+    with pytest.raises(Refused, match="not the URI of a Kafka topic"):
         topic_of(uri)
 
 

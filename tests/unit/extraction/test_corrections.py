@@ -79,10 +79,10 @@ def test_where_no_row_held_all_columns_say_that_one_did(weft: Weft) -> None:
     [
         ({"id": 2}, (3, 13), {"dept": "X"}, "is not in the past"),
         ({"id": 2}, (0, 3), {"dept": "X"}, "before the recorded history"),
-        ({"id": 2}, (3, 3), {"dept": "X"}, "--from is before --to"),
+        ({"id": 2}, (3, 3), {"dept": "X"}, "--from must be before --to"),
         ({"name": "Ben"}, (3, 4), {"dept": "X"}, "the key of staff is id"),
         ({}, (3, 4), {"dept": "X"}, "the key of staff is id"),
-        ({"id": "two"}, (3, 4), {"dept": "X"}, "'two' is no BIGINT"),
+        ({"id": "two"}, (3, 4), {"dept": "X"}, "'two' is not of type BIGINT"),
         ({"id": 2}, (3, 4), {"dpt": "X"}, "no column 'dpt'"),
         ({"id": 2}, (3, 4), {"id": 3}, "belongs to the key"),
         ({"id": 2}, (3, 4), {}, "changes nothing"),

@@ -178,7 +178,7 @@ def test_numbers_of_no_one_unit_are_refused_and_what_does_not_fit_is_rejected(tm
     for form in ("dd.MM.yyyy", "%Q"):
         with pytest.raises(Refused, match="is not a valid format"):
             FileOptions(ts_format=form)
-    with pytest.raises(Refused, match="none were named"):
+    with pytest.raises(Refused, match="requires --ts-from"):
         opened(tmp_path / "x.csv", "at\n1\n", ts_format="s")
     source = opened(tmp_path / "x.csv", "at\n31.01.2024\n30.02.2024\n", ts_from="at", ts_format="%d.%m.%Y")
     [batch] = source.batches(Timing("at"))
@@ -225,6 +225,9 @@ def test_nested_values_of_other_names_and_kinds_are_told_as_they_are_stored(tmp_
     text = '{"a b":[1],"m":{"x":1},"n":[]}\n{"a b":[2.5],"m":3,"n":{"y":2}}\n'
     source = opened(tmp_path / "x.jsonl", text)
     assert "nested values have types, which `weft describe` shows; read their parts as a_b[0]" in source.notes
-    assert any("without a common type are stored as JSON text: m, n; read a part with GET_JSON_OBJECT(m, '$…')" in note for note in source.notes)
+    assert any(
+        "without a common type are stored as JSON text: m, n; read a part with GET_JSON_OBJECT(m, '$…')" in note
+        for note in source.notes
+    )
     chosen = opened(tmp_path / "y.jsonl", '{"doc":[1]}\n', types=(("doc", DataType("STRING")),))
     assert "JSON text: doc;" in chosen.notes[0]

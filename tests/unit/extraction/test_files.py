@@ -270,7 +270,7 @@ def test_a_column_ts_is_mapped_and_not_stored_twice(tmp_path: Path) -> None:
 
 def test_later_loads_must_have_the_same_columns(tmp_path: Path) -> None:
     path = written(tmp_path / "x.csv", "B,c\n1,2\n")
-    with pytest.raises(Refused, match="lacks a and has also c") as refused:
+    with pytest.raises(Refused, match="lacks a and also has c") as refused:
         open_file(path, schema(a="INT", b="INT"))
     assert "--evolve" in str(refused.value)
     source = open_file(path, schema(a="INT", b="INT"), evolve=True)

@@ -108,7 +108,7 @@ def test_what_cannot_be_a_table_changes_nothing(files: Path) -> None:
     (files / "s.sig").write_text("P(int) p(int)")
     (files / "1.log").write_text("@1 P (1)")
     with _opened(files) as weft:
-        with pytest.raises(Refused, match="p and P would be one table"):
+        with pytest.raises(Refused, match="p and P would be the same table"):
             _load(weft, files, "1.log")
         (files / "s.sig").write_text("P(int)")
         (files / "1.log").write_text("@1 P (1)\n@2 P (x)")

@@ -221,7 +221,7 @@ def test_types_may_be_named_and_files_are_taken_together(home: Weft, tmp_path: P
         load = home.ingest_file([one, other], "t", types="who MAP<STRING, TINYINT>")
         assert (load.stored, load.quarantined) == (2, 1)
         assert _declared(home, "t")["who"] == "MAP<STRING, TINYINT>" and _declared(home, "t")["x"] == "STRING"
-        with pytest.raises(Refused, match=r"who is STRUCT<a: INT> by --types, and MAP<STRING, TINYINT> in the table"):
+        with pytest.raises(Refused, match=r"who is STRUCT<a: INT> in --types, but MAP<STRING, TINYINT> in the table"):
             home.ingest_file(_lines(tmp_path / "3.jsonl", {"who": {}, "x": 1}), "t", types="who STRUCT<a: INT>")
         for wrong in ("who MAP<INT, INT>", "who ARRAY<BINARY>", "who STRUCT<a: INT, A: INT>", "who ARRAY<"):
             with pytest.raises(Refused, match="--types"):

@@ -147,7 +147,7 @@ def test_a_source_that_is_away_is_said_to_be(weft: Weft, file: Path) -> None:
 
 def test_that_another_poll_was_quicker_is_no_trouble_of_the_source(weft: Weft, file: Path) -> None:
     weft.add_source("staff", "csv", str(file), ["id"])
-    with Weft.open(weft.home, create=True) as other, pytest.raises(Conflict, match="meanwhile"):
+    with Weft.open(weft.home, create=True) as other, pytest.raises(Conflict, match="in the meantime"):
         weft.poll_source("staff", now=100, progress=lambda _: other.poll_source("staff", now=50) and None)
     assert weft.sources()[0].trouble is None
     assert history(weft) == {(row(ANN), 50, None), (row(BEN), 50, None)}
@@ -270,7 +270,7 @@ def test_a_table_of_sqlite_is_tracked(weft: Weft, tmp_path: Path) -> None:
         with pytest.raises(ExtractionError, match="not of the column's type: made"):
             weft.poll_source("item", now=300)
         shop.executescript("UPDATE item SET made = NULL; ALTER TABLE item ADD COLUMN stock; UPDATE item SET stock = 7")
-        with pytest.raises(Refused, match="has also stock"):
+        with pytest.raises(Refused, match="has new columns: stock"):
             weft.poll_source("item", now=300)
         weft.poll_source("item", now=300, evolve=True)
     day, raw = "2026-01-01", str(bytes([0, 255]))
@@ -280,7 +280,7 @@ def test_a_table_of_sqlite_is_tracked(weft: Weft, tmp_path: Path) -> None:
         (("1", "a", "2.0", day, raw, "None"), 200, 300),
         (("1", "a", "2.0", "None", raw, "7"), 300, None),
     }
-    with pytest.raises(Refused, match="not one table"):
+    with pytest.raises(Refused, match=r"the database has \d+ tables"):
         weft.add_source("again", "sqlite", str(file), ["id"])
     file.write_bytes(b"no database at all, whatever its name says" * 9)
     with pytest.raises(ExtractionError, match="cannot be read"):
@@ -402,5 +402,5 @@ def test_a_past_may_be_dated_by_a_column_ts(weft: Weft, file: Path, tmp_path: Pa
 
 
 def test_only_columns_of_files_are_renamed(weft: Weft, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="--rename is for the columns of files"):
+    with pytest.raises(Refused, match="--rename is only for files"):
         weft.add_source("staff", "sqlite", tmp_path / "x.db", "id", rename="a=b")

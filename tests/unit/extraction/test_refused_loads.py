@@ -192,14 +192,14 @@ def test_the_batches_that_are_looked_through_are_those_that_are_stored(
     from weft.extraction import ingest
 
     looks: list[int | None] = []
-    own = ingest.looked_through
+    own = ingest.check_row_times
 
     def look(*given: Any) -> int | None:
         found = own(*given)
         looks.append(None if found is None else found - (len(looks) == 0))
         return looks[-1]
 
-    monkeypatch.setattr(ingest, "looked_through", look)
+    monkeypatch.setattr(ingest, "check_row_times", look)
     (tmp_path / "x.csv").write_text("id,at,n\n30,2024-01-07,1\n")
     assert weft.ingest_file(tmp_path / "x.csv", "plain", ts_from="at", late="refuse").stored == 1
     assert len(looks) == 2

@@ -105,7 +105,7 @@ def require_identity(connection: psycopg.Connection[Any], oid: int, keys: Sequen
     kind, columns = identity(connection, oid)
     if kind == "f" or (columns and {key.lower() for key in keys} <= {name.lower() for name in columns}):
         return
-    identity_columns = ", ".join(columns) or "nothing"
+    identity_columns = ", ".join(columns) or "empty"
     raise Refused(
         f"the replica identity of {table} is {identity_columns}, which lacks columns of the key {', '.join(keys)}",
         hint=f"Run ALTER TABLE {table} REPLICA IDENTITY FULL, or use the primary key as --key.",

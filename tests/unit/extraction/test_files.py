@@ -284,7 +284,7 @@ def test_later_loads_must_have_the_same_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("a,b,A\n1,2,3\n", "the same name: 'a', column 1, and 'A', column 3"),
+        ("a,b,A\n1,2,3\n", "columns 1 and 3 have the same name: 'a' and 'A'"),
         ("a b,c\n1,2\n", "'a b'"),
         ("1,2\n3,4\n", "'1'"),
         ("a,_seq\n1,2\n", "_seq"),

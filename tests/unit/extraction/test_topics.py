@@ -79,8 +79,8 @@ def test_a_new_partition_begins_at_its_earliest_record() -> None:
     [
         ({"topic_id": "T", "offsets": {"0": 3}}, "has deleted unread records of partition 0: offsets 3 to 4"),
         ({"topic_id": "T", "offsets": {"1": 8}}, "partition 1 of the topic ends at offset 7"),
-        ({"topic_id": "S", "offsets": {"0": 6}}, "another topic of that name"),
-        ({"topic_id": "T", "offsets": {"3": 0}}, "another topic of that name"),
+        ({"topic_id": "S", "offsets": {"0": 6}}, "the topic was deleted and created again"),
+        ({"topic_id": "T", "offsets": {"3": 0}}, "the topic was deleted and created again"),
     ],
 )
 def test_what_was_lost_is_refused_with_what_to_do(seen: dict[str, Any], why: str) -> None:

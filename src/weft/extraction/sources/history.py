@@ -127,20 +127,22 @@ def _rows(
     rows = pa.concat_tables(pieces)
     by_name = {each.lower(): each for each in rows.column_names}
     dates = rows.column(by_name[ts_from.lower()]) if own_time is None else rows.column(OWN_TIME).cast(INSTANT)
-    if not pa.types.is_timestamp(dates.type):
-        raise Refused(f"{ts_from!r} is not a column of instants", where=source.name, hint="Use ISO 8601.")
-    if dates.null_count:
-        raise Refused(
-            f"{ts_from} is empty in {counted(dates.null_count, 'row')}",
-            where=source.name,
-            hint="Give every row a date.",
-        )
+    _check_dates(dates, ts_from, source.name)
     ops = pa.repeat(pa.scalar("U"), rows.num_rows) if op is None else _ops(rows.column(by_name[op.lower()]))
     values = [rows.column(by_name[name.lower()]) for name, _ in wanted]
     order = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))
     changes = pa.table([*values, ops, dates.cast(pa.int64()), order], schema=schema)
     in_time = changes.sort_by([(OWN, "ascending"), (ORDER, "ascending")])
     return in_time.set_column(in_time.column_names.index(ORDER), ORDER, order)
+
+
+def _check_dates(dates: pa.ChunkedArray, name: str, where: str) -> None:
+    """Raise Refused for a column that has no instants, and for an empty date."""
+    if not pa.types.is_timestamp(dates.type):
+        raise Refused(f"{name!r} is not a column of instants", where=where, hint="Use ISO 8601.")
+    if dates.null_count:
+        empty = counted(dates.null_count, "row")
+        raise Refused(f"{name} is empty in {empty}", where=where, hint="Give every row a date.")
 
 
 def _ops(ops: pa.ChunkedArray) -> pa.ChunkedArray:

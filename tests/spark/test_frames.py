@@ -31,8 +31,8 @@ def test_a_frame_is_appended_without_being_collected(spark: SparkSession, tmp_pa
         frame = home.session().sql(SELECTED)
         for bad, told in (
             (frame.withColumn("x", frame.id), "no column 'x'"),
-            (frame.selectExpr("IF(id < 2, id, 3000000000) AS id"), "id is 3000000000, which is no INT .*row 3"),
-            (frame.selectExpr("s AS id"), "which is no INT"),
+            (frame.selectExpr("IF(id < 2, id, 3000000000) AS id"), "id is 3000000000, which is not of type .*row 3"),
+            (frame.selectExpr("s AS id"), "which is not of type INT"),
         ):
             with pytest.raises(Refused, match=told):
                 home.append("t", bad)

@@ -1,1 +1,1 @@
-"""Sources to tables: ``mail`` and ``files`` read them, ``ingest`` stores what they give."""
+"""Load data into tables: ``mail`` and ``files`` read it, ``ingest`` stores it, and ``sources`` poll tracked sources."""

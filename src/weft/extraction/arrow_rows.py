@@ -1,6 +1,7 @@
-"""Rows in Arrow, read strictly by the columns of a table: nothing is rounded, cut or taken for another kind of value.
+"""Convert Arrow rows strictly to the columns of a table: no value is rounded, truncated or converted to another kind.
 
-But nanoseconds are cut to microseconds, as those of Parquet are, and a DOUBLE that goes into FLOAT is the nearest one.
+With two exceptions: nanoseconds are truncated to microseconds, as for Parquet, and a DOUBLE is rounded to the nearest
+FLOAT.
 """
 
 from __future__ import annotations
@@ -22,19 +23,18 @@ from weft.storage.columns import INSTANT, arrow_type
 
 _DAY_US: Final = 86_400_000_000
 _EXACT: Final = 2**53
-"""From here on a DOUBLE stands for more than one whole number."""
+"""From here on, a DOUBLE stands for more than one integer."""
 
 
 def from_arrow(
     pieces: Iterable[pa.Table], columns: Columns, source: str, *, of_pandas: bool = False
 ) -> Iterator[pa.Table]:
-    """Each piece with exactly these columns and their types; one that it lacks is NULL.
+    """Yield each piece with exactly these columns and types; a missing column is NULL.
 
-    Whole numbers of any width go where their values fit, into DECIMAL, FLOAT and DOUBLE too; floats into DECIMAL where
-    their shortest texts fit; instants of any unit, UTC where they have no zone.  ``of_pandas``, which has no column of
-    whole numbers with a value missing and none of days: whole floats below 2**53 go into whole numbers, midnights into
-    DATE.
-    Raises Refused for anything else, naming the row (from 1), the column and the value.
+    Integers of any width are accepted where their values fit, also for DECIMAL, FLOAT and DOUBLE; floats for DECIMAL if
+    their shortest representation fits; instants of any unit, as UTC without a time zone. ``of_pandas`` accepts what
+    pandas makes of integers with missing values and of dates: integral floats below 2**53 for integers, midnights for
+    DATE. Raises Refused for anything else, naming the row (from 1), the column and the value.
     """
     before = 0
     for piece in pieces:
@@ -52,13 +52,13 @@ def from_arrow(
 
 
 def check_names(names: Iterable[object], columns: Columns, source: str) -> None:
-    """Raises Refused for a name that the table does not have, and one that is there twice."""
+    """Raise Refused for a name that the table lacks, and for a repeated name."""
     known, seen = dict(columns), set()
     for name in names:
         if name not in known:
             raise no_column(name, columns, source)
         if name in seen:
-            raise Refused(f"the column {name} is there twice", where=source, hint="Rename or drop one of the two.")
+            raise Refused(f"the column {name} occurs twice", where=source, hint="Rename or drop one of the two.")
         seen.add(name)
 
 
@@ -67,13 +67,13 @@ def _nulls(piece: pa.Table, kind: DataType) -> pa.Array:
 
 
 def _column(piece: pa.Table, name: str, kind: DataType, place: tuple[str, int], of_pandas: bool) -> pa.ChunkedArray:
-    found = piece.column(name)
-    if (converted := _converted(found, kind, of_pandas)) is not None:
+    column = piece.column(name)
+    if (converted := _converted(column, kind, of_pandas)) is not None:
         return converted
-    low, high = 0, len(found)  # the first value that cannot be taken is among these
+    low, high = 0, len(column)  # the first invalid value is in this range
     while high - low > 1:
         middle = (low + high) // 2
-        if _converted(found.slice(low, middle - low), kind, of_pandas) is None:
+        if _converted(column.slice(low, middle - low), kind, of_pandas) is None:
             high = middle
         else:
             low = middle
@@ -82,29 +82,29 @@ def _column(piece: pa.Table, name: str, kind: DataType, place: tuple[str, int], 
     if (
         of_pandas
         and kind.name in BITS
-        and pa.types.is_floating(found.type)
-        and _EXACT <= abs(found[low].as_py()) < 2**63
+        and pa.types.is_floating(column.type)
+        and _EXACT <= abs(column[low].as_py()) < 2**63
     ):
-        hint = f'It may have been another whole number before pandas made it a float: give {name} with dtype="Int64".'
-    raise wrong_value(name, kind, _shown(found[low]), f"{source}, row {before + low + 1}", hint)
+        hint = f'pandas may have rounded an integer to this float: pass {name} with dtype="Int64".'
+    raise wrong_value(name, kind, _shown(column[low]), f"{source}, row {before + low + 1}", hint)
 
 
 def _shown(value: pa.Scalar) -> str:
     try:
         return shown(value.as_py())
-    except (ValueError, OverflowError):  # beyond what Python has
+    except (ValueError, OverflowError):  # outside the range of Python's types
         return f"{getattr(value, 'value', 'a value')} ({value.type})"
 
 
 def _converted(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
-    """The column in the type; None where a value is none of it."""
+    """Return the column in the type; None if any value is not of the type."""
     if column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column), arrow_type(kind))])
     try:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if kind.shape is not None:
-            values = column.to_pylist(maps_as_pydicts="strict")  # KeyError for a key twice
+            values = column.to_pylist(maps_as_pydicts="strict")  # raises KeyError for a repeated key
             return pa.chunked_array(
                 [pa.array([None if v is None else json_of(v, kind.shape) for v in values], pa.string())]
             )
@@ -118,7 +118,7 @@ def _cast(column: pa.ChunkedArray, kind: DataType, _of_pandas: bool) -> pa.Chunk
 
 
 def _of(*tests: Callable[[pa.DataType], bool]) -> Callable[[pa.ChunkedArray, DataType, bool], pa.ChunkedArray | None]:
-    """The conversion that takes columns of some types only."""
+    """Return a conversion that accepts only columns of some types."""
 
     def convert(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
         return _cast(column, kind, of_pandas) if any(test(column.type) for test in tests) else None
@@ -136,11 +136,11 @@ def _whole(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.Chunk
 def _float(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
         return None
-    found = _cast(column, kind, of_pandas)
+    floats = _cast(column, kind, of_pandas)
     if kind.name == "FLOAT" and pa.types.is_floating(column.type):
-        beyond = pc.and_(pc.is_inf(found), pc.invert(pc.is_inf(column)))
-        return None if pc.any(beyond).as_py() else found
-    return found
+        beyond = pc.and_(pc.is_inf(floats), pc.invert(pc.is_inf(column)))
+        return None if pc.any(beyond).as_py() else floats
+    return floats
 
 
 def _decimal(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
@@ -148,7 +148,7 @@ def _decimal(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.Chu
         column = column.cast(pa.decimal128(20, 0))
     elif pa.types.is_floating(column.type):
         texts = column.cast(pa.string())
-        if pc.any(pc.match_substring(texts, "e")).as_py():  # Arrow takes 1e-300 for 0
+        if pc.any(pc.match_substring(texts, "e")).as_py():  # Arrow reads 1e-300 as 0
             values = (each and value_of(Decimal(each), kind) for each in texts.to_pylist())
             return pa.chunked_array([pa.array(values, arrow_type(kind))])
         column = texts
@@ -162,7 +162,7 @@ def _day(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.Chunked
         return _cast(column, kind, of_pandas)
     if not (of_pandas and pa.types.is_timestamp(column.type) and column.type.tz is None):
         return None
-    micros = column.cast(pa.timestamp("us")).cast(pa.int64())  # raises where nanoseconds would be cut
+    micros = column.cast(pa.timestamp("us")).cast(pa.int64())  # raises if nanoseconds would be lost
     days = micros.cast(pa.timestamp("us")).cast(pa.date32())
     midnights = days.cast(pa.timestamp("us")).cast(pa.int64())
     return days if pc.all(pc.equal(midnights, micros)).as_py() else None
@@ -171,7 +171,7 @@ def _day(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.Chunked
 def _instant(column: pa.ChunkedArray, _kind: DataType, _of_pandas: bool) -> pa.ChunkedArray | None:
     if not pa.types.is_timestamp(column.type):
         return None
-    plain = column.cast(pa.int64()).cast(pa.timestamp(column.type.unit))  # the number of an instant is that of UTC
+    plain = column.cast(pa.int64()).cast(pa.timestamp(column.type.unit))  # the integer behind a timestamp is always UTC
     if column.type.unit == "ns":
         plain = pc.floor_temporal(plain, unit="microsecond")
     micros = plain.cast(pa.timestamp("us"), safe=column.type.unit != "ns").cast(pa.int64())

@@ -1,9 +1,9 @@
-"""What reading a source gives: rows, and records that could not be read.
+"""The result of reading a source: rows, and records that could not be read.
 
-Reading never raises for content: whatever a source holds comes out either as a :class:`Row` or, with all its bytes
-and the reason, as :class:`Rejected` (design section 1; the ingest puts those in quarantine).  Both go on in batches,
-bounded pieces of Arrow: the columns of the Weft table but ``ts``, then ``_own_time`` (BIGINT, µs UTC, NULL where the
-load gives none) and ``_seq`` (BIGINT, the place in the load, from 0).
+Reading never raises for content: each record becomes a :class:`Row`, or a :class:`Rejected` with its bytes and the
+reason, which the load puts in quarantine (design section 1). Both travel in batches, bounded Arrow tables: the columns
+of the Weft table except ``ts``, then ``_own_time`` (BIGINT, µs UTC, NULL without an own time) and ``_seq`` (BIGINT, the
+row's number in the load, from 0).
 """
 
 from __future__ import annotations
@@ -20,22 +20,24 @@ from weft.execution.append_rows import OWN_TIME, SEQ
 from weft.storage.columns import arrow_type
 
 MAX_LINE: Final = 1 << 20
-"""Longest line of a message, in bytes.  RFC 5322 allows 998; a longer one than this is damage or an attack."""
+"""The longest line of a message, in bytes. RFC 5322 allows 998; a longer line is damage or an attack."""
 
 MAX_RECORD: Final = 64 << 20
-"""Most bytes held for one record.  A larger one is rejected in pieces of this size, so that memory stays bounded."""
+"""The most bytes held for one record. A larger record is rejected in pieces of this size, so that memory stays
+bounded.
+"""
 
 MAX_ROWS: Final = 50_000
 MAX_BYTES: Final = 64 << 20
-"""Most rows, and most bytes of text, of one batch."""
+"""The most rows, and the most bytes of text, of one batch."""
 
 Progress = Callable[[int], None]
-"""Called now and then with the number of records read so far."""
+"""Called from time to time with the number of records read so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """The bytes of one message as they lie in their source; ``problem`` says why they cannot be parsed at all."""
+    """The bytes of one message as stored in its source; ``problem`` says why they cannot be parsed."""
 
     position: str
     raw: bytes
@@ -44,10 +46,10 @@ class RawRecord:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A record that cannot be read: its whole bytes, where it lay and why it was refused.
+    """A record that cannot be read: its bytes, its position, and the reason.
 
-    ``source`` is the absolute path of what the user named (or found in it), ``position`` the place in it.
-    ``stem`` is the name that the source would have lent to a message without a group, kept for a later retry.
+    ``source`` is the absolute path of the file, ``position`` the place in it. ``stem`` is the newsgroup that the
+    source's name implies for a message without a group; a retry needs it.
     """
 
     source: str
@@ -59,10 +61,10 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row to be stored: values by column name, instants as microseconds UTC.
+    """One row to store: values by column name, instants in microseconds UTC.
 
-    ``own_time`` is the ts that it asks for (see :class:`~weft.extraction.timing.Timing`), or None where the load gives
-    none.  ``origin`` is the record that it was read from, as it would be rejected, where the load may yet do so.
+    ``own_time`` is the ts that the row requests (see :class:`~weft.extraction.timing.Timing`), or None without an own
+    time. ``origin`` is the row's record in rejected form, if the load may still reject it.
     """
 
     values: dict[str, object]
@@ -71,19 +73,19 @@ class Row:
 
 
 def printable(name: str) -> str:
-    """A file's name as text that any store takes: bytes that are not UTF-8 are written ``\\xNN``.
+    r"""Return a file name as text that any store accepts; bytes that are not UTF-8 become ``\xNN``.
 
-    >>> printable("caf\\udce9")
-    'caf\\\\xe9'
+    >>> printable("caf\udce9")
+    'caf\\xe9'
     """
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows, and what was rejected among them; ``read`` counts the records, both kinds.
+    """Some rows and the rejected records among them; ``read`` counts the records of both kinds.
 
-    ``origins`` are the records of the rows, in their order, where the load may yet reject them; else empty.
+    ``origins`` are the records of the rows, in order, if the load may still reject them; otherwise empty.
     """
 
     rows: pa.Table
@@ -93,7 +95,7 @@ class Batch:
 
 
 def arrow_schema(columns: Sequence[tuple[str, DataType]]) -> pa.Schema:
-    """The schema of a batch with those columns."""
+    """Return the schema of a batch with these columns."""
     fields = [pa.field(name, arrow_type(kind)) for name, kind in columns]
     return pa.schema([*fields, pa.field(OWN_TIME, pa.int64()), pa.field(SEQ, pa.int64())])
 
@@ -105,7 +107,7 @@ def batches_of(
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
 ) -> Iterator[Batch]:
-    """The items in their order; each batch holds at most ``max_rows`` items and about ``max_bytes`` of text."""
+    """Yield the items in batches of at most ``max_rows`` items and about ``max_bytes`` of text."""
     schema = arrow_schema(columns)
     rows: list[Row] = []
     rejected: list[Rejected] = []

@@ -1,6 +1,6 @@
-"""Opening what may be compressed, and telling mbox, tar and single article apart by their first bytes.
+"""Open files that may be compressed, and distinguish mbox, tar and single articles by their first bytes.
 
-Names are not trusted: ``.gz`` files that are not, and archives without a suffix, are common in spools.
+File names are not trusted: spools often have ``.gz`` files that are not compressed, and archives without a suffix.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from typing import Any, BinaryIO, Final, Literal
 from weft.extraction.batches import MAX_LINE, MAX_RECORD, RawRecord
 
 DAMAGE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""What reading a damaged (or compressed and cut) file raises: content, not a failure of the load."""
+"""The errors of reading a damaged or truncated file. They concern its content and do not fail the load."""
 
 COMPRESSED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
-"""How gzip, bzip2 and xz begin."""
+"""The magic numbers of gzip, bzip2 and xz."""
 _BUFFER: Final = 1 << 18
 _XZ_MEMORY: Final = 256 << 20
-"""Bytes that decompressing xz may take: `xz -9` needs 65 MiB."""
+"""The most bytes that decompressing xz may use; `xz -9` needs 65 MiB."""
 _BLANK: Final = b"\r\n \t"
 BOM: Final = b"\xef\xbb\xbf"
-"""What some programs put before UTF-8."""
+"""The byte order mark that some programs write before UTF-8."""
 _SUFFIXES: Final = re.compile(r"\.(gz|bz2|xz|tgz|tar|txt|mbox|mbx|mail|eml|msg|news)$", re.IGNORECASE)
 
 Kind = Literal["empty", "mbox", "tar", "article"]
 
 
 class _Bytes(io.RawIOBase):
-    """Bytes that end where their source is damaged, rather than raise and take what was read before with them."""
+    """A raw stream that ends at damage instead of raising, so that the bytes before the damage are not lost."""
 
     def __init__(self, source: Any, compressed: bool) -> None:
         self._source = source
@@ -55,9 +55,9 @@ class _Bytes(io.RawIOBase):
 
 
 class _Xz:
-    """A file of xz without its compression.
+    """A decompressor for xz files with a memory limit.
 
-    lzma.LZMAFile has no limit of memory: the dictionary may be as large as the file says.
+    lzma.LZMAFile has no such limit: a file may demand a dictionary of any size.
     """
 
     def __init__(self, stored: io.BufferedReader) -> None:
@@ -65,21 +65,21 @@ class _Xz:
         self._decompressor = _xz_decompressor()
 
     def read1(self, size: int) -> bytes:
-        """The next bytes, at most ``size``; b"" at the end.  Raises LZMAError, EOFError."""
+        """Return the next bytes, at most ``size``; b"" at the end. Raises LZMAError and EOFError."""
         while True:
             if self._decompressor.eof:
                 following = (self._decompressor.unused_data or self._stored.read(_BUFFER)).lstrip(b"\0")
                 if not following:
                     return b""
                 self._decompressor = _xz_decompressor()
-                found = self._decompressor.decompress(following, size)
+                chunk = self._decompressor.decompress(following, size)
             else:
                 raw = self._stored.read(_BUFFER) if self._decompressor.needs_input else b""
                 if not raw and self._decompressor.needs_input:
                     raise EOFError("Compressed file ended before the end-of-stream marker was reached")
-                found = self._decompressor.decompress(raw, size)
-            if found:
-                return found
+                chunk = self._decompressor.decompress(raw, size)
+            if chunk:
+                return chunk
 
 
 def _xz_decompressor() -> lzma.LZMADecompressor:
@@ -87,27 +87,27 @@ def _xz_decompressor() -> lzma.LZMADecompressor:
 
 
 class PushBack:
-    """A stream from which bytes may be read and put back, any number of them."""
+    """A stream with unlimited push-back."""
 
     def __init__(self, of: io.BufferedReader) -> None:
         self.of = of
         self._back: list[io.BytesIO] = []
         self.position = 0
-        """How many bytes were read, less those that were put back."""
+        """The number of bytes read, less those put back."""
 
     def read(self, size: int) -> bytes:
-        """The next bytes, fewer than ``size`` only at the end."""
-        found = b""
-        while self._back and len(found) < size:
-            found += self._back[-1].read(size - len(found))
+        """Return the next bytes; fewer than ``size`` only at the end."""
+        data = b""
+        while self._back and len(data) < size:
+            data += self._back[-1].read(size - len(data))
             self._drop_empty()
-        if len(found) < size:
-            found += self.of.read(size - len(found))
-        self.position += len(found)
-        return found
+        if len(data) < size:
+            data += self.of.read(size - len(data))
+        self.position += len(data)
+        return data
 
     def readline(self, limit: int) -> bytes:
-        """The next line, cut after ``limit`` bytes; b"" at the end."""
+        """Return the next line, cut after ``limit`` bytes; b"" at the end."""
         line = b""
         while self._back and not line.endswith(b"\n") and len(line) < limit:
             line += self._back[-1].readline(limit - len(line))
@@ -118,7 +118,7 @@ class PushBack:
         return line
 
     def put_back(self, data: bytes) -> None:
-        """Makes these bytes the next ones."""
+        """Put the bytes back, so that they are read next."""
         if data:
             self._back.append(io.BytesIO(data))
             self.position -= len(data)
@@ -130,10 +130,9 @@ class PushBack:
 
 
 def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
-    """The stream without its compression (gzip, bzip2, xz by their magic numbers).
+    """Return the decompressed stream (gzip, bzip2 and xz are recognised by their magic numbers).
 
-    It raises nothing: it ends where it is damaged, and then :func:`damage` says so.  ``raw`` stays the caller's to
-    close.
+    The stream never raises: it ends at damage, which :func:`damage` then describes. The caller closes ``raw``.
     """
     stored: io.BufferedReader = io.BufferedReader(_Bytes(raw, False), _BUFFER)
     magic = stored.peek(6)[:6]
@@ -151,18 +150,20 @@ def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
 
 
 def damage(stream: io.BufferedReader) -> str | None:
-    """What was wrong where the stream ended, or None where it ended rightly (or has not ended yet)."""
-    found: str | None = getattr(stream.raw, "damage", None)
-    return found
+    """Return why the stream ended early; None if it is intact, or has not ended yet."""
+    reason: str | None = getattr(stream.raw, "damage", None)
+    return reason
 
 
 def is_compressed(stream: io.BufferedReader) -> bool:
-    """Whether ``plain`` found it compressed."""
+    """Return whether ``plain`` decompresses the stream."""
     return isinstance(stream.raw, _Bytes) and stream.raw.compressed
 
 
 def kind_of(stream: io.BufferedReader) -> Kind:
-    """What the stream holds, by its first 512 bytes, none consumed.  Damage counts as an article (rejected later)."""
+    """Return the kind of content by its first 512 bytes, consuming none. Damage counts as an article, which is rejected
+    later.
+    """
     head = stream.peek(512)[:512]
     if not head:
         return "empty" if damage(stream) is None else "article"
@@ -172,7 +173,7 @@ def kind_of(stream: io.BufferedReader) -> Kind:
 
 
 def _is_tar_header(block: bytes) -> bool:
-    """Whether it is a member's header with a right checksum."""
+    """Return whether the block is a tar header with a valid checksum."""
     try:
         tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
@@ -181,7 +182,7 @@ def _is_tar_header(block: bytes) -> bool:
 
 
 def stem(name: str) -> str:
-    """A file's name without the suffixes of archives: dots of a newsgroup's name stay.
+    """Return a file name without archive suffixes; the dots in a newsgroup's name stay.
 
     >>> stem("2004-April.txt.gz"), stem("comp.databases")
     ('2004-April', 'comp.databases')
@@ -191,7 +192,7 @@ def stem(name: str) -> str:
 
 
 def whole_record(stream: io.BufferedReader, position: str) -> Iterator[RawRecord]:
-    """The stream as one article; as several pieces, each with the problem named, where it is too large or damaged."""
+    """Yield the stream as one article; if it is too large or damaged, in pieces that name the problem."""
     count = 0
     while True:
         chunk = stream.read(MAX_RECORD)
@@ -212,7 +213,7 @@ def whole_record(stream: io.BufferedReader, position: str) -> Iterator[RawRecord
 
 
 def long_line() -> str:
-    """The reason given for a line over MAX_LINE."""
+    """Return the reason for rejecting a line over MAX_LINE."""
     return f"a line of more than {MAX_LINE >> 20} MiB"
 
 

@@ -1,6 +1,6 @@
-"""Rows in whatever form a program has them: dicts, lines of JSON, Arrow, DataFrames of pandas, polars and Spark.
+"""Read rows from Python programs: dicts, JSON lines, Arrow, and DataFrames of pandas, polars and Spark.
 
-A library is looked for among those that are loaded already: whoever has a DataFrame has loaded its library.
+Weft imports none of these libraries: a program that has a DataFrame has already imported its library.
 """
 
 from __future__ import annotations
@@ -24,44 +24,49 @@ from weft.extraction.typed_rows import TextRow, from_json, from_texts
 from weft.storage.columns import arrow_type
 
 Pieces: TypeAlias = Iterator[pa.Table]
-"""Rows, a bounded number at a time."""
+"""Rows in pieces of bounded size."""
 Reader: TypeAlias = Callable[[Columns], Pieces]
-"""Gives rows with exactly these columns; raises Refused for one that does not fit."""
+"""Returns rows with exactly these columns. Raises Refused for a row that does not fit."""
 Written: TypeAlias = Callable[[Any], AbstractContextManager[Iterable[pa.Table]]]
-"""Gives the rows of a DataFrame of Spark, a bounded number at a time."""
+"""Returns the rows of a Spark DataFrame in pieces of bounded size."""
 
 _ROWS: Final = 10_000
-"""Rows of a piece."""
+"""The most rows of a piece."""
 
-_FORMS: Final = "Give dicts, lines of JSON, or a table of pyarrow, pandas, polars or Spark."
+_FORMS: Final = "Pass dicts, lines of JSON, or a table of pyarrow, pandas, polars or Spark."
 
 
 def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
-    """How the rows are read, and what they are called in messages; raises Refused for what holds no rows."""
+    """Return the reader for the rows, and the name that messages give them. Raise Refused for an object without
+    rows.
+    """
     if isinstance(rows, TextRow):
         return _texts(rows), "these values"
     if isinstance(rows, Mapping):
         return _python([rows]), "this row"
     if isinstance(rows, str | bytes):
-        raise Refused(f"rows in one {type(rows).__name__}", hint="Give lines, such as those of open(path, 'rb').")
+        raise Refused(
+            f"a single {type(rows).__name__} is not a sequence of rows",
+            hint="Pass lines, such as those of open(path, 'rb').",
+        )
     if _is(rows, "pandas", "DataFrame"):
         return partial(_pandas, rows), "the DataFrame"
     if _is(rows, "pyspark.sql", "DataFrame"):
         return partial(_spark, rows, written), "the DataFrame"
     if _is(rows, "polars", "LazyFrame"):
-        raise Refused("a LazyFrame has no rows yet", hint="Give rows.collect().")
+        raise Refused("a LazyFrame has no rows yet", hint="Pass rows.collect().")
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
-    if hasattr(rows, "__arrow_c_stream__"):  # pyarrow's, polars', DuckDB's
+    if hasattr(rows, "__arrow_c_stream__"):  # pyarrow, polars, DuckDB
         return partial(_arrow, rows), "these rows"
     if not isinstance(rows, Iterable):
-        raise Refused(f"this {type(rows).__name__} holds no rows", hint=_FORMS)
+        raise Refused(f"an object of type {type(rows).__name__} does not contain rows", hint=_FORMS)
     return _iterable(rows)
 
 
 def _is(rows: object, module: str, name: str) -> bool:
-    found = getattr(sys.modules.get(module), name, None)
-    return isinstance(found, type) and isinstance(rows, found)
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(rows, kind)
 
 
 def _in_pieces(rows: Iterable[dict[str, object]], columns: Columns) -> Pieces:
@@ -79,44 +84,44 @@ def _python(rows: Iterable[object], source: str = "these rows") -> Reader:
 
 
 def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
-    """Dicts or lines of JSON, as the first of them is one."""
+    """Read dicts or JSON lines, depending on the first item."""
     name = getattr(rows, "name", None)
-    left = _limited(rows) if hasattr(rows, "readline") else iter(rows)
-    first = next(left, None)
-    whole = left if first is None else chain([first], left)
+    rest = _limited(rows) if hasattr(rows, "readline") else iter(rows)
+    first = next(rest, None)
+    items = rest if first is None else chain([first], rest)
     if not isinstance(first, str | bytes):
-        return _python(whole), "these rows"
+        return _python(items), "these rows"
     source = name if isinstance(name, str) else "these lines"
-    lines = _lines(whole, source)
+    lines = _lines(items, source)
     return lambda columns: _in_pieces(from_json(lines, columns, source), columns), source
 
 
 def _limited(file: Any) -> Iterator[str | bytes]:
-    """The lines of an open file, none longer than MAX_LINE + 1."""
+    """Yield the lines of an open file, each cut at MAX_LINE + 1 bytes."""
     while line := file.readline(MAX_LINE + 1):
         yield line
 
 
-def _lines(given: Iterable[object], source: str) -> Iterator[bytes]:
-    for number, line in enumerate(given, 1):
+def _lines(items: Iterable[object], source: str) -> Iterator[bytes]:
+    for number, line in enumerate(items, 1):
         where = f"{source}, line {number}"
         if not isinstance(line, str | bytes):
-            hint = "Give lines of JSON only, or dicts only."
-            raise Refused(f"this is no line of JSON: a {type(line).__name__}", where=where, hint=hint)
+            hint = "Pass only lines of JSON, or only dicts."
+            raise Refused(f"a {type(line).__name__} is not a line of JSON", where=where, hint=hint)
         if len(line) > MAX_LINE:
             raise Refused(long_line(), where=where, hint="A row is one line of JSON.")
         try:
             yield line.encode() if isinstance(line, str) else line
         except UnicodeEncodeError:
-            hint = "Open the file with open(path, 'rb'), so that its bytes are read as they are."
-            raise Refused("this line is no text: a half of a character is in it", where=where, hint=hint) from None
+            hint = "Open the file with open(path, 'rb'), so that its bytes are read unchanged."
+            raise Refused("the line is not valid text: it contains a lone surrogate", where=where, hint=hint) from None
 
 
 def _arrow(rows: Any, columns: Columns) -> Pieces:
     try:
         reader = pa.RecordBatchReader.from_stream(rows)
     except (pa.ArrowException, TypeError):
-        raise Refused(f"a {type(rows).__name__} is no table", hint=_FORMS) from None
+        raise Refused(f"a {type(rows).__name__} is not a table", hint=_FORMS) from None
     pieces = (
         pa.Table.from_batches([batch.slice(at, _ROWS)])
         for batch in _read_to_the_end(reader)
@@ -133,27 +138,27 @@ def _read_to_the_end(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         except StopIteration:
             return
         except (pa.ArrowException, OSError) as error:
-            told = next(iter(str(error).splitlines()), type(error).__name__)
-            where = f"these rows, behind row {before}"
-            hint = "Nothing was stored. What gives the rows failed: see to that, and append again."
-            raise Refused(f"the rows could be read no further: {told}", where=where, hint=hint) from error
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            where = f"these rows, after row {before}"
+            hint = "Nothing was stored. Fix the source of the rows, and append again."
+            raise Refused(f"reading the rows failed: {reason}", where=where, hint=hint) from error
         yield batch
         before += batch.num_rows
 
 
 def _spark(rows: Any, written: Written, columns: Columns) -> Pieces:
-    check_names(rows.columns, columns, "the DataFrame")  # before it is computed
+    check_names(rows.columns, columns, "the DataFrame")  # before Spark computes it
     with written(rows) as pieces:
         yield from from_arrow(pieces, columns, "the DataFrame")
 
 
 def _pandas(rows: Any, columns: Columns) -> Pieces:
-    """The columns of a DataFrame, and the levels of its index that have a name."""
+    """Read the columns of a DataFrame and the named levels of its index."""
     check_names(rows.columns, columns, "the DataFrame")
     rows = _with_levels(rows, columns)
     kinds = {name: kind for name, kind in columns if name in rows.columns}
     if len(rows) and not kinds:
-        raise Refused(f"{len(rows)} rows without a column", where="the DataFrame", hint=listed(columns))
+        raise Refused(f"{len(rows)} rows have no columns", where="the DataFrame", hint=listed(columns))
 
     def pieces() -> Pieces:
         for at in range(0, max(len(rows), 1), _ROWS):
@@ -165,7 +170,7 @@ def _pandas(rows: Any, columns: Columns) -> Pieces:
 
 
 def _with_levels(rows: Any, columns: Columns) -> Any:
-    """The DataFrame with the levels of its index that have a name as columns; one that a column equals is left out."""
+    """Return the DataFrame with the named levels of its index as columns, except a level that equals a column."""
     same = [
         place
         for place, name in enumerate(rows.index.names)
@@ -179,17 +184,17 @@ def _with_levels(rows: Any, columns: Columns) -> Any:
 
 
 def _series(values: Any, name: str, kind: Any, before: int) -> pa.Array:
-    """A column; Python's objects are taken one by one, a NaN among them being a value that is missing."""
+    """Return a column. Python objects are converted one by one; a NaN among them is a missing value."""
     if values.dtype != object:
         try:
             return pa.array(values, from_pandas=True)
         except (pa.ArrowException, ValueError, TypeError):
             raise wrong_value(name, kind, f"a column of {values.dtype}", "the DataFrame") from None
-    found = []
+    converted = []
     for place, value in enumerate(values, before + 1):
         missing = isinstance(value, float) and value != value
         try:
-            found.append(None if missing else value_of(value, kind))
+            converted.append(None if missing else value_of(value, kind))
         except (ValueError, TypeError, OverflowError, ArithmeticError):
             raise wrong_value(name, kind, shown(value), f"the DataFrame, row {place}") from None
-    return pa.array(found, arrow_type(kind))
+    return pa.array(converted, arrow_type(kind))

@@ -1,7 +1,7 @@
-"""Loading: mail and files into tables, each record stored, known or in quarantine, and none twice.
+"""Load mail and files into tables: each record is stored, already present or quarantined, and none is stored twice.
 
-A load that died is simply run again: mail and keyed tables know their rows by their keys; a file without keys is
-known by its digest, and goes on after the rows that it has committed (design law 6).
+To recover from a load that died, run it again. Mail and keyed tables identify their rows by keys. A file without keys
+is identified by its digest, and its load continues after the rows that it has committed (design law 6).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from weft.catalog.records import LoadRecord, TableRecord
 from weft.errors import Conflict, NotFound, Refused
 from weft.execution.home import OpenHome
 from weft.extraction.batches import Batch, Progress, arrow_schema, batches_of, printable
-from weft.extraction.files.given_files import Given, found_files
+from weft.extraction.files.given_files import Given, input_files
 from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions
-from weft.extraction.files.probe import GivenFile
+from weft.extraction.files.probe import InputFile
 from weft.extraction.files.source import FileSource, digest, open_files
 from weft.extraction.mail.arrival_order import read_mail
 from weft.extraction.mail.message import MAIL_COLUMNS, MAIL_KEY
@@ -33,17 +33,17 @@ from weft.extraction.merging import BEFORE_ALL, Timed, in_turn, merged
 from weft.extraction.storing import (
     Load,
     Summary,
-    beginning,
-    begun_before,
-    looked_through,
-    registered,
+    check_row_times,
+    loading_lease,
+    register_load,
     store_batches,
+    unfinished_load,
 )
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 
 _NAMED: Final = re.compile(rb"(?im)^Message-ID:")
 _HEADERS: Final = 1 << 16
-"""How far into a record its headers are looked for, in bytes."""
+"""The number of leading bytes of a record that are searched for headers."""
 
 
 def ingest_mail(
@@ -55,10 +55,10 @@ def ingest_mail(
     timing: Timing = DEFAULT_TIMING,
     progress: Progress | None = None,
 ) -> Summary:
-    """Loads mail into ``table``, made where it is not there; see :func:`weft.extraction.mail.arrival_order.read_mail`.
+    """Load mail into ``table``, creating it if necessary; see :func:`weft.extraction.mail.arrival_order.read_mail`.
 
-    Raises ExtractionError for a path that cannot be read, Refused where nothing in the paths is a message, for a table
-    that is not one of mail and as ``timing`` says, LeaseBusy, StorageError.
+    Raises ExtractionError for a path that cannot be read; Refused if the paths contain no message, if the table is not
+    a mail table, and as ``timing`` requires; LeaseBusy; StorageError.
     """
     with mail_paths(paths) as (readable, names):
         return _ingest_mail(to, readable, names, table, newsgroup, timing, progress)
@@ -86,17 +86,17 @@ def _ingest_mail(
     source = ", ".join(names.get(path) or printable(str(path)) for path in paths)
     options = {"kind": "mail", "newsgroup": newsgroup, **timing.options()}
     while True:
-        forward = looked_through(to, table, MAIL_KEY, read, timing)
-        with beginning(to, table) as writer:
+        forward = check_row_times(to, table, MAIL_KEY, read, timing)
+        with loading_lease(to, table) as writer:
             if forward is not None and forward != writer.reservations.forward():
-                continue  # a tick has gone on meanwhile
+                continue  # a tick has run in the meantime
             record = _mail_table(writer, table) or writer.tables.create(table, MAIL_COLUMNS, MAIL_KEY, timing.ts_from)
-            load = registered(writer, to, record, source, "mail", None, options, timing)
+            load = register_load(writer, to, record, source, "mail", None, options, timing)
         return store_batches(load, chain(first, batches), progress)
 
 
 def _require_messages(first: Sequence[Batch]) -> None:
-    """Raises Refused where nothing in the first batch of a load is a message, nor looks like one that is damaged."""
+    """Raise Refused if the first batch of a load has neither a message nor a damaged record with message headers."""
     if first and not first[0].rows.num_rows and first[0].rejected:
         if any(_NAMED.search(each.raw[:_HEADERS]) for each in first[0].rejected):
             return
@@ -110,38 +110,40 @@ def _require_messages(first: Sequence[Batch]) -> None:
 
 
 def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
-    """The table of that name, None where there is none; raises Refused for one that is not of mail."""
-    found = existing(catalog, name)
-    if found is None:
+    """Return the mail table of that name, or None. Raise Refused if the table is not a mail table."""
+    table_record = existing(catalog, name)
+    if table_record is None:
         return None
-    columns = [(column.name, column.type) for column in found.schema.columns if column.name != found.schema.start]
-    if columns != list(MAIL_COLUMNS) or found.keys != MAIL_KEY:
-        raise Refused(f"{found.name} is not a table of mail", hint="Choose another name with --table.")
-    return found
+    columns = [
+        (column.name, column.type) for column in table_record.schema.columns if column.name != table_record.schema.start
+    ]
+    if columns != list(MAIL_COLUMNS) or table_record.keys != MAIL_KEY:
+        raise Refused(f"{table_record.name} is not a mail table", hint="Choose another name with --table.")
+    return table_record
 
 
 def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
-    """The table of that name, or None; raises Refused for one that is not loaded into."""
+    """Return the table of that name, or None. Raise Refused for a tracked table."""
     try:
-        found = catalog.tables.named(name)
+        table_record = catalog.tables.named(name)
     except NotFound:
         return None
-    return untracked(found)
+    return untracked(table_record)
 
 
-def untracked(found: TableRecord) -> TableRecord:
-    """The table; raises Refused for one that is not loaded into."""
-    if found.tracked:
+def untracked(table_record: TableRecord) -> TableRecord:
+    """Return the table. Raise Refused for a tracked table, which accepts no loads."""
+    if table_record.tracked:
         raise Refused(
-            f"{found.name} is a tracked table: it records what its source holds",
-            hint=f"`weft source poll {found.name}` does; load files into another table.",
+            f"{table_record.name} is a tracked table: only its source changes it",
+            hint=f"Update it with `weft source poll {table_record.name}`, or load the files into another table.",
         )
-    return found
+    return table_record
 
 
 def ingest_file(
     to: OpenHome,
-    given: Given | Sequence[Given],
+    items: Given | Sequence[Given],
     table: str,
     *,
     keys: Sequence[str] | None = None,
@@ -150,16 +152,18 @@ def ingest_file(
     timing: Timing = DEFAULT_TIMING,
     progress: Progress | None = None,
 ) -> Summary:
-    """Loads CSV, JSON lines and Parquet into ``table``, as one load; the first load makes it and infers its types.
+    """Load CSV, JSON lines and Parquet into ``table`` as one load. The first load creates the table and infers its
+    types.
 
-    ``given`` are files, folders and patterns, or streams of bytes; several files are merged by the rows' own times,
-    where these are named, else follow one another.  Idempotent by each file's digest; with ``keys`` (fixed by the first
-    load) also row by row.  ``evolve`` adds the files' new columns to the table.  On a wall home a row too far ahead of
-    the clock (``timing.future_us``) goes to quarantine.  Raises NotFound, ExtractionError, Refused for other columns or
-    other keys and as ``timing`` says, Conflict while one of the files is being loaded, LeaseBusy, StorageError.
+    ``items`` are files, folders and patterns, or byte streams. Several files are merged by the rows' own times if
+    ``timing.ts_from`` names them, and otherwise loaded in order. A file with a digest that was loaded before is
+    skipped; with ``keys`` (fixed by the first load) so is a row that is already stored. ``evolve`` adds the files' new
+    columns to the table. On a wall-clock home a row too far ahead of the clock (``timing.future_us``) goes to
+    quarantine. Raises NotFound; ExtractionError; Refused for other columns or keys and as ``timing`` requires; Conflict
+    while another load of one of the files runs; LeaseBusy; StorageError.
     """
-    several = [given] if isinstance(given, str | os.PathLike) or not isinstance(given, Sequence) else given
-    with found_files(several) as found_here:
+    several = [items] if isinstance(items, str | os.PathLike) or not isinstance(items, Sequence) else items
+    with input_files(several) as found_here:
         files = found_here.files
         digests = {file: digest(file.path) for file in files}
         while True:
@@ -167,35 +171,33 @@ def ingest_file(
             if not new:
                 counts = {load.load_id: load.stored + load.known for load in before}
                 return Summary(to.catalog.tables.named(table).name, known=sum(counts.values()), already_loaded=True)
-            found = existing(to.catalog, table)
-            schema = None if found is None else found.schema
+            table_record = existing(to.catalog, table)
+            schema = None if table_record is None else table_record.schema
             sources = open_files(list(new), schema, ts_from=timing.ts_from, evolve=evolve, options=options)
             read = partial(_batches, to, sources, timing)
-            own = tuple(keys or ()) if found is None else found.keys
-            forward = looked_through(to, table, own, read, timing)
-            batches = read() if found is None else None
-            # What cannot be read from its beginning makes no table.
+            own = tuple(keys or ()) if table_record is None else table_record.keys
+            forward = check_row_times(to, table, own, read, timing)
+            batches = read() if table_record is None else None
+            # Read the first batch before the table is created, so that an unreadable file creates no table.
             first = [] if batches is None else list(islice(batches, 1))
-            load = _file_load(to, table, found, sources, keys, list(new.values()), timing, forward)
+            load = _file_load(to, table, table_record, sources, keys, list(new.values()), timing, forward)
             if load is not None:
                 break
         done = store_batches(load, read(load.aside) if batches is None else chain(first, batches), progress)
         notes = [*(note for source in sources for note in source.notes), *found_here.notes()]
         if len(new) < len(files):
-            notes.append(
-                f"{len(files) - len(new)} of {len(files)} files were left out: what they hold was loaded before"
-            )
+            notes.append(f"{len(files) - len(new)} of {len(files)} files were skipped: their content was loaded before")
         return replace(done, notes=tuple(dict.fromkeys(notes)))
 
 
 def _not_loaded(
-    to: OpenHome, name: str, digests: Mapping[GivenFile, str]
-) -> tuple[dict[GivenFile, str], tuple[LoadRecord, ...]]:
-    """The files that were not loaded into the table yet, each content once; and the loads of the others."""
-    found = existing(to.catalog, name)
-    before = {} if found is None else to.catalog.loads.of_files(found.table_id, set(digests.values()))
+    to: OpenHome, name: str, digests: Mapping[InputFile, str]
+) -> tuple[dict[InputFile, str], tuple[LoadRecord, ...]]:
+    """Return the files not yet loaded into the table, each content once, and the loads of the others."""
+    table_record = existing(to.catalog, name)
+    before = {} if table_record is None else to.catalog.loads.of_files(table_record.table_id, set(digests.values()))
     done = {own: load for own, load in before.items() if load.finished_at is not None}
-    new: dict[str, GivenFile] = {}
+    new: dict[str, InputFile] = {}
     for file, own in digests.items():
         if own not in done:
             new.setdefault(own, file)
@@ -205,21 +207,24 @@ def _not_loaded(
 def _file_load(
     to: OpenHome,
     name: str,
-    found: TableRecord | None,
+    known: TableRecord | None,
     sources: Sequence[FileSource],
     keys: Sequence[str] | None,
     digests: Sequence[str],
     timing: Timing,
     forward: int | None,
 ) -> Load | None:
-    """The load, registered; None where another process has made or changed the table, or loaded a file, meanwhile, or
-    F is not ``forward`` any more (None: it may be any)."""
-    whole = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+    """Register and return the load.
+
+    Return None if another process has meanwhile created or changed the table or loaded one of the files, or if the
+    watermark is no longer ``forward`` (None: any).
+    """
+    digest_of_all = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
     files = [(source.name, own) for source, own in zip(sources, digests, strict=True)] if len(digests) > 1 else []
-    told = ", ".join(source.name for source in sources)
-    with beginning(to, name) as writer:
+    names = ", ".join(source.name for source in sources)
+    with loading_lease(to, name) as writer:
         now = existing(writer, name)
-        if (now and now.schema) != (found and found.schema):
+        if (now and now.schema) != (known and known.schema):
             return None
         if forward is not None and forward != writer.reservations.forward():
             return None
@@ -227,21 +232,22 @@ def _file_load(
             before = writer.loads.of_files(now.table_id, digests)
             if any(load.finished_at is not None for load in before.values()):
                 return None
-            _refuse_half_loaded(now, before, whole)
-            begun_before(writer, now, told, whole)
+            _refuse_half_loaded(now, before, digest_of_all)
+            unfinished_load(writer, now, names, digest_of_all)
         record = _file_table(writer, name, now, sources[0], timing.ts_from, keys)
         by_source = {source.name: source.options(timing) for source in sources}
-        return registered(writer, to, record, told, "file", whole, timing.options(), timing, files, by_source)
+        return register_load(
+            writer, to, record, names, "file", digest_of_all, timing.options(), timing, files, by_source
+        )
 
 
-def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], whole: str) -> None:
-    """Raises Conflict where a file is part of another load that died: its rows could not be told from those there."""
-    other = next((load for load in before.values() if load.digest != whole), None)
+def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], digest_of_all: str) -> None:
+    """Raise Conflict if a file belongs to another load that died, since its rows cannot be identified without keys."""
+    other = next((load for load in before.values() if load.digest != digest_of_all), None)
     if other is not None and not table.keys:
         raise Conflict(
-            f"a load into {table.name} has ended in the middle, and has one of these files: {other.source}",
-            hint="Run that load again as it was: it goes on where it ended. Or take it back: "
-            f"weft loads undo {other.load_id}",
+            f"an unfinished load into {table.name} has one of these files: {other.source}",
+            hint=f"Repeat that load, which continues where it stopped, or undo it: weft loads undo {other.load_id}",
         )
 
 
@@ -251,7 +257,7 @@ def _batches(
     timing: Timing,
     aside: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Iterator[Batch]:
-    """The rows of all files, by their own times where they have such; without those of the records ``aside``."""
+    """Yield the rows of all files, merged by their own times if they have them, without the records ``aside``."""
     latest = to.clock() + timing.future_us if to.catalog.home().clock == "wall" else None
 
     def read(source: FileSource) -> Iterator[Batch]:
@@ -273,17 +279,19 @@ def _batches(
 def _file_table(
     writer: Writer,
     name: str,
-    found: TableRecord | None,
+    table_record: TableRecord | None,
     source: FileSource,
     ts_from: str | None,
     keys: Sequence[str] | None,
 ) -> TableRecord:
-    if found is None:
+    if table_record is None:
         stored = {column.lower() for column, _ in source.columns}
-        kept = ts_from if ts_from is not None and ts_from.lower() in stored else None
-        return writer.tables.create(name, source.columns, keys, kept)
-    if keys is not None and [key.lower() for key in keys] != [key.lower() for key in found.keys]:
-        has = ", ".join(found.keys) or "none"
-        raise Refused(f"the keys of {found.name} are fixed: {has}", hint="Leave --key out, or choose another table.")
+        ts_column = ts_from if ts_from is not None and ts_from.lower() in stored else None
+        return writer.tables.create(name, source.columns, keys, ts_column)
+    if keys is not None and [key.lower() for key in keys] != [key.lower() for key in table_record.keys]:
+        has = ", ".join(table_record.keys) or "none"
+        raise Refused(
+            f"the key of {table_record.name} is fixed: {has}", hint="Leave --key out, or choose another table."
+        )
     added, extended = source.matched.added, source.matched.extended
-    return writer.tables.evolve(name, added, extended) if added or extended else found
+    return writer.tables.evolve(name, added, extended) if added or extended else table_record

@@ -1,4 +1,4 @@
-"""Texts of temporal logic in files: formulas, signatures and logs, packed (``.gz``) or not."""
+"""Read texts of temporal logic from files: formulas, signatures and logs, compressed with gzip (``.gz``) or not."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from weft.extraction.paths import opened
 
 STDIN = "-"
 _MOST_TEXT = 16 << 20
-"""Letters of a formula or a signature."""
+"""The most characters of a formula or a signature."""
 
 
 def text_of(path: Path) -> str:
-    """A file's text; raises NotFound and Refused where it cannot be read."""
+    """Return the text of a file. Raises NotFound, and Refused if it cannot be read."""
     with opened_text(path) as stream:
         text = stream.read(_MOST_TEXT + 1)
     if len(text) > _MOST_TEXT:
@@ -31,7 +31,7 @@ def text_of(path: Path) -> str:
 
 
 def lines_of(stream: TextIO, where: str) -> Iterator[str]:
-    """The lines of a text; raises FormulaError for one over MAX_LINE."""
+    """Yield the lines of a text. Raise FormulaError for a line over MAX_LINE."""
     number = 0
     while line := stream.readline(MAX_LINE + 1):
         number += 1
@@ -42,7 +42,7 @@ def lines_of(stream: TextIO, where: str) -> Iterator[str]:
 
 @contextmanager
 def in_file(path: Path) -> Iterator[None]:
-    """Errors of the text in a file name the file, too."""
+    """Add the file's path to the errors of its text."""
     try:
         yield
     except FormulaError as error:
@@ -52,16 +52,16 @@ def in_file(path: Path) -> Iterator[None]:
 
 @contextmanager
 def opened_text(path: Path) -> Iterator[TextIO]:
-    """A file, or stdin, to be read; raises NotFound and Refused where it cannot be, also while it is read."""
+    """Open a file or stdin for reading. Raises NotFound and Refused, also for errors while the context reads it."""
     try:
         with _opened(path) as stream:
             yield stream
     except UnicodeDecodeError:
         raise Refused("the file is not UTF-8 text", where=str(path)) from None
     except gzip.BadGzipFile:
-        raise Refused("the file is not packed, though its name ends in .gz", where=str(path)) from None
+        raise Refused("the file is not compressed with gzip, although its name ends in .gz", where=str(path)) from None
     except (EOFError, zlib.error):
-        raise Refused("the packed file is damaged, or ends before its end", where=str(path)) from None
+        raise Refused("the compressed file is damaged or truncated", where=str(path)) from None
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
         raw = opened(path, streams=True)
         stream: TextIO = _unpacked(raw) if packed else io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8")
     except FileNotFoundError:
-        raise NotFound("the file is not there", where=str(path)) from None
+        raise NotFound("the file does not exist", where=str(path)) from None
     except OSError as error:
         raise Refused(f"the file cannot be read: {error.strerror}", where=str(path)) from None
     with stream:

@@ -1,7 +1,7 @@
-"""The rows of a log, read off once and kept aside by table until all of it is known to be whole.
+"""Buffer the rows of a log by table until the whole log has been read without error.
 
-A log has the rows of all predicates mixed, and a load stores those of one table: each table's rows wait in an Arrow
-file of their own, in a folder for temporary files, so that memory stays bounded.
+A log mixes the rows of all predicates, and a load stores the rows of one table. The rows of each table are written to a
+temporary Arrow file, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch, arrow_schema
 
 @dataclass
 class LogRows:
-    """The rows of one table, in the file ``path``; ``rows`` counts them, ``number`` is the time points' column."""
+    """The rows of one table in the file ``path``. ``rows`` counts them; ``number`` names the column of time point
+    numbers.
+    """
 
     path: Path
     columns: Sequence[tuple[str, DataType]]
@@ -33,11 +35,11 @@ class LogRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of its batches."""
+        """The schema of the batches."""
         return arrow_schema(self.columns)
 
     def add(self, values: Sequence[object], at: int) -> None:
-        """One more row, of the time ``at`` (µs UTC); its time point counts from the log's first."""
+        """Add a row with the time ``at`` (µs UTC); its time point is numbered from the start of the log."""
         self._values.append(values)
         self._times.append(at)
         self._held += sum(len(each) for each in values if isinstance(each, str))
@@ -45,13 +47,13 @@ class LogRows:
             self._write()
 
     def end(self) -> None:
-        """There are no more."""
+        """Write the buffered rows and close the file."""
         self._write()
         if self._writer is not None:
             self._writer.close()
 
     def batches(self, first: int) -> Iterator[Batch]:
-        """The rows in their order, the log's first time point having the number ``first``."""
+        """Yield the rows in order, with the log's first time point numbered ``first``."""
         if not self.rows:
             return
         place = self.schema.names.index(self.number)
@@ -66,8 +68,8 @@ class LogRows:
             return
         columns = dict(zip((name for name, _ in self.columns), zip(*self._values, strict=True), strict=True))
         last = self.rows + len(self._values)
-        told = {**columns, OWN_TIME: self._times, SEQ: range(self.rows, last)}
-        arrays = [pa.array(told[field.name], field.type) for field in self.schema]
+        values = {**columns, OWN_TIME: self._times, SEQ: range(self.rows, last)}
+        arrays = [pa.array(values[field.name], field.type) for field in self.schema]
         if self._writer is None:
             self._writer = pa.ipc.new_stream(self.path, self.schema)
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self.schema))

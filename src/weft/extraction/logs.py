@@ -1,8 +1,8 @@
-"""Loading a log of temporal logic: a table for each predicate, and one of all time points, empty ones too.
+"""Load a log of temporal logic: one table for each predicate, and one for all time points, including empty ones.
 
-The rows of a predicate have the number of their time point, ``tp``; the numbers go on from one log to the next.  The
-time points are stored last, so that a tick which takes one in finds its rows.  A load that died is run again before any
-other log is loaded, and goes on where it was, since the tables know the log by its digest.
+The column ``tp`` of a predicate's table is the number of the time point; numbering continues from one log to the next.
+Time points are stored last, so that a tick which reads one finds its rows. A load that died must be run again before
+another log is loaded, and continues where it stopped: the tables identify the log by its digest.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from weft.catalog.records import TableRecord
 from weft.errors import Conflict, Refused
 from weft.execution.home import OpenHome
 from weft.extraction.batches import Progress, printable
-from weft.extraction.files.probe import GivenFile, unreadable
+from weft.extraction.files.probe import InputFile, unreadable
 from weft.extraction.files.source import digest
 from weft.extraction.ingest import existing
 from weft.extraction.log_files import in_file, opened_text, text_of
 from weft.extraction.log_rows import LogRows
 from weft.extraction.paths import copied, kind_of_path
-from weft.extraction.storing import Load, Summary, beginning, registered, store_batches
+from weft.extraction.storing import Load, Summary, loading_lease, register_load, store_batches
 from weft.extraction.timing import Timing
 from weft.formula.monpoly_log import time_points
 from weft.formula.signature import Predicate, Signature, signature
@@ -38,12 +38,14 @@ Columns: TypeAlias = "tuple[tuple[str, DataType], ...]"
 _POINTS: Final[Columns] = ((TP, BIGINT), (AT, TIMESTAMP))
 _KIND: Final = "monpoly"
 _TIMING: Final = Timing(ts_from=AT, hold=True)
-"""A row's ts is the time of its time point; no tick goes on between a log's rows and its time points."""
+"""The ts of a row is the time of its time point. No tick runs between storing a log's rows and storing its time
+points.
+"""
 
 
 @dataclass(frozen=True)
 class _Log:
-    """A log's file with its signature, and what was read of it: the rows of each predicate, and its time points."""
+    """A log file with its signature, the rows of each predicate, and the time points."""
 
     path: Path
     known: Signature
@@ -53,7 +55,7 @@ class _Log:
 
 @dataclass(frozen=True)
 class _Begun:
-    """The loads of a log: that of its time points, those of predicates, and the number of its first time point."""
+    """The loads of a log: of its time points and of its predicates, and the number of its first time point."""
 
     points: Load
     predicates: dict[str, Load]
@@ -61,11 +63,11 @@ class _Begun:
 
 
 def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | None = None) -> tuple[Summary, ...]:
-    """Loads a log in MonPoly's format with its signature; what was stored, a table each, that of time points last.
+    """Load a log in MonPoly's format with its signature. Return a summary for each table; the time points are last.
 
-    The whole log is read before anything is stored.  Raises FormulaError with the line of what it does not take,
-    Refused for tables that have other columns, and on a wall home for a time beyond the clock, Conflict while another
-    log is half loaded, NotFound, ExtractionError, LeaseBusy, StorageError.
+    The whole log is read before anything is stored. Raises FormulaError with the line of a syntax error; Refused for
+    tables with other columns, and on a wall-clock home for a time ahead of the clock; Conflict while another log is
+    partly loaded; NotFound; ExtractionError; LeaseBusy; StorageError.
     """
     with in_file(known):
         predicates = signature(text_of(known))
@@ -75,11 +77,11 @@ def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | Non
 
 @contextmanager
 def _readable(log: Path) -> Iterator[Path]:
-    """The log as a file that can be read more than once; raises NotFound, ExtractionError."""
+    """Yield the log as a file that can be read repeatedly. Raises NotFound and ExtractionError."""
     try:
         kind_of_path(log)
     except OSError as error:
-        raise unreadable(GivenFile.of(log), error) from None
+        raise unreadable(InputFile.of(log), error) from None
     with copied([log]) as copies:
         yield copies.get(log, log)
 
@@ -87,11 +89,11 @@ def _readable(log: Path) -> Iterator[Path]:
 def _ingested(
     to: OpenHome, log: Path, file: Path, predicates: Signature, progress: Progress | None
 ) -> tuple[Summary, ...]:
-    """Loads the log, the bytes of which are in ``file``."""
+    """Load the log whose bytes are in ``file``."""
     sha256 = digest(file)
-    found = existing(to.catalog, TIME_POINTS)
-    if found is not None and to.catalog.loads.loaded(found.table_id, sha256):
-        return (Summary(found.name, known=_loaded(to, found, sha256), already_loaded=True),)
+    points = existing(to.catalog, TIME_POINTS)
+    if points is not None and to.catalog.loads.loaded(points.table_id, sha256):
+        return (Summary(points.name, known=_loaded(to, points, sha256), already_loaded=True),)
     with TemporaryDirectory(prefix="weft-log-") as folder:
         read = _read(to, log, file, predicates, Path(folder))
         begun = _begin(to, read, sha256)
@@ -107,13 +109,13 @@ def _ingested(
 
 
 def _loaded(to: OpenHome, points: TableRecord, sha256: str) -> int:
-    """How many time points a log had that was loaded."""
+    """Return the number of time points of a log that has been loaded."""
     before = to.catalog.loads.of_source(points.table_id, sha256)
     return next(load.stored + load.known for load in before if load.finished_at is not None)
 
 
 def _read(to: OpenHome, path: Path, file: Path, known: Signature, folder: Path) -> _Log:
-    """Reads the whole log from its file, once, into files of the folder; raises FormulaError, Refused."""
+    """Read the whole log once into files of the folder. Raises FormulaError and Refused."""
     latest = to.clock() + _TIMING.future_us if to.catalog.home().clock == "wall" else LAST_INSTANT
     rows = {
         name: LogRows(folder / str(number), _columns(predicate), TP)
@@ -126,12 +128,12 @@ def _read(to: OpenHome, path: Path, file: Path, known: Signature, folder: Path) 
                 far = _TIMING.too_far if latest < point.at <= LAST_INSTANT else "not within the years 1 to 9999"
                 raise Refused(
                     f"time point {point.number} is at {point.at // SECOND_US} seconds since 1970, {far}",
-                    hint="Nothing was stored. A home whose clock is set takes times to come: weft init --clock replay.",
+                    hint="Nothing was stored. A replay home accepts future times: weft init --clock replay.",
                     where=str(path),
                 )
             points.add((point.number, point.at), point.at)
-            for name, found in point.rows.items():
-                for values in found:
+            for name, values_of_rows in point.rows.items():
+                for values in values_of_rows:
                     rows[name].add((*values, point.number), point.at)
     for each in (*rows.values(), points):
         each.end()
@@ -139,24 +141,24 @@ def _read(to: OpenHome, path: Path, file: Path, known: Signature, folder: Path) 
 
 
 def _begin(to: OpenHome, log: _Log, sha256: str) -> _Begun:
-    """Makes the tables that are not there, and registers the loads."""
+    """Create the missing tables and register the loads."""
     tables = {name: _columns(predicate) for name, predicate in log.known.items()}
     _require_apart(tables)
     for name, columns in {TIME_POINTS: _POINTS, **tables}.items():
-        to.catalog.tables.check(name, columns)  # before any table is made
+        to.catalog.tables.check(name, columns)  # before any table is created
         _require_same(existing(to.catalog, name), columns)
     source = printable(str(log.path.absolute()))
-    with beginning(to, TIME_POINTS) as writer:
+    with loading_lease(to, TIME_POINTS) as writer:
         points = _table(writer, TIME_POINTS, _POINTS)
         other = next((load for load in writer.loads.unfinished(points.table_id) if load.digest != sha256), None)
         if other is not None:
             raise Conflict(
-                f"another log, {other.source}, was loaded in part: its time points would get the same numbers",
-                hint="Load it to its end first: run its `weft ingest monpoly` again.",
+                f"another log, {other.source}, is partly loaded: its time points would get the same numbers",
+                hint="Finish it first: repeat its `weft ingest monpoly`.",
             )
 
         def begin(table: TableRecord) -> Load:
-            return registered(writer, to, table, source, _KIND, sha256, {"kind": _KIND}, _TIMING)
+            return register_load(writer, to, table, source, _KIND, sha256, {"kind": _KIND}, _TIMING)
 
         own = begin(points)
         loads: dict[str, Load] = {}
@@ -168,29 +170,29 @@ def _begin(to: OpenHome, log: _Log, sha256: str) -> _Begun:
 
 
 def _table(writer: Writer, name: str, columns: Columns) -> TableRecord:
-    found = existing(writer, name)
-    _require_same(found, columns)
-    return found or writer.tables.create(name, columns)
+    table = existing(writer, name)
+    _require_same(table, columns)
+    return table or writer.tables.create(name, columns)
 
 
 def _columns(predicate: Predicate) -> Columns:
-    """The columns of a predicate's table: as the signature names them, where a table can have them, then ``tp``."""
+    """Return the columns of a predicate's table: the names of the signature if they are valid, then ``tp``."""
     taken = {"ts", TP}
-    found = []
+    columns = []
     for number, (name, type_) in enumerate(zip(predicate.columns, predicate.types, strict=True), 1):
         own = name if folded(name) not in taken else f"x{number}"
         taken.add(folded(own))
-        found.append((own, type_))
-    return (*found, (TP, BIGINT))
+        columns.append((own, type_))
+    return (*columns, (TP, BIGINT))
 
 
 def _require_apart(names: Iterable[str]) -> None:
-    """Raises Refused where two predicates would be one table."""
+    """Raise Refused if two predicates map to the same table."""
     seen = {TIME_POINTS: TIME_POINTS}
     for name in names:
         if folded(name) in seen:
             raise Refused(
-                f"{name} and {seen[folded(name)]} would be one table: tables are named alike in any case",
+                f"{name} and {seen[folded(name)]} would be the same table: table names ignore case",
                 hint="Rename one of them, in the signature, the log and the formulas.",
             )
         seen[folded(name)] = name
@@ -204,6 +206,6 @@ def _require_same(table: TableRecord | None, columns: Columns) -> None:
         shown = ", ".join(f"{name} {type_}" for name, type_ in there)
         wanted = ", ".join(f"{name} {type_}" for name, type_ in columns)
         raise Refused(
-            f"the table {table.name} has the columns {shown}, and the log's has {wanted}",
-            hint="Nothing was stored. Load the log into a home of its own, or rename the predicate.",
+            f"the table {table.name} has the columns {shown}, but the log has {wanted}",
+            hint="Nothing was stored. Load the log into another home, or rename the predicate.",
         )

@@ -1,7 +1,7 @@
-"""The batches of several sources as one sequence, merged by the rows' own times.
+"""Merge the batches of several sources by the rows' own times.
 
-A row's place in time is the greatest own time so far in its source, so that each source keeps its order; rows of one
-instant follow the order of the sources.  So the sequence is the same however the sources were cut into batches.
+The sort key of a row is the greatest own time so far in its source, so that each source keeps its order. Rows with the
+same key follow the order of the sources. The result does not depend on how the sources were cut into batches.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ BEFORE_ALL: Final = -(2**62)
 
 @dataclass(frozen=True)
 class Timed:
-    """A source: no row of it lies before ``begins`` (µs UTC), and nothing of it is read before ``batches`` is called.
+    """A source with a lower bound ``begins`` of its rows' times (µs UTC). Reading starts when ``batches`` is called.
 
-    Hundreds of files, of which few overlap, need not all be held for a merge.
+    So a merge of hundreds of files, few of which overlap, keeps only few of them open.
     """
 
     begins: int
@@ -32,7 +32,7 @@ class Timed:
 
 @dataclass
 class _Source:
-    """What is known of a source: the rows that wait, with their places in time, and what was read of it."""
+    """The state of a source: its waiting rows, their sort keys, and the counts since the last batch."""
 
     batches: Iterator[Batch]
     number: int
@@ -44,7 +44,7 @@ class _Source:
     read: int = 0
 
     def fill(self) -> bool:
-        """Reads on until rows wait; whether any do."""
+        """Read until rows wait; return whether any do."""
         while self.rows is None or not self.rows.num_rows:
             batch = next(self.batches, None)
             if batch is None:
@@ -62,12 +62,12 @@ class _Source:
 
     @property
     def until(self) -> tuple[int, int]:
-        """The place of the last row that waits, and the number of the source."""
+        """The sort key of the last waiting row, and the number of the source."""
         assert self.places is not None
         return self.places[-1].as_py(), self.number
 
     def take(self, until: int, inclusive: bool) -> tuple[pa.Table, pa.Array, tuple[Rejected, ...]]:
-        """The rows that wait and lie before that instant, or at it where it is ``inclusive``."""
+        """Remove and return the waiting rows before the instant, or up to it if ``inclusive``."""
         assert self.rows is not None and self.places is not None
         before = pc.less_equal(self.places, until) if inclusive else pc.less(self.places, until)
         count = pc.sum(before).as_py() or 0
@@ -75,16 +75,17 @@ class _Source:
         self.rows, self.places, self.origins = self.rows.slice(count), self.places.slice(count), self.origins[count:]
         return taken
 
-    def told(self) -> tuple[tuple[Rejected, ...], int]:
-        """What was rejected, and how many records were read, since this was asked last."""
-        told = self.rejected, self.read
+    def take_counts(self) -> tuple[tuple[Rejected, ...], int]:
+        """Return the rejected records and the number of records read since the last call."""
+        counts = self.rejected, self.read
         self.rejected, self.read = (), 0
-        return told
+        return counts
 
 
 def merged(sources: Sequence[Timed], empty: pa.Table) -> Iterator[Batch]:
-    """The batches of all sources by the own times of their rows, which are numbered anew; ``empty`` is a batch's table
-    without rows."""
+    """Yield the rows of all sources in the order of their own times, renumbered. ``empty`` is a batch table without
+    rows.
+    """
     later = sorted(enumerate(sources), key=lambda each: each[1].begins, reverse=True)
     reading: list[_Source] = []
     first = 0
@@ -98,7 +99,7 @@ def merged(sources: Sequence[Timed], empty: pa.Table) -> Iterator[Batch]:
             continue
         in_order = sorted(alive, key=lambda each: each.number)
         taken = [] if end is None else [each.take(end[0], each.number <= end[1]) for each in in_order]
-        batch = _together(taken, [each.told() for each in reading], empty, first)
+        batch = _together(taken, [each.take_counts() for each in reading], empty, first)
         first += batch.rows.num_rows
         if batch.read or batch.rows.num_rows:
             yield batch
@@ -106,25 +107,25 @@ def merged(sources: Sequence[Timed], empty: pa.Table) -> Iterator[Batch]:
 
 def _together(
     taken: Sequence[tuple[pa.Table, pa.Array, tuple[Rejected, ...]]],
-    told: Sequence[tuple[tuple[Rejected, ...], int]],
+    counts: Sequence[tuple[tuple[Rejected, ...], int]],
     empty: pa.Table,
     first: int,
 ) -> Batch:
-    """The rows that were taken in their order, as one batch, with what was told of their sources."""
-    rejected, read = tuple(one for each, _ in told for one in each), sum(count for _, count in told)
+    """Return the taken rows, sorted, as one batch, with the rejected records and read counts of their sources."""
+    rejected, read = tuple(one for each, _ in counts for one in each), sum(count for _, count in counts)
     if not taken:
         return Batch(empty, rejected, read)
     rows = pa.concat_tables([each for each, _, _ in taken])
     places = pa.concat_arrays([each for _, each, _ in taken])
     origins = [origin for _, _, each in taken for origin in each]
-    given = pa.table({"place": places, "row": pa.array(range(len(places)), pa.int64())})
-    order = pc.sort_indices(given, [("place", "ascending"), ("row", "ascending")])
+    keys = pa.table({"place": places, "row": pa.array(range(len(places)), pa.int64())})
+    order = pc.sort_indices(keys, [("place", "ascending"), ("row", "ascending")])
     rows = _numbered(rows.take(order), first)
     return Batch(rows, rejected, read, tuple(origins[n] for n in order.to_pylist()) if origins else ())
 
 
 def in_turn(sources: Sequence[Callable[[], Iterator[Batch]]]) -> Iterator[Batch]:
-    """The batches of one source after those of another; their rows are numbered on."""
+    """Yield the batches of one source after another, with rows numbered consecutively."""
     first = 0
     for batches in sources:
         for batch in batches():

@@ -1,9 +1,9 @@
-"""Values of columns that are declared as STRUCT, ARRAY or MAP: whether JSON is of such a type, and Python's as JSON.
+"""Check JSON against STRUCT, ARRAY and MAP types, and convert Python values to JSON of such a type.
 
-JSON is of a type where FROM_JSON reads the whole of it without a loss: a number that a DOUBLE rounds is none, nor is
-a text where a number is wanted; anything at all is a STRING.  What is missing is NULL.  Names of fields are those of
-the type letter by letter, and each name is in an object once: FROM_JSON reads ``{"A": 1}`` as no field ``a``, and of
-``{"a": 1, "a": 2}`` one number only, or of a MAP both.
+JSON matches a type if FROM_JSON reads all of it without loss. A number that a DOUBLE would round does not match, nor
+does a string for a number; every value matches STRING. A missing value is NULL. Field names must match exactly, and
+each name must be unique in its object: FROM_JSON does not read ``{"A": 1}`` as a field ``a``, and of ``{"a": 1, "a":
+2}`` it reads only one number, or for a MAP both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weft.storage.json_text import (
 from weft.storage.nested import element_type
 
 _DEEPEST: Final = 200
-"""Levels of a whole text: Python reads no more than it has room for, which is less where it has been called deeply."""
+"""The most levels of a text. Python's recursion limit allows fewer if the caller is deep in the stack."""
 _EXACT: Final = 2**53
 _EXACT_DIGITS: Final = 17
 _MOST_DIGITS: Final = 40
@@ -36,7 +36,7 @@ _EXACT_DIGITS_OF_FLOAT: Final = 9
 
 
 def is_of(text: str, shape: DataType, *, closed: bool = False) -> bool:
-    """Whether a JSON text is of the type; ``closed``: and has no fields but its.
+    """Return whether a JSON text matches the type; with ``closed``, it must not have other fields either.
 
     >>> kind = DataType.parse_nested("STRUCT<a: INT, b: ARRAY<STRING>>")
     >>> is_of('{"a": 1, "b": [null, "x"]}', kind), is_of('{"a": "1"}', kind), is_of("[]", kind)
@@ -77,7 +77,7 @@ def _fits(value: Any, shape: DataType, closed: bool) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether no half of a surrogate pair is in a value, for which Spark reads a question mark."""
+    """Return whether the value has no lone surrogate, which Spark would read as a question mark."""
     try:
         (value if isinstance(value, str) else written_json(value)).encode()
     except UnicodeEncodeError:
@@ -100,19 +100,21 @@ def _is_number(value: Any, shape: DataType) -> bool:
     written = written_number(value)
     if written is None:
         return shape.name in ("FLOAT", "DOUBLE") and value in NOT_FINITE
-    whole = written.lstrip("-").isdigit()
+    is_integer = written.lstrip("-").isdigit()
     if shape.name in BITS:
         most = 2 ** (BITS[shape.name] - 1)
-        return whole and len(written) < _MOST_DIGITS and -most <= int(written) < most
+        return is_integer and len(written) < _MOST_DIGITS and -most <= int(written) < most
     if shape.name == "DECIMAL":
         return _is_decimal(written, shape)
-    if whole:
+    if is_integer:
         return len(written) < _MOST_DIGITS and abs(int(written)) <= (_EXACT if shape.name == "DOUBLE" else 2**24)
     return _is_fraction(written, shape)
 
 
 def _is_fraction(written: str, shape: DataType) -> bool:
-    """Whether a number with a point or an exponent becomes neither infinite nor nothing, and keeps its digits."""
+    """Return whether a number with a point or an exponent stays finite, does not underflow to 0, and keeps its
+    digits.
+    """
     mantissa, value = written.lower().partition("e")[0].lstrip("-0."), float(written)
     if not math.isfinite(value) or (not value and mantissa):
         return False
@@ -127,14 +129,14 @@ def _is_fraction(written: str, shape: DataType) -> bool:
 
 
 def keeps_digits(written: str) -> bool:
-    """Whether a DOUBLE is shown as the very number that is written.
+    """Return whether the shortest representation of the DOUBLE equals the number as written.
 
     >>> keeps_digits("0.30000000000000004"), keeps_digits("0.300000000000000041"), keeps_digits("1e999")
     (True, False, False)
     """
     try:
         return Decimal(written) == Decimal(repr(float(written)))
-    except InvalidOperation:  # an exponent beyond Decimal's
+    except InvalidOperation:  # an exponent beyond the range of Decimal
         return False
 
 
@@ -155,9 +157,9 @@ def _is_decimal(written: str, shape: DataType) -> bool:
 
 
 def json_of(value: Any, shape: DataType) -> str:
-    """A value of Python's (dicts, lists, dates, Decimals among them; or JSON text) as JSON text of the type.
+    """Return a Python value (with dicts, lists, dates and Decimals; or JSON text) as JSON text of the type.
 
-    Raises ValueError or TypeError for one that is not of it.  A field that the type does not have is an error.
+    Raise ValueError or TypeError for a value that does not match. A field that the type lacks is an error.
 
     >>> json_of({"a": [Decimal("1.50"), None]}, DataType.parse_nested("STRUCT<a: ARRAY<DECIMAL(5,2)>>"))
     '{"a":[1.50,null]}'
@@ -168,28 +170,28 @@ def json_of(value: Any, shape: DataType) -> str:
         raise ValueError("nested too deep") from None
     if not is_of(text, shape, closed=True):
         raise ValueError(f"not of {shape}")
-    text.encode()  # a half of a surrogate pair is no text
+    text.encode()  # raises for a lone surrogate
     return text
 
 
-def holds(shape: DataType, found: DataType) -> bool:
-    """Whether all that is of the type ``found`` is certainly of ``shape``.
+def holds(shape: DataType, other: DataType) -> bool:
+    """Return whether every value of the type ``other`` is certain to be of the type ``shape``.
 
-    Times are never certain: those of Parquet may lie before the year 1 or after 9999, which no TIMESTAMP here holds.
+    Times are never certain: Parquet can hold times before the year 1 or after 9999, which TIMESTAMP here cannot.
 
     >>> parsed = DataType.parse_nested
     >>> holds(parsed("STRUCT<a: STRING, b: INT>"), parsed("STRUCT<a: BIGINT, c: DATE>"))
     True
     """
-    if shape.name == "STRING" or found.name == "NULL":
+    if shape.name == "STRING" or other.name == "NULL":
         return True
-    match shape.name, found.name:
+    match shape.name, other.name:
         case ("ARRAY", "ARRAY") | ("MAP", "MAP"):
-            return holds(element_type(shape), element_type(found))
+            return holds(element_type(shape), element_type(other))
         case "MAP", "STRUCT":
-            return all(holds(element_type(shape), kind) for _, kind in found.fields)
+            return all(holds(element_type(shape), kind) for _, kind in other.fields)
         case "STRUCT", "STRUCT":
-            known = ((shape.field_type(name), name, kind) for name, kind in found.fields)
+            known = ((shape.field_type(name), name, kind) for name, kind in other.fields)
             return all(own is None or (own[0] == name and holds(own[1], kind)) for own, name, kind in known)
         case _:
-            return shape == found and shape.name not in ("DATE", "TIMESTAMP")
+            return shape == other and shape.name not in ("DATE", "TIMESTAMP")

@@ -1,11 +1,11 @@
-"""Which paths are read: one rule for everything that opens a file which a person named or a folder holds.
+"""Decide which paths may be read: one rule for every file that a user names or a folder contains.
 
-A path that is named may be a regular file or a folder, or a link to one.  A file that is found, in a folder or by a
-pattern, is read where it is a regular file: links are not followed, since they may lead out of the folder.  Pipes,
-sockets and devices are refused without waiting for them.  The exception is a stream of this process that is named by
-its descriptor, as a shell does for ``<(command)``: ``/dev/stdin`` and ``/dev/fd/N``.
+A named path may be a regular file, a folder, or a link to one. A path found in a folder or by a pattern must be a
+regular file: links are not followed, since they may lead out of the folder. Pipes, sockets and devices are refused
+without blocking. The exception is a stream of this process named by its file descriptor, ``/dev/stdin`` or
+``/dev/fd/N``, as a shell passes for ``<(command)``.
 
-Errors are OSErrors, whose ``strerror`` says what the path is.
+Errors are OSErrors; their ``strerror`` says what the path is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Final, Literal
 Kind = Literal["file", "folder", "stream"]
 
 SKIPPED: Final = "not a regular file: links and devices are not followed"
-"""The reason given for what is found in a folder and not read."""
+"""The reason for skipping a path in a folder."""
 _DESCRIPTOR: Final = re.compile(r"/dev/(?P<name>stdin)|(?:/dev/fd|/proc/self/fd)/(?P<number>\d+)")
 _KINDS: Final = (
     (stat.S_ISFIFO, "it is a pipe"),
@@ -38,7 +38,7 @@ _KINDS: Final = (
 
 
 def descriptor(path: str | os.PathLike[str]) -> int | None:
-    """The number of the descriptor that a path such as ``/dev/fd/63`` names, None for any other path.
+    """Return the file descriptor that a path such as ``/dev/fd/63`` names; None for any other path.
 
     >>> descriptor("/dev/stdin"), descriptor("/dev/fd/63"), descriptor("/dev/null")
     (0, 63, None)
@@ -48,7 +48,7 @@ def descriptor(path: str | os.PathLike[str]) -> int | None:
 
 
 def kind_of_path(path: Path) -> Kind:
-    """What a path that was named is, links being followed; raises OSError for what is not read."""
+    """Return the kind of a named path, following links. Raise OSError for a kind that is not read."""
     mode = path.stat().st_mode
     if stat.S_ISREG(mode):
         return "file"
@@ -60,9 +60,9 @@ def kind_of_path(path: Path) -> Kind:
 
 
 def opened(path: Path, *, streams: bool = False) -> io.FileIO:
-    """A regular file to be read, or with ``streams`` what a descriptor of this process reads; raises OSError.
+    """Open a regular file or, with ``streams``, a file descriptor of this process. Raises OSError.
 
-    It never waits for a writer: what the path leads to is judged once it is open, so that nothing can take its place.
+    Never blocks on a pipe. The kind is checked after opening, so that the file cannot be replaced in between.
     """
     number = descriptor(path)
     if streams and number is not None and kind_of_path(path) == "stream":
@@ -76,16 +76,15 @@ def opened(path: Path, *, streams: bool = False) -> io.FileIO:
 
 
 def _other(path: Path, mode: int) -> OSError:
-    told = next((words for test, words in _KINDS if test(mode)), "it is no file")
+    reason = next((words for test, words in _KINDS if test(mode)), "it is not a file")
     code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-    return OSError(code, f"{told}, and a regular file is wanted", str(path))
+    return OSError(code, f"{reason}, not a regular file", str(path))
 
 
 def walked(folder: Path, skipped: list[Path]) -> Iterator[Path]:
-    """The regular files of a folder and of its folders, in the order of their names, but those that are hidden.
+    """Yield the regular files of a folder tree sorted by name, without hidden ones.
 
-    What is neither a regular file nor a folder is added to ``skipped``.  Raises OSError for a folder that cannot be
-    listed.
+    Other entries except folders are appended to ``skipped``. Raises OSError for a folder that cannot be listed.
     """
     for here, names, files in os.walk(folder, onerror=_raise):
         links = {name for name in names if os.path.islink(os.path.join(here, name))}
@@ -105,16 +104,16 @@ def _raise(error: OSError) -> None:
 
 
 def matching(pattern: str, skipped: list[Path]) -> Iterator[Path]:
-    """The regular files that a pattern finds, in the order of their names; other files are added to ``skipped``.
+    """Yield the regular files that match a pattern, sorted by name. Other matches are appended to ``skipped``.
 
-    Links among the folders before the first sign of the pattern are followed.
+    Links in the folders before the first wildcard are followed.
     """
     parts = Path(os.path.abspath(pattern)).parts
     plain = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     begin = Path(*parts[:plain])
     real = os.path.realpath(begin)
-    for found in sorted(glob.glob(os.path.abspath(pattern), recursive=True)):
-        path = Path(found)
+    for name in sorted(glob.glob(os.path.abspath(pattern), recursive=True)):
+        path = Path(name)
         if path.is_dir() and not path.is_symlink():
             continue
         is_inside = os.path.realpath(path) == os.path.join(real, os.path.relpath(path, begin))
@@ -126,9 +125,9 @@ def matching(pattern: str, skipped: list[Path]) -> Iterator[Path]:
 
 @contextmanager
 def copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """For each stream among the paths a file with all that it gives, which exists for the block.
+    """Copy each stream among the paths to a temporary file; yield the copies, which the end of the context deletes.
 
-    A stream can be read once, and a load reads its files several times.  Raises OSError.
+    A stream can be read only once, but a load reads its files several times. Raises OSError.
     """
     with tempfile.TemporaryDirectory(prefix="weft-stream-") as folder:
         copies = {}

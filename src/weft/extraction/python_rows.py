@@ -1,4 +1,4 @@
-"""Rows of Python values, a dict each, read strictly by the columns of a table: a text is no number, 1 is not true."""
+"""Convert dicts of Python values strictly to the columns of a table: a str is not a number, and 1 is not True."""
 
 from __future__ import annotations
 
@@ -18,45 +18,44 @@ from weft.extraction.row_values import BITS, Columns, no_column, shown, wrong_va
 from weft.storage.columns import arrow_type
 
 _MISSING: Final = ("NaTType", "NAType")
-"""The classes of what pandas has in the place of a value that is missing."""
+"""The class names of pandas' missing values."""
 
 
 def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterator[dict[str, object]]:
-    """Each row by column; what it leaves out is NULL, as are None and pandas' NaT and NA.
+    """Yield each row by column. Missing names, None, and pandas' NaT and NA are NULL.
 
-    ``value_of`` says what a value may be.  Raises Refused for anything else, naming the row (from 1), the column and
-    the value.
+    ``value_of`` defines which values are accepted. Raises Refused for anything else, naming the row (from 1), the
+    column and the value.
     """
     kinds = dict(columns)
     for number, row in enumerate(rows, 1):
         where = f"{source}, row {number}"
         if not isinstance(row, Mapping):
-            raise Refused(
-                f"this is no row: a {type(row).__name__}", where=where, hint="A row is a dict like {'id': 1}."
-            )
+            raise Refused(f"a {type(row).__name__} is not a row", where=where, hint="A row is a dict like {'id': 1}.")
         other = next((name for name in row if name not in kinds), None)
         if other is not None:
             raise no_column(other, columns, where)
-        found = {}
+        values = {}
         for name, kind in columns:
             try:
-                found[name] = value_of(row.get(name), kind)
+                values[name] = value_of(row.get(name), kind)
             except (ValueError, TypeError, OverflowError, ArithmeticError):
                 raise wrong_value(name, kind, shown(row[name]), where) from None
-        yield found
+        yield values
 
 
 def value_of(value: Any, kind: DataType) -> object:
-    """The value as a column of the type has it; raises ValueError, TypeError, OverflowError, ArithmeticError.
+    """Return the value as a column of the type stores it. Raise ValueError, TypeError, OverflowError or
+    ArithmeticError.
 
-    Scalars of numpy are as Python's.  A DECIMAL is a Decimal, an int, or a float whose shortest text has no more digits
-    than the type; FLOAT and DOUBLE take ints that they hold exactly; a datetime without a zone is UTC.
+    NumPy scalars are treated as Python's. DECIMAL accepts a Decimal, an int, and a float whose shortest representation
+    fits; FLOAT and DOUBLE accept ints that they hold exactly; a datetime without a time zone is UTC.
     """
     if value is None or type(value).__name__ in _MISSING:
         return None
     if _of_numpy(value):
         if value.dtype.kind == "m":
-            raise TypeError  # a length of nanoseconds would be an int, and so would an instant of them
+            raise TypeError  # a timedelta64 in nanoseconds would become an int, like a datetime64
         value = (value.astype("datetime64[us]") if value.dtype.kind == "M" else value).item()
         if value is None:
             return None
@@ -69,14 +68,14 @@ def value_of(value: Any, kind: DataType) -> object:
 
 
 def _of_numpy(value: object) -> bool:
-    """Whether it is a scalar of numpy, whose library is then loaded; an array is none."""
+    """Return whether the value is a NumPy scalar; an array is not. NumPy is not imported."""
     return isinstance(value, getattr(sys.modules.get("numpy"), "generic", ()))
 
 
 def _text(value: Any, _kind: DataType) -> str:
     if not isinstance(value, str):
         raise TypeError
-    value.encode()  # a half of a surrogate pair is no text
+    value.encode()  # raises for a lone surrogate
     return str(value)
 
 
@@ -98,13 +97,13 @@ def _whole(value: Any, kind: DataType) -> int:
 def _float(value: Any, kind: DataType) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise TypeError
-    found = float(value)
-    stored = pa.scalar(found, pa.float32()).as_py() if kind.name == "FLOAT" else found
-    if math.isfinite(found) and not math.isfinite(stored):
+    number = float(value)
+    stored = pa.scalar(number, pa.float32()).as_py() if kind.name == "FLOAT" else number
+    if math.isfinite(number) and not math.isfinite(stored):
         raise OverflowError
     if isinstance(value, int) and int(stored) != value:
         raise OverflowError
-    return found
+    return number
 
 
 def _decimal(value: Any, kind: DataType) -> Decimal:
@@ -116,10 +115,10 @@ def _decimal(value: Any, kind: DataType) -> Decimal:
     precision, scale = kind.precision or 0, kind.scale or 0
     with localcontext() as context:
         context.prec = 80
-        found = number.quantize(Decimal(1).scaleb(-scale))
-    if found != number or (found and found.adjusted() >= precision - scale):
+        rounded = number.quantize(Decimal(1).scaleb(-scale))
+    if rounded != number or (rounded and rounded.adjusted() >= precision - scale):
         raise OverflowError
-    return found
+    return rounded
 
 
 def _day(value: Any, _kind: DataType) -> dt.date:
@@ -132,8 +131,8 @@ def _instant(value: Any, _kind: DataType) -> dt.datetime:
     if not isinstance(value, dt.datetime):
         raise TypeError
     if hasattr(value, "to_pydatetime"):
-        # That of pandas, whose nanoseconds are cut; it warns where there are any.  It cuts the time on the wall, which
-        # is two instants where clocks are put back: so that of UTC.
+        # A pandas Timestamp: its nanoseconds are truncated, since pandas warns about them. floor() works on local time,
+        # which is ambiguous when clocks are set back, so floor in UTC.
         utc: Any = value if value.tzinfo is None else value.tz_convert("UTC")  # type: ignore[attr-defined]
         value = utc.floor("us").to_pydatetime()
     aware: dt.datetime = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)

@@ -1,4 +1,4 @@
-"""What could not be read, kept whole: its bytes in the home, named by their SHA-256, and an index in the catalog."""
+"""Store records that could not be read: the bytes in the home under their SHA-256, and an index in the catalog."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.failpoint import failpoint
 from weft.location import Location
 
 FEED: Final = "feed"
-"""The kind, among the options, of a line of a feed of changes."""
+"""The ``kind`` in the options of a line of a change feed."""
 
 
 def quarantine(
@@ -27,16 +27,16 @@ def quarantine(
     options: Callable[[Rejected], Mapping[str, object]],
     at: int,
 ) -> int:
-    """Keeps the records' bytes, then indexes them; how many were not there yet.
+    """Store the records' bytes, then add them to the index; return how many are new.
 
-    Bytes are on the disk before the index names them.  ``options`` tells of each what a retry needs to read it as this
+    The bytes are durable before the index names them. ``options`` returns what a retry needs to read the record as this
     load did; ``at`` is µs UTC.
     """
     if not rejected:
         return 0
     folder = catalog.data / layout.QUARANTINE
     digests = [hashlib.sha256(record.raw).hexdigest() for record in rejected]
-    found = (
+    entries = (
         Quarantined(
             record.source,
             record.position,
@@ -48,29 +48,29 @@ def quarantine(
         for record, sha256 in zip(rejected, digests, strict=True)
     )
     folder.make_and_force()
-    folder.remove_drafts()  # put_all cannot: the folder is held around it
-    with folder.shared():  # nobody deletes the bytes before the index names them
+    folder.remove_drafts()  # put_all cannot do this, since shared() holds the folder
+    with folder.shared():  # keeps others from deleting the bytes before the index names them
         folder.put_all({sha256: record.raw for sha256, record in zip(digests, rejected, strict=True)})
         folder.force()
         failpoint("ingest.quarantined")
-        return catalog.quarantine.add(load_id, table_id, found, at)
+        return catalog.quarantine.add(load_id, table_id, entries, at)
 
 
 def quarantined_bytes(data: Location, record: QuarantineRecord) -> bytes:
-    """The record's bytes as they lay in their source; raises StorageError where they are missing or changed."""
+    """Return the original bytes of the record. Raises StorageError if they are missing or damaged."""
     place = data / layout.QUARANTINE / record.sha256
     try:
         raw = place.read()
     except OSError as error:
         raise StorageError(
             f"the bytes of quarantined record {record.quarantine_id} cannot be read: {error.strerror or error}",
-            hint="Put the file back from a copy, or load the source again.",
+            hint="Restore the file from a backup, or load the source again.",
             where=str(place),
         ) from None
     if hashlib.sha256(raw).hexdigest() != record.sha256:
         raise StorageError(
-            f"the bytes of quarantined record {record.quarantine_id} are not those that were put there",
-            hint="Put the file back from a copy, or load the source again.",
+            f"the bytes of quarantined record {record.quarantine_id} do not match their SHA-256",
+            hint="Restore the file from a backup, or load the source again.",
             where=str(place),
         )
     return raw

@@ -1,4 +1,4 @@
-"""Reading once more what is in quarantine: with a Weft, a clock or a table that can read it now."""
+"""Retry quarantined records, which a newer version, a later clock or a changed table may be able to read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord, json_records
 from weft.extraction.mail.message import MailOptions, read_message
 from weft.extraction.quarantine import FEED, quarantined_bytes
-from weft.extraction.storing import beginning, looked_through, registered, store_batches
+from weft.extraction.storing import check_row_times, loading_lease, register_load, store_batches
 from weft.extraction.timing import Late, Timing
 from weft.printable import Brief
 from weft.storage.local_sql import connect
@@ -24,7 +24,9 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True, repr=False)
 class Retried(Brief):
-    """What became of the records tried: ``read`` are out of quarantine, giving ``stored`` new rows; ``kept`` stay."""
+    """The result of a retry: ``read`` records left the quarantine and gave ``stored`` new rows; ``kept`` records
+    remain.
+    """
 
     read: int = 0
     kept: int = 0
@@ -39,17 +41,17 @@ class Retried(Brief):
 def retry(
     to: OpenHome, ids: Collection[int] | None = None, *, late: Late | None = None, future_us: int | None = None
 ) -> Retried:
-    """Reads the open records of the quarantine (all, or those named) again with their loads' options.
+    """Retry the open records of the quarantine (all, or those named) with the options of their loads.
 
-    ``late`` and ``future_us`` take the place of those of the loads (see :class:`~weft.extraction.timing.Timing`); a
-    record that is late stays where it is unless ``late`` says ``stamp``.  A record that is read now becomes rows; one
-    that is not gets its reason of today.  Run again after a crash, it stores nothing twice.  Raises NotFound for an id
-    that is not open there, StorageError for bytes that are gone.
+    ``late`` and ``future_us`` override those of the loads (see :class:`~weft.extraction.timing.Timing`); a late record
+    remains unless ``late`` is ``stamp``. A record that can be read becomes rows; another gets its current reason. A
+    retry that died can be repeated and stores nothing twice. Raises NotFound for an id without an open record,
+    StorageError for missing bytes.
     """
     open_records = {record.quarantine_id: record for record in to.catalog.quarantine.all()}
     missing = sorted(set(ids or ()) - set(open_records))
     if missing:
-        raise NotFound(f"there is no open record {missing[0]} in quarantine", hint="`weft quarantine list` names them.")
+        raise NotFound(f"the quarantine has no open record {missing[0]}", hint="List them with `weft quarantine list`.")
     total = Retried()
     for number, record in open_records.items():
         if ids is None or number in ids:
@@ -63,22 +65,22 @@ def retry(
 
 def _retry_one(to: OpenHome, record: QuarantineRecord, timing: Timing, total: Retried) -> Retried:
     if json.loads(record.options)["kind"] == FEED:
-        # Later changes of its key may be recorded: it is no change of the past that can simply be put in.
+        # Later changes of the same key may be recorded already, so this change of the past cannot simply be inserted.
         return _stays(to, record, record.reason, total)
     table = to.catalog.tables.by_id(record.table_id)
     batch = _read(to, quarantined_bytes(to.catalog.data, record), record, table, timing)
     if batch.rejected or not batch.rows.num_rows:
         return _stays(to, record, batch.rejected[0].reason if batch.rejected else record.reason, total)
-    # Its own digest makes a retry that died go on where it was, as a file's load does.
+    # With a digest of its own, a retry that died continues where it stopped, like the load of a file.
     digest = f"quarantine-{record.quarantine_id}"
-    # It is in quarantine already: a late one is left there.
+    # A late record is already in quarantine, so it remains there.
     strict = replace(timing, late="stamp" if timing.late == "stamp" else "refuse")
     try:
-        looked_through(to, table.name, table.keys, lambda: [batch], strict)
+        check_row_times(to, table.name, table.keys, lambda: [batch], strict)
     except Refused:
         return _stays(to, record, record.reason if record.reason.startswith("late") else "late", total)
-    with beginning(to, table.name) as writer:
-        load = registered(writer, to, table, record.source, "retry", digest, {}, strict)
+    with loading_lease(to, table.name) as writer:
+        load = register_load(writer, to, table, record.source, "retry", digest, {}, strict)
     try:
         done = store_batches(load, [batch])
     except Refused:
@@ -108,9 +110,9 @@ def _read(to: OpenHome, raw: bytes, record: QuarantineRecord, table: TableRecord
         )
         return next(batches_of(items, columns))
     names = tuple(options["names"])
-    # A record of a Parquet file is kept as its JSON.
+    # The quarantine stores a record of a Parquet file as JSON.
     is_csv = options["format"] == "csv"
-    form, written = options.get("form"), tuple(options.get("written", ()))  # loads of older versions have neither
+    form, written = options.get("form"), tuple(options.get("written", ()))  # older versions wrote neither
     layout = Layout(
         "csv" if is_csv else "json", names, ("VARCHAR",) * len(names), Dialect(*options["dialect"]), written
     )

@@ -1,6 +1,6 @@
-"""Rows of any number as one Arrow table, so that one commit stores all or none of them.
+"""Collect any number of rows in one Arrow table, so that one commit stores all of them or none.
 
-What is more than a process should hold is written to a file and mapped into memory from there.
+Rows beyond a memory limit are written to a file and memory-mapped.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import pyarrow as pa
 from weft.errors import StorageError
 
 IN_MEMORY: Final = 64 << 20
-"""Bytes of rows that are held in memory."""
+"""The most bytes of rows that are held in memory."""
 
 
 @contextmanager
 def spooled(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows of all the pieces, which have the columns of ``schema``, for the block.
+    """Yield the rows of all pieces, which have the columns of ``schema``, as a table that is valid in the context.
 
-    Raises StorageError where the folder for temporary files does not take them.
+    Raise StorageError if the folder for temporary files is full.
     """
     held: list[pa.Table] = []
     size = 0
-    left = iter(pieces)
-    for piece in left:
+    rest = iter(pieces)
+    for piece in rest:
         held.append(piece)
         size += piece.nbytes
         if size > IN_MEMORY:
@@ -37,25 +37,25 @@ def spooled(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]
         yield pa.concat_tables([schema.empty_table(), *held])
         return
     with tempfile.NamedTemporaryFile(prefix="weft-rows-", suffix=".arrow") as file:
-        _keep(file.name, chain(_taken(held), left), schema)
+        _write_all(file.name, chain(_drained(held), rest), schema)
         with pa.memory_map(file.name) as mapped:
             yield pa.ipc.open_file(mapped).read_all()
 
 
-def _taken(held: list[pa.Table]) -> Iterator[pa.Table]:
+def _drained(held: list[pa.Table]) -> Iterator[pa.Table]:
     while held:
         yield held.pop(0)
 
 
-def _keep(name: str, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:
-    """Writes the pieces into a file.  What they themselves raise is not told as a failure to write."""
-    with _told(name):
+def _write_all(name: str, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:
+    """Write the pieces to a file. Errors that the pieces raise are not reported as write errors."""
+    with _storage_errors(name):
         sink = pa.OSFile(name, "wb")
         writer = pa.ipc.new_file(sink, schema)
     for piece in pieces:
-        with _told(name):
+        with _storage_errors(name):
             _write(writer, piece)
-    with _told(name):
+    with _storage_errors(name):
         writer.close()
         sink.close()
 
@@ -65,12 +65,12 @@ def _write(writer: pa.RecordBatchFileWriter, piece: pa.Table) -> None:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _storage_errors(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise StorageError(
-            f"rows could not be kept until all were read: {error.strerror or error}",
+            f"rows cannot be written to a temporary file: {error.strerror or error}",
             where=name,
-            hint="Nothing was stored. Make room there, or name another folder with the variable TMPDIR.",
+            hint="Nothing was stored. Free some space there, or set TMPDIR to another folder.",
         ) from error

@@ -1,4 +1,4 @@
-"""One load: batches into a table and into quarantine, each under the writer's lease for as long as it takes."""
+"""Store one load: write its batches to a table and to quarantine, taking the writer's lease for each batch."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from weft.printable import Brief
 from weft.storage.verify import require_whole
 
 LEASE_WAIT_US: Final = 120 * 1_000_000
-"""How long a batch waits for another writer, a tick for example, before it gives up (LeaseBusy), in microseconds."""
+"""How long a batch waits for the lease of another writer, such as a tick, before LeaseBusy, in microseconds."""
 
 
 @dataclass(frozen=True, repr=False)
 class Summary(Brief):
-    """What a load did, in rows: new ones stored, those that were known, in quarantine, and ``late`` among the stored.
+    """The result of a load in rows: stored, already known, quarantined, and ``late`` among the stored.
 
-    Of the known ones ``differ`` have other values than the row that is stored: a table is append-only.  A row is late
-    where its own time lies before F (design section 1): it got F.  ``first_ts`` and ``last_ts`` bound
-    what was stored (None: nothing).  ``already_loaded`` says that all that was named was loaded before; ``known`` then
-    counts its rows.  ``notes`` say in words what was made of the sources that their reader may not expect.
+    ``differ`` of the known rows have other values than the stored row; a table is append-only. A late row has an own
+    time before the watermark (design section 1) and gets the watermark as its ts. ``first_ts`` and ``last_ts`` bound
+    the stored rows (None: no rows). ``already_loaded`` means that everything was loaded before; ``known`` then counts
+    its rows. ``notes`` tell the user what was changed or inferred.
     """
 
     table: str
@@ -55,8 +55,10 @@ class Summary(Brief):
     differ: int = 0
 
     def _brief(self) -> str:
-        told = {"known": self.known, "late": self.late, "in quarantine": self.quarantined}
-        counts = ", ".join([f"{self.stored:,} stored", *(f"{count:,} {what}" for what, count in told.items() if count)])
+        counts_by_kind = {"known": self.known, "late": self.late, "in quarantine": self.quarantined}
+        counts = ", ".join(
+            [f"{self.stored:,} stored", *(f"{count:,} {what}" for what, count in counts_by_kind.items() if count)]
+        )
         return f"{self.table}: {counts}" + ("; all was loaded before" if self.already_loaded else "")
 
 
@@ -64,9 +66,9 @@ class Summary(Brief):
 class Load:
     """A load that is registered in the catalog.
 
-    ``options`` is what a retry of its rejected records needs, with that of each source in ``by_source``.  ``already``
-    is None for a table with keys, else how many rows of this very load an earlier run has stored; ``aside`` is where,
-    by source, the records lay that it kept in quarantine.
+    ``options`` is what a retry of its rejected records needs; ``by_source`` has additional options for each source.
+    ``already`` is None for a table with keys, otherwise the number of rows that an earlier run of this load stored.
+    ``aside`` maps each source to the positions of the records that an earlier run quarantined.
     """
 
     to: OpenHome
@@ -80,10 +82,10 @@ class Load:
 
 
 @contextmanager
-def beginning(to: OpenHome, table: str) -> Iterator[Writer]:
-    """The lease, to register a load into ``table``, what dead writers left being settled.
+def loading_lease(to: OpenHome, table: str) -> Iterator[Writer]:
+    """Take the lease to register a load into ``table``, after settling the work of dead writers.
 
-    Raises StorageError where the store is damaged, LeaseBusy.
+    Raises StorageError if the store is damaged, and LeaseBusy.
     """
     with to.catalog.writing(f"begin to load into {table}", to.clock, wait_us=LEASE_WAIT_US) as writer:
         settle(writer)
@@ -91,7 +93,7 @@ def beginning(to: OpenHome, table: str) -> Iterator[Writer]:
         yield writer
 
 
-def registered(
+def register_load(
     writer: Writer,
     to: OpenHome,
     table: TableRecord,
@@ -103,13 +105,13 @@ def registered(
     files: Sequence[tuple[str, str]] = (),
     by_source: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Load:
-    """The load of a source, the only one of its digest: one that died goes on where it was.
+    """Register the load of a source and return it. An unfinished load of the same digest is continued.
 
-    ``files``, with the digest of each, are those that it is made of, where there are several.  Raises Conflict while
-    another process, or another thread, is loading it.
+    ``files`` lists the files of a load of several, each with its digest. Raises Conflict while another process or
+    thread runs the load.
     """
     at = to.clock()
-    unfinished = begun_before(writer, table, source, digest)
+    unfinished = unfinished_load(writer, table, source, digest)
     if unfinished is None:
         load_id = writer.loads.begin(table.table_id, source, kind, digest, at, files)
     else:
@@ -120,26 +122,26 @@ def registered(
     return Load(to, table, load_id, options, timing, already, aside, by_source or {})
 
 
-def begun_before(writer: Writer, table: TableRecord, source: str, digest: str | None) -> LoadRecord | None:
-    """The load of that digest that has not come to its end; raises Conflict where somebody is at work on it."""
+def unfinished_load(writer: Writer, table: TableRecord, source: str, digest: str | None) -> LoadRecord | None:
+    """Return the unfinished load of that digest. Raise Conflict while another process or thread runs it."""
     before = () if digest is None else writer.loads.of_source(table.table_id, digest)
     unfinished = next((load for load in before if load.finished_at is None), None)
     if unfinished is not None and writer.loads.is_active(unfinished.load_id):
         raise Conflict(
-            f"{source} is being loaded into {table.name} already, by another process",
-            hint="Wait for it; if it died, run this again: the load goes on where it was.",
+            f"another process is already loading {source} into {table.name}",
+            hint="Wait for it. If it died, repeat this load, which continues where it stopped.",
         )
     return unfinished
 
 
-def looked_through(
+def check_row_times(
     to: OpenHome, name: str, keys: Sequence[str], batches: Callable[[], Iterable[Batch]], timing: Timing
 ) -> int | None:
-    """Reads all that is to be loaded where it may be refused for a row's time, before anything is changed.
+    """Check a load for rows that would be refused because of their times, before anything is changed.
 
-    The instant F as of which it was looked through, None where it need not be: it is to be the same when the load
-    begins.  Raises Refused for late rows where ``timing`` says so, and ClockError for rows without a time of their own
-    on a replay home that has no clock yet.
+    Return the watermark that the check used, which must be the same when the load begins; None if no check is needed.
+    Raises Refused for late rows if ``timing`` refuses them, and ClockError for rows without an own time on a replay
+    home whose clock is not set.
     """
     unset = replay_without_clock(to.catalog.home())
     if timing.ts_from is None and unset:
@@ -160,19 +162,19 @@ def looked_through(
 
 
 def late_refused(count: int, name: str, forward: int) -> Refused:
-    """What to say of a load that takes no late rows and has some."""
+    """Return the error for a load with late rows that refuses them."""
     rows, own = ("1 row", "its own time lies") if count == 1 else (f"{count:,} rows", "their own times lie")
     return Refused(
-        f"{rows} for {name} would be late: {own} before {format_instant(forward)}, up to which this home has answered",
-        hint="Nothing was stored. --late stamp takes them as arrived now, --late quarantine keeps them aside.",
+        f"{rows} for {name} would be late: {own} before {format_instant(forward)}, up to which answers are final",
+        hint="Nothing was stored. --late stamp stores them as arriving now; --late quarantine quarantines them.",
     )
 
 
 def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | None = None) -> Summary:
-    """Stores the batches in their order and finishes the load; rows are told apart by the table's keys.
+    """Store the batches in order and finish the load. The table's keys identify rows that are already stored.
 
-    Raises Conflict where another process is found to be storing the same load, Refused for late rows where the load's
-    timing says so.
+    Raises Conflict if another process stores the same load, and Refused for late rows if the load's timing refuses
+    them.
     """
     total = Summary(load.table.name)
     read, stored = 0, load.already
@@ -181,9 +183,9 @@ def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | Non
             new = _quarantine(load, batch.rejected)
             total = replace(total, quarantined=total.quarantined + new, known=total.known + len(batch.rejected) - new)
             if batch.rows.num_rows:
-                done, kept = _append(load, batch, stored)
+                done, quarantined = _append(load, batch, stored)
                 stored = None if stored is None else stored + done.stored
-                total = _counted(total, done, kept)
+                total = _counted(total, done, quarantined)
             read += batch.read
             if progress is not None:
                 progress(read)
@@ -196,7 +198,7 @@ def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | Non
 
 
 def _counted(total: Summary, done: Appended, quarantined: int) -> Summary:
-    """The sums with one batch more."""
+    """Return the summary with one more batch added."""
     first = [ts for ts in (total.first_ts, done.first_ts) if ts is not None]
     last = [ts for ts in (total.last_ts, done.last_ts) if ts is not None]
     return replace(
@@ -221,7 +223,7 @@ def _quarantine(load: Load, rejected: Sequence[Rejected]) -> int:
 
 
 def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, int]:
-    """One batch under the lease: what became of it, and how many of its late records went to quarantine."""
+    """Store one batch under the lease. Return the result and the number of its late records that went to quarantine."""
     to, name = load.to, load.table.name
     quarantined: list[int] = []
 
@@ -240,7 +242,7 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
     ):
         settle(writer)
         if expected is not None and writer.loads.stored_by(load.load_id) != expected:
-            raise Conflict("another process is loading the same file", hint="Wait for it, then run this again.")
+            raise Conflict("another process is loading the same file", hint="Wait for it, then repeat this load.")
         now = to.clock()
         writer.loads.renew(load.load_id, now)
         table = writer.tables.by_id(load.table.table_id)
@@ -249,7 +251,7 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
 
 
 def _not_yet_stored(batches: Iterable[Batch], count: int) -> Iterator[Batch]:
-    """The batches without the first ``count`` rows, which an earlier run of the load has stored."""
+    """Yield the batches without the first ``count`` rows, which an earlier run of the load stored."""
     for batch in batches:
         skipped = min(count, batch.rows.num_rows)
         count -= skipped

@@ -1,4 +1,4 @@
-"""Rows that people write, JSON lines or values on a command line, read strictly by the columns of a table."""
+"""Read rows that people write, JSON lines or values on a command line, strictly by the columns of a table."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _OTHER: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class TextRow:
-    """One row as a person types it on a command line: a text for each column."""
+    """One row from a command line: a text for each column."""
 
     values: Mapping[str, str]
 
 
 def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator[dict[str, object]]:
-    """A row for each line that is not blank, by column; what a row leaves out is NULL.
+    """Yield a row by column for each line that is not blank; missing names are NULL.
 
-    Nothing is converted: a number is no text and a text no number, but DATE and TIMESTAMP are ISO 8601 in a text (UTC
-    where it has no zone), DECIMAL may be a text, and BINARY is hexadecimal digits.  Raises Refused for anything else,
-    naming the line and the column.
+    Nothing is converted: a number is not a text, nor a text a number. But DATE and TIMESTAMP are ISO 8601 strings (UTC
+    without a zone), DECIMAL may be a string, and BINARY is hexadecimal digits. Raises Refused for anything else, naming
+    the line and the column.
     """
     model = _model(tuple(columns))
     nested = any(kind.shape is not None for _, kind in columns)
@@ -56,7 +56,7 @@ def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator
 
 
 def from_texts(values: Mapping[str, str], columns: Columns, source: str) -> dict[str, object]:
-    """One row of texts by column, each read as its column's type; raises Refused as ``from_json``."""
+    """Return one row from texts, each read as its column's type. Raises Refused, as ``from_json`` does."""
     try:
         row = _values(_model(tuple(columns)).model_validate_strings(dict(values)), columns)
         return {**row, **_nested(values, columns, source)}
@@ -65,30 +65,30 @@ def from_texts(values: Mapping[str, str], columns: Columns, source: str) -> dict
 
 
 def _read(line: bytes, source: str, number: int) -> Mapping[str, Any]:
-    """A line again, its numbers as they are written and its objects with what occurs twice in them."""
+    """Parse a line again with numbers as written and with repeated names preserved."""
     try:
         row: Mapping[str, Any] = parsed(line.decode())
     except (ValueError, RecursionError) as error:
         hint = 'A row is a line like {"id": 1}.'
-        raise Refused(f"this is no row: {error}", where=f"{source}, line {number}", hint=hint) from None
+        raise Refused(f"the line is not a row: {error}", where=f"{source}, line {number}", hint=hint) from None
     return row
 
 
 def _nested(row: Mapping[str, Any], columns: Columns, where: str) -> dict[str, object]:
-    """The values of nested columns as JSON text."""
-    found: dict[str, object] = {}
+    """Return the values of nested columns as JSON text."""
+    values: dict[str, object] = {}
     for name, kind in columns:
         if kind.shape is not None and (value := row.get(name)) is not None:
             try:
-                found[name] = json_of(value, kind.shape)
+                values[name] = json_of(value, kind.shape)
             except (ValueError, TypeError):
                 raise wrong_value(name, kind, shown(value), where) from None
-    return found
+    return values
 
 
 @cache
 def _model(columns: tuple[tuple[str, DataType], ...]) -> type[BaseModel]:
-    """A model whose fields are numbered, since a column's name need not be one that Python takes."""
+    """Return a model with numbered fields, since a column name may be invalid in Python."""
     fields: dict[str, Any] = {
         f"c{number}": (_kind(kind) | None, Field(default=None, alias=name))
         for number, (name, kind) in enumerate(columns)
@@ -109,7 +109,7 @@ def _kind(kind: DataType) -> Any:
 
 
 def _values(row: BaseModel, columns: Columns) -> dict[str, object]:
-    """The row's values as batches have them: an instant without a zone is one of UTC."""
+    """Return the row's values as batches hold them; an instant without a time zone is UTC."""
     values = (getattr(row, f"c{number}") for number in range(len(columns)))
     return {name: _zoned(value) for (name, _), value in zip(columns, values, strict=True)}
 
@@ -121,15 +121,17 @@ def _zoned(value: object) -> object:
 
 
 def _refused(error: ValidationError, columns: Columns, where: str) -> Refused:
-    """What to say of the first thing that is wrong with a row."""
+    """Return the error for the first problem of a row."""
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]) if first["loc"] else None
     if first["type"] == "extra_forbidden":
         return no_column(name, columns, where)
     kind = next((kind for each, kind in columns if each == name), None)
     if kind is None:
-        return Refused(f"this is no row: {first['msg'][:200]}", where=where, hint='A row is a line like {"id": 1}.')
-    given = str(first["input"])[:60]
+        return Refused(
+            f"the line is not a row: {first['msg'][:200]}", where=where, hint='A row is a line like {"id": 1}.'
+        )
+    text = str(first["input"])[:60]
     return Refused(
-        f"{name} is {given!r}, which is no {kind.declared} ({first['msg']})", where=where, hint=listed(columns)
+        f"{name} is {text!r}, which is not of type {kind.declared} ({first['msg']})", where=where, hint=listed(columns)
     )

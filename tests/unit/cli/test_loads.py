@@ -33,7 +33,7 @@ def test_stdin_is_loaded_and_letters_that_the_terminal_lacks_are_escaped(home: P
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["stored"] == 1
-    assert told["notes"] == ["stdin is not UTF-8: it was read as utf-16 (--encoding says otherwise)"]
+    assert told["notes"] == ["stdin is not UTF-8; it was read as utf-16 (to change this, use --encoding)"]
     shown = process("describe", "t", PYTHONIOENCODING="ascii")
     assert (shown.returncode, b"caf\\u00e9 \\ud83d\\ude00" in shown.stdout) == (0, True), shown.stderr
     exact = process("describe", "t", "--json", PYTHONIOENCODING="ascii")

@@ -140,7 +140,7 @@ def test_cases_are_told_where_they_differ(tmp_path: Path, capsys: pytest.Capture
         (("--formula", "f.mfotl", "--log", "l"), "a signature is wanted"),
         (("--formula", "f.qtl", "--log", "l", "--negate"), "takes no option but --log"),
         (("--cases", "c", "--log", "l"), "--cases has everything"),
-        (("--cases", "not-there.jsonl"), "the file is not there"),
+        (("--cases", "not-there.jsonl"), "the file does not exist"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused(
@@ -229,8 +229,8 @@ def test_options_that_are_of_another_language(
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("plain.gz", b"@1 P(1)", "is not packed, though its name ends in .gz"),
-        ("half.gz", gzip.compress(b"@1 P(1)\n" * 9, mtime=0)[:20], "is damaged, or ends before its end"),
+        ("plain.gz", b"@1 P(1)", "is not compressed with gzip, although its name ends in .gz"),
+        ("half.gz", gzip.compress(b"@1 P(1)\n" * 9, mtime=0)[:20], "is damaged or truncated"),
         ("latin.log", b"@1 P(1)\n@2 Q(1, \xff)", "is not UTF-8 text"),
     ],
 )

@@ -52,7 +52,7 @@ def test_trouble_is_told_and_stops_no_other(weft: Callable[..., Told], home: Pat
     both = weft("source", "poll")
     assert both.code == 1
     assert "staff: the source of staff is empty" in both.out and "people: nothing has changed" in both.out
-    assert "is empty, and had 1 row " in weft("sources").out
+    assert "is empty, but had 1 row " in weft("sources").out
     alone = weft("source", "poll", "staff")
     assert alone.code == 2 and "--allow-empty" in alone.err
     assert weft("source", "poll", "staff", "--allow-empty").code == 0
@@ -62,7 +62,7 @@ def test_what_is_wrong_is_refused_with_what_to_do(weft: Callable[..., Told], hom
     write("id,name", "1,Ann")
     add = ("source", "add", "staff", "--kind", "csv", "--at", "staff.csv", "--key", "id")
     assert weft(*add, "--columns", "id NUMBER").code == 2
-    assert "every second at most" in weft(*add, "--every", "1us").err
+    assert "more often than once a second" in weft(*add, "--every", "1us").err
     assert weft(*add).code == 0
     assert "Did you mean staff?" in weft("source", "poll", "staf").err
     assert "--now" in weft("source", "poll", "staff", "--now", "1993-01-01").err

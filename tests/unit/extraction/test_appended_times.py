@@ -63,13 +63,13 @@ def test_the_time_may_be_that_of_a_column(weft: Weft) -> None:
 @pytest.mark.parametrize(
     ("rows", "ts_from", "told"),
     [
-        ({"id": 1, "ts": dt.datetime(2020, 1, 1)}, None, "takes it from the rows"),
-        (pd.DataFrame({"id": [1], "ts": [pd.Timestamp("2020-01-01")]}), None, "ts_from='ts', or --ts-from ts"),
+        ({"id": 1, "ts": dt.datetime(2020, 1, 1)}, None, "To take it from rows"),
+        (pd.DataFrame({"id": [1], "ts": [pd.Timestamp("2020-01-01")]}), None, "ts_from='ts' or --ts-from ts"),
         ([{"id": 1, "ts": dt.datetime(2020, 1, 1)}, {"id": 2}], "ts", "these rows, row 2"),
-        ({"id": 1, "ts": "2020-01-01"}, "ts", "no TIMESTAMP"),
+        ({"id": 1, "ts": "2020-01-01"}, "ts", "not of type TIMESTAMP"),
         ({"id": 1}, "id", "'id' is INT, not an instant"),
-        ({"id": 1}, "when", "there is no column 'when'"),
-        ({"id": 1}, "_by", "there is no column '_by'"),
+        ({"id": 1}, "when", "the table has no column 'when'"),
+        ({"id": 1}, "_by", "the table has no column '_by'"),
     ],
 )
 def test_what_has_no_time_is_refused_and_nothing_is_stored(weft: Weft, rows: Any, ts_from: str, told: str) -> None:

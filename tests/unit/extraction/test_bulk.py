@@ -247,7 +247,9 @@ def test_a_csv_reads_the_same_either_way(
             if way is CAREFUL:
                 patch.setattr(text_records, "MAX_LINE", sizes.line)
             source = looked_at(path, known)
-            found.append(source if isinstance(source, str) else (source.columns, source.looked.layout, read(source)))
+            found.append(
+                source if isinstance(source, str) else (source.columns, source.inspection.layout, read(source))
+            )
     assert found[0] == found[1]
 
 

@@ -87,6 +87,6 @@ def test_types_are_inferred_quickly_as_they_are_by_every_test(
             patch.setattr(inference, "_QUICK", quick)
             seen = inference.Inference(["cell"])
             seen.observe(connection, table)
-            [evidence] = seen.found().values()
+            [evidence] = seen.evidence().values()
             found.append((evidence.filled, evidence.possible, seen.types()))
     assert found[0] == found[1]

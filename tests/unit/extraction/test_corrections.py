@@ -66,7 +66,7 @@ def test_a_correction_over_several_rows_of_a_key_makes_one_of_those_that_agree(w
 
 
 def test_where_no_row_held_all_columns_say_that_one_did(weft: Weft) -> None:
-    with pytest.raises(Refused, match=r"has no row of that key from 1970-01-03 00:00:00 UTC .*not given: name"):
+    with pytest.raises(Refused, match=r"has no row with that key from 1970-01-03 00:00:00 UTC .*missing columns: name"):
         weft.correct_source("staff", {"id": 3}, 2 * DAY, 4 * DAY, {"dept": "S"}, now=12 * DAY)
     weft.correct_source("staff", {"id": 3}, 2 * DAY, 11 * DAY, {"dept": "S", "name": "Coy"}, now=12 * DAY)
     assert told(weft)[-1] == (3, "Coy", "S", 2, None)
@@ -77,15 +77,15 @@ def test_where_no_row_held_all_columns_say_that_one_did(weft: Weft) -> None:
 @pytest.mark.parametrize(
     ("key", "span", "values", "said"),
     [
-        ({"id": 2}, (3, 13), {"dept": "X"}, "is not past"),
-        ({"id": 2}, (0, 3), {"dept": "X"}, "before all that is known"),
-        ({"id": 2}, (3, 3), {"dept": "X"}, "--from is before --to"),
+        ({"id": 2}, (3, 13), {"dept": "X"}, "is not in the past"),
+        ({"id": 2}, (0, 3), {"dept": "X"}, "before the recorded history"),
+        ({"id": 2}, (3, 3), {"dept": "X"}, "--from must be before --to"),
         ({"name": "Ben"}, (3, 4), {"dept": "X"}, "the key of staff is id"),
         ({}, (3, 4), {"dept": "X"}, "the key of staff is id"),
-        ({"id": "two"}, (3, 4), {"dept": "X"}, "'two' is no BIGINT"),
+        ({"id": "two"}, (3, 4), {"dept": "X"}, "'two' is not of type BIGINT"),
         ({"id": 2}, (3, 4), {"dpt": "X"}, "no column 'dpt'"),
-        ({"id": 2}, (3, 4), {"id": 3}, "is of the key"),
-        ({"id": 2}, (3, 4), {}, "says nothing"),
+        ({"id": 2}, (3, 4), {"id": 3}, "belongs to the key"),
+        ({"id": 2}, (3, 4), {}, "changes nothing"),
     ],
 )
 def test_what_is_refused_changes_nothing(

@@ -39,7 +39,7 @@ def test_a_float_takes_the_ints_that_it_holds(form: Any) -> None:
     assert read(form(2**24), x="FLOAT") == [{"x": 2.0**24}]
     assert read(form(2**24 + 2), x="FLOAT") == [{"x": 2.0**24 + 2}]
     assert read(form(2**24 + 1), x="DOUBLE") == [{"x": 2.0**24 + 1}]
-    assert refusal(form(2**24 + 1), x="FLOAT").message == "x is 16777217, which is no FLOAT"
+    assert refusal(form(2**24 + 1), x="FLOAT").message == "x is 16777217, which is not of type FLOAT"
 
 
 @pytest.mark.parametrize("hour", [0, 1])
@@ -68,14 +68,14 @@ def test_a_short_float_beside_a_large_one_is_the_number_that_it_shows() -> None:
 
 @pytest.mark.parametrize("value", [np.timedelta64(5, "ns"), np.timedelta64("NaT"), np.array([1]), np.array(1)])
 def test_of_numpy_only_plain_scalars_are_whole_numbers(value: Any) -> None:
-    assert "which is no BIGINT" in refusal({"x": value}, x="BIGINT").message
+    assert "which is not of type BIGINT" in refusal({"x": value}, x="BIGINT").message
     assert read({"x": np.int8(5)}, x="BIGINT") == [{"x": 5}]
     assert read({"x": np.datetime64("NaT")}, x="TIMESTAMP") == [{"x": None}]
 
 
 def test_a_number_too_long_to_be_shown_is_refused_as_others_are() -> None:
     for form in ({"x": 10**5000}, pd.DataFrame({"x": [10**5000]})):
-        assert refusal(form, x="BIGINT").message == "x is an int of 16610 bits, which is no BIGINT"
+        assert refusal(form, x="BIGINT").message == "x is an int of 16610 bits, which is not of type BIGINT"
 
 
 def test_a_level_of_the_index_that_a_column_equals_is_that_column() -> None:
@@ -84,21 +84,21 @@ def test_a_level_of_the_index_that_a_column_equals_is_that_column() -> None:
     both = frame.set_index(["s", "i"]).assign(s=["a", "b"])
     assert read(both, i="INT", s="STRING") == [{"i": 1, "s": "a"}, {"i": None, "s": "b"}]
     other = frame.set_index(pd.Index([1, 2], name="i"))
-    assert "i is there twice" in refusal(other, i="INT", s="STRING").message
+    assert "i occurs twice" in refusal(other, i="INT", s="STRING").message
     index = pd.MultiIndex.from_arrays([[1], [2]], names=["i", "i"])
-    assert "i is there twice" in refusal(pd.DataFrame({"s": ["a"]}, index=index), i="INT", s="STRING").message
+    assert "i occurs twice" in refusal(pd.DataFrame({"s": ["a"]}, index=index), i="INT", s="STRING").message
 
 
 def test_rows_without_columns_are_refused() -> None:
-    assert refusal(pd.DataFrame(index=[1, 2]), i="INT").message == "2 rows without a column"
+    assert refusal(pd.DataFrame(index=[1, 2]), i="INT").message == "2 rows have no columns"
     assert read(pd.DataFrame(), i="INT") == []
 
 
 def test_lines_among_which_is_none_are_refused_by_their_number() -> None:
     told = refusal(['{"x": 1}', {"x": 2}], x="INT")
-    assert (told.message, told.where) == ("this is no line of JSON: a dict", "these lines, line 2")
+    assert (told.message, told.where) == ("a dict is not a line of JSON", "these lines, line 2")
     told = refusal(['{"x": "a"}', '{"x": "\ud800"}'], x="STRING")
-    assert (told.where, "no text" in told.message) == ("these lines, line 2", True)
+    assert (told.where, "not valid text" in told.message) == ("these lines, line 2", True)
 
 
 def test_a_column_that_arrow_does_not_have_is_refused() -> None:
@@ -114,7 +114,7 @@ def test_a_stream_that_fails_midway_is_refused_with_how_far_it_came() -> None:
 
     stream = pa.RecordBatchReader.from_batches(pa.schema({"x": pa.int64()}), batches())
     told = refusal(stream, x="INT")
-    assert (told.where, "the network" in told.message) == ("these rows, behind row 2", True)
+    assert (told.where, "the network" in told.message) == ("these rows, after row 2", True)
 
 
 def test_a_failure_of_what_gives_the_rows_is_not_told_as_a_full_folder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,20 +174,22 @@ def test_a_value_of_another_type_is_refused_by_row_column_and_value(name: str, v
         with pytest.raises(Refused) as refusal:
             read(form)
         kind = COLUMNS[name]
-        assert refusal.value.message.startswith(f"{name} is ") and refusal.value.message.endswith(f"which is no {kind}")
-        assert (refusal.value.where, (refusal.value.hint or "").startswith(f"{name} takes ")) == (place, True)
+        assert refusal.value.message.startswith(f"{name} is ") and refusal.value.message.endswith(
+            f"which is not of type {kind}"
+        )
+        assert (refusal.value.where, (refusal.value.hint or "").startswith(f"{name} accepts ")) == (place, True)
 
 
 def test_text_that_is_none_is_refused() -> None:
-    with pytest.raises(Refused, match="which is no STRING"):
+    with pytest.raises(Refused, match="which is not of type STRING"):
         read({"s": "\ud800"})
-    with pytest.raises(Refused, match="no DATE"):
+    with pytest.raises(Refused, match="not of type DATE"):
         read(pd.DataFrame({"y": pd.to_datetime(["2026-02-28 01:00"])}))
-    with pytest.raises(Refused, match=r"i is 2\.5, which is no INT \(the DataFrame, row 2\)"):
+    with pytest.raises(Refused, match=r"i is 2\.5, which is not of type INT \(the DataFrame, row 2\)"):
         read(pd.DataFrame({"i": [1.0, 2.5]}))
-    with pytest.raises(Refused, match="no INT"):  # only pandas has no whole numbers with NULL
+    with pytest.raises(Refused, match="not of type INT"):  # only pandas has no whole numbers with NULL
         read(pl.DataFrame({"i": [1.0]}))
-    with pytest.raises(Refused, match="no TIMESTAMP"):
+    with pytest.raises(Refused, match="not of type TIMESTAMP"):
         read(pa.table({"at": pa.array([2**61], pa.timestamp("us"))}))
 
 
@@ -204,13 +206,14 @@ def test_the_row_that_is_wrong_is_found_wherever_it_is() -> None:
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ('{"s": "a"}', "rows in one str"), (b"{}", "rows in one bytes"), (7, "this int holds no rows"),
-        ([(1, 2)], "this is no row: a tuple"), ([{"s": "a"}, b"{}"], "this is no row: a bytes"),
+        ('{"s": "a"}', "a single str is not a sequence of rows"), (b"{}", "a single bytes is not a sequence of rows"),
+        (7, "an object of type int does not contain rows"),
+        ([(1, 2)], "a tuple is not a row"), ([{"s": "a"}, b"{}"], "a bytes is not a row"),
         ([{"S": "a"}], "no column 'S'"), (pa.table({"x": [1]}), "no column 'x'"), ({1: 2}, "no column 1"),
         (pd.DataFrame({0: [1]}), "no column 0"), (pl.LazyFrame({"s": ["a"]}), "LazyFrame"),
         (pa.table([[1], [2]], names=["i", "i"]), "twice"), (pd.DataFrame([[1, 2]], columns=["i", "i"]), "twice"),
         (pd.DataFrame({"i": [1]}, index=pd.Index([1], name="k")), "no column 'k'"),
-        (pd.Series([1], name="i"), "a Series is no table"),
+        (pd.Series([1], name="i"), "a Series is not a table"),
     ],
 )  # fmt: skip
 def test_what_holds_no_rows_of_the_table_is_refused(rows: Any, told: str) -> None:

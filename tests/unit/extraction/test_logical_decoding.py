@@ -184,15 +184,15 @@ def test_new_columns_come_with_what_rows_have_in_them(weft: Weft, shop: Shop, po
     weft.poll_source("staff", now=LATER)
     shop.execute("UPDATE staff SET name = 'Anna' WHERE id = 1; ALTER TABLE staff ADD COLUMN pay int DEFAULT 7")
     shop.execute("UPDATE staff SET pay = 8 WHERE id = 2")
-    with pytest.raises(Refused, match="has also pay"):
+    with pytest.raises(Refused, match="has new columns: pay"):
         weft.poll_source("staff", now=LATER)
     weft.poll_source("staff", now=LATER, evolve=True)
     assert rows(weft, "staff") == {("1", "Anna", "7"), ("2", "Ben", "8")}
     shop.execute("ALTER TABLE staff ALTER pay TYPE text")
-    with pytest.raises(Refused, match="pay was integer and is text"):
+    with pytest.raises(Refused, match="the type of pay has changed from integer to text"):
         weft.poll_source("staff", now=LATER)
     shop.execute("ALTER TABLE staff DROP COLUMN pay")
-    with pytest.raises(Refused, match="no column pay any more"):
+    with pytest.raises(Refused, match="no longer has the column pay"):
         weft.poll_source("staff", now=LATER)
 
 
@@ -246,21 +246,21 @@ def test_a_poll_that_was_killed_loses_nothing(weft: Weft, shop: Shop, postgresql
 
 def test_what_the_server_cannot_tell_is_refused(weft: Weft, shop: Shop, postgresql: str) -> None:
     shop.execute("CREATE TABLE a (id int, name text); CREATE TABLE b (id int PRIMARY KEY, name text)")
-    with pytest.raises(Refused, match="its replica identity"):
+    with pytest.raises(Refused, match="the replica identity of"):
         follow(weft, postgresql, "a")
     assert slots(shop) == []
-    with pytest.raises(Refused, match="its replica identity"):
+    with pytest.raises(Refused, match="the replica identity of"):
         follow(weft, postgresql, "b", key="name")
-    with pytest.raises(NotFound, match="no table"):
+    with pytest.raises(NotFound, match="does not exist"):
         follow(weft, postgresql, "c")
-    with pytest.raises(NotFound, match="no publication"):
+    with pytest.raises(NotFound, match="does not exist"):
         follow(weft, postgresql, "b", publication="mine")
     shop.execute("CREATE PUBLICATION mine FOR TABLE b WHERE (id > 5)")
     with pytest.raises(Refused, match="only some rows"):
         follow(weft, postgresql, "b", publication="mine")
-    with pytest.raises(Refused, match="no replication slot 'mine'"):
+    with pytest.raises(Refused, match="the replication slot 'mine' does not exist"):
         follow(weft, postgresql, "b", slot="mine")
-    with pytest.raises(Refused, match="only a feed of changes"):
+    with pytest.raises(Refused, match="only a PostgreSQL change feed"):
         weft.add_source("b", "postgres", postgresql, ["id"], table="b", slot="mine")
     shop.execute("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN REPLICATION")
     shop.execute("GRANT USAGE ON SCHEMA public TO reader; GRANT SELECT ON b TO reader")
@@ -283,10 +283,10 @@ def test_a_slot_that_is_gone_is_said_to_be_and_the_source_may_begin_again(
         "'publication_names', %s)",
         [slot, slot],
     )
-    with pytest.raises(Refused, match="advanced by another reader"):
+    with pytest.raises(Refused, match="another reader has advanced"):
         weft.poll_source("staff", now=LATER)
     shop.execute("SELECT pg_drop_replication_slot(%s)", [slot])
-    with pytest.raises(Refused, match="no replication slot"):
+    with pytest.raises(Refused, match="does not exist"):
         weft.poll_source("staff", now=LATER)
     assert weft.remove_source("staff")[1] is None
     follow(weft, postgresql, "staff")

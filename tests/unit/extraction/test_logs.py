@@ -91,7 +91,7 @@ def test_a_load_that_died_goes_on_where_it_was(files: Path, point: str, passed: 
     assert died.returncode == -9
     with _opened(files) as weft:
         (files / "3.log").write_text("@30 publish (e, 1)\n")
-        with pytest.raises(Conflict, match=r"another log, .*2\.log, was loaded in part"):
+        with pytest.raises(Conflict, match=r"another log, .*2\.log, is partly loaded"):
             _load(weft, files, "3.log")
         _load(weft, files, "2.log")
         weft.install("unapproved", FORMULA, language="monpoly")
@@ -108,7 +108,7 @@ def test_what_cannot_be_a_table_changes_nothing(files: Path) -> None:
     (files / "s.sig").write_text("P(int) p(int)")
     (files / "1.log").write_text("@1 P (1)")
     with _opened(files) as weft:
-        with pytest.raises(Refused, match="p and P would be one table"):
+        with pytest.raises(Refused, match="p and P would be the same table"):
             _load(weft, files, "1.log")
         (files / "s.sig").write_text("P(int)")
         (files / "1.log").write_text("@1 P (1)\n@2 P (x)")

@@ -16,7 +16,7 @@ from weft.api import Weft
 from weft.errors import NotFound, Refused
 from weft.execution.append_rows import OWN_TIME, SEQ
 from weft.extraction.batches import Batch, Rejected
-from weft.extraction.files.given_files import found_files
+from weft.extraction.files.given_files import input_files
 from weft.extraction.merging import BEFORE_ALL, Timed, merged
 from weft.storage.data_files import read_data_files
 from weft.storage.delta_log import delta_snapshot
@@ -66,26 +66,26 @@ def test_patterns_and_folders_name_files_once_in_order(tmp_path: Path) -> None:
     for name in ("b.csv", "a.csv", "sub/c.jsonl.gz", "sub/.d.csv", ".hidden/e.csv", "notes.txt", "[x].csv"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    with found_files([str(tmp_path / "b*"), tmp_path, tmp_path / "notes.txt", tmp_path / "[x].csv"]) as found:
+    with input_files([str(tmp_path / "b*"), tmp_path, tmp_path / "notes.txt", tmp_path / "[x].csv"]) as found:
         files = found.files
         names = [file.path.relative_to(tmp_path).as_posix() for file in files]
     assert names == ["b.csv", "[x].csv", "a.csv", "sub/c.jsonl.gz", "notes.txt"]
-    with found_files([io.BytesIO(b"a\n1\n")]) as found:
+    with input_files([io.BytesIO(b"a\n1\n")]) as found:
         [file] = found.files
         assert (file.name, file.path.read_bytes()) == ("stdin", b"a\n1\n")
     assert not file.path.exists()
     (tmp_path / "empty").mkdir()
     for given in (tmp_path / "*.parquet", tmp_path / "empty"):
-        with pytest.raises(NotFound, match="no file"), found_files([given]):
+        with pytest.raises(NotFound, match="no file"), input_files([given]):
             pass
     (tmp_path / "delta" / "_delta_log").mkdir(parents=True)
-    with pytest.raises(Refused, match="Delta table"), found_files([tmp_path / "delta"]):
+    with pytest.raises(Refused, match="Delta table"), input_files([tmp_path / "delta"]):
         pass
 
 
 @pytest.mark.parametrize("given", [io.StringIO("a\n1\n"), [{"a": 1}]])
 def test_what_is_no_stream_of_bytes_is_refused(given: object) -> None:
-    with pytest.raises(Refused, match="no stream of bytes"), found_files([given]):  # type: ignore[list-item]
+    with pytest.raises(Refused, match="nor a stream of bytes"), input_files([given]):  # type: ignore[list-item]
         pass
 
 

@@ -50,7 +50,7 @@ def test_what_is_no_file_is_refused_without_waiting(weft: Weft, tmp_path: Path, 
     path = _special(tmp_path, kind)
     with pytest.raises(NotFound if kind == "dangling" else ExtractionError) as refused:
         LOADS[load][2](weft, path)
-    assert kind == "dangling" or f"it is a {kind}, and a regular file is wanted" in refused.value.message
+    assert kind == "dangling" or f"it is a {kind}, not a regular file" in refused.value.message
     assert weft.tables() == ()
 
 
@@ -69,8 +69,8 @@ def test_what_a_folder_has_besides_files_is_told_and_not_read(weft: Weft, tmp_pa
     done = ingest(weft, folder)
     assert done.stored == 1
     if load == "file":
-        assert done.notes[0].startswith("not read, since links and devices in a folder are not followed: ")
-        assert f"{folder}/below" in done.notes[0] and "and 1 more; name them to load them" in done.notes[0]
+        assert done.notes[0].startswith("skipped, since links and devices in a folder are not followed: ")
+        assert f"{folder}/below" in done.notes[0] and "and 1 more; to load them, name them" in done.notes[0]
     else:
         told = {each.position for each in weft.quarantined()}
         assert told == {"below", "link.csv", "pipe.csv", "socket.csv", "device.csv", "dangling.csv"}

@@ -61,14 +61,14 @@ def test_a_table_is_tracked_with_its_types(postgresql: str, tmp_path: Path) -> N
             ("2", "None", "None", "nan", 100, 200),
         }
         shop.execute('ALTER TABLE shop."Item" ADD COLUMN stock int')
-        with pytest.raises(Refused, match="has also stock"):
+        with pytest.raises(Refused, match="has new columns: stock"):
             weft.poll_source("item", now=300)
         assert weft.poll_source("item", now=300, evolve=True).at is None  # it is NULL everywhere
         shop.execute("UPDATE shop.\"Item\" SET made = 'infinity'")
         with pytest.raises(ExtractionError, match=r"^row 1 cannot be read"):
             weft.poll_source("item", now=400)
         shop.execute('DROP TABLE shop."Item"')
-        with pytest.raises(NotFound, match="no table"):
+        with pytest.raises(NotFound, match="does not exist"):
             weft.poll_source("item", now=400)
         assert weft.sources()[0].open_rows == 1
 
@@ -85,7 +85,7 @@ def test_a_history_goes_on_with_columns_of_its_own_types(postgresql: str, tmp_pa
         weft.poll_source("room", now=100)
         weft.remove_source("room")
         shop.execute("ALTER TABLE room ALTER COLUMN floor TYPE text")
-        with pytest.raises(Refused, match="floor is STRING at the source, and INT in the history of room") as refused:
+        with pytest.raises(Refused, match="floor is STRING at the source, but INT in the history of room") as refused:
             weft.add_source("room", "postgres", postgresql, "id", table="room")
         assert '--columns "id INT, floor INT"' in str(refused.value.hint)
         columns = [("id", None), ("floor", weft.catalog.tables.named("room").schema.column("floor").type)]
@@ -96,10 +96,10 @@ def test_a_history_goes_on_with_columns_of_its_own_types(postgresql: str, tmp_pa
 def test_what_cannot_be_read_is_told_without_a_secret(tmp_path: Path) -> None:
     with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         for uri in ("postgresql://anna:secret@localhost/shop", "postgresql://localhost/shop?password=secret"):
-            with pytest.raises(Refused, match="names a password") as refused:
+            with pytest.raises(Refused, match="contains a password") as refused:
                 weft.add_source("item", "postgres", uri, ["id"], table="item")
             assert "secret" not in str(refused.value)
-        with pytest.raises(Refused, match="no URI of PostgreSQL"):
+        with pytest.raises(Refused, match="not a PostgreSQL URI"):
             weft.add_source("item", "postgres", "shop.db", ["id"], table="item")
         with pytest.raises(ExtractionError, match="PostgreSQL cannot be read"):
             weft.add_source("item", "postgres", "postgresql:///shop?host=/nowhere", ["id"], table="item")

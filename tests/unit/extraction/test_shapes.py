@@ -13,13 +13,13 @@ import pytest
 
 from weft.algebra.schema import NULL, DataType
 from weft.extraction.files.csv_sniff import json_evidence
-from weft.extraction.files.shapes import known, of_arrow, with_text
+from weft.extraction.files.shapes import of_arrow, with_text, without_unknown
 from weft.extraction.files.text_records import TextRecord
 from weft.storage.local_sql import connect
 
 
 def of_texts(texts: Iterable[str]) -> DataType:
-    return known(reduce(with_text, texts, NULL))
+    return without_unknown(reduce(with_text, texts, NULL))
 
 
 @pytest.mark.parametrize(

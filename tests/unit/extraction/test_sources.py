@@ -92,13 +92,13 @@ def test_what_has_not_changed_is_no_change(weft: Weft, file: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        ([HEAD], "is empty, and had 2 rows"),
-        ([HEAD, ANN, "2,Ben"], "2 cells where there should be 3"),
+        ([HEAD], "is empty, but had 2 rows"),
+        ([HEAD, ANN, "2,Ben"], "2 cells instead of 3"),
         ([HEAD, ANN, "two,Ben,"], "not of the column's type: id"),
-        ([HEAD, ANN, "1,Ben,"], r"several rows with one key \(id\): 1: 2 rows"),
-        (["id,name", "1,Ann"], "no column dept any more"),
-        ([HEAD + ",pay", ANN + ",7"], "it has also pay"),
-        ([], "is empty, and had 2 rows"),
+        ([HEAD, ANN, "1,Ben,"], r"several rows with the same key \(id\): 1: 2 rows"),
+        (["id,name", "1,Ann"], "no longer has the column dept"),
+        ([HEAD + ",pay", ANN + ",7"], "it also has pay"),
+        ([], "is empty, but had 2 rows"),
     ],
 )
 def test_what_cannot_be_right_changes_nothing(weft: Weft, file: Path, lines: list[str], why: str) -> None:
@@ -147,7 +147,7 @@ def test_a_source_that_is_away_is_said_to_be(weft: Weft, file: Path) -> None:
 
 def test_that_another_poll_was_quicker_is_no_trouble_of_the_source(weft: Weft, file: Path) -> None:
     weft.add_source("staff", "csv", str(file), ["id"])
-    with Weft.open(weft.home, create=True) as other, pytest.raises(Conflict, match="meanwhile"):
+    with Weft.open(weft.home, create=True) as other, pytest.raises(Conflict, match="in the meantime"):
         weft.poll_source("staff", now=100, progress=lambda _: other.poll_source("staff", now=50) and None)
     assert weft.sources()[0].trouble is None
     assert history(weft) == {(row(ANN), 50, None), (row(BEN), 50, None)}
@@ -191,14 +191,14 @@ def test_a_file_without_a_byte_has_no_row(weft: Weft, file: Path) -> None:
     weft.add_source("staff", "csv", file, "id")
     weft.poll_source("staff", now=100)
     file.write_bytes(b"")
-    with pytest.raises(Refused, match="is empty, and had 2 rows"):
+    with pytest.raises(Refused, match="is empty, but had 2 rows"):
         weft.poll_source("staff", now=200)
     assert weft.poll_source("staff", now=200, allow_empty=True).ended == 2
 
 
 def test_a_column_ts_can_be_left_out(weft: Weft, tmp_path: Path) -> None:
     file = write(tmp_path / "a.csv", "id,ts", "1,2026-01-01")
-    with pytest.raises(Refused, match="the column ts is Weft's") as refused:
+    with pytest.raises(Refused, match="the column name ts is reserved") as refused:
         weft.add_source("a", "csv", file, "id")
     assert "--columns" in str(refused.value.hint)
     weft.add_source("a", "csv", file, "id", columns=[("id", None)])
@@ -222,7 +222,7 @@ def test_json_lines_and_parquet_are_tracked_alike(weft: Weft, tmp_path: Path) ->
     write(lines, '{"id": 1, "name": "Ann", "tags": [1, 3]}', '{"id": 2}')
     weft.poll_source("a", now=200)
     write(lines, "")
-    with pytest.raises(Refused, match="is empty, and had 2 rows"):
+    with pytest.raises(Refused, match="is empty, but had 2 rows"):
         weft.poll_source("a", now=250)
     assert history(weft, "a") == {
         (("1", "Ann", "[1,2]"), 100, 200),
@@ -243,7 +243,7 @@ def test_json_lines_and_parquet_are_tracked_alike(weft: Weft, tmp_path: Path) ->
 def test_parquet_with_a_type_that_cannot_be_read_is_refused(weft: Weft, tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": [1], "n": pa.nulls(1, pa.decimal256(50, 2))}), file)
-    with pytest.raises(ExtractionError, match="type that cannot be read"):
+    with pytest.raises(ExtractionError, match="type that Weft cannot read"):
         weft.add_source("a", "parquet", str(file), ["id"])
 
 
@@ -270,7 +270,7 @@ def test_a_table_of_sqlite_is_tracked(weft: Weft, tmp_path: Path) -> None:
         with pytest.raises(ExtractionError, match="not of the column's type: made"):
             weft.poll_source("item", now=300)
         shop.executescript("UPDATE item SET made = NULL; ALTER TABLE item ADD COLUMN stock; UPDATE item SET stock = 7")
-        with pytest.raises(Refused, match="has also stock"):
+        with pytest.raises(Refused, match="has new columns: stock"):
             weft.poll_source("item", now=300)
         weft.poll_source("item", now=300, evolve=True)
     day, raw = "2026-01-01", str(bytes([0, 255]))
@@ -280,7 +280,7 @@ def test_a_table_of_sqlite_is_tracked(weft: Weft, tmp_path: Path) -> None:
         (("1", "a", "2.0", day, raw, "None"), 200, 300),
         (("1", "a", "2.0", "None", raw, "7"), 300, None),
     }
-    with pytest.raises(Refused, match="not one table"):
+    with pytest.raises(Refused, match=r"the database has \d+ tables"):
         weft.add_source("again", "sqlite", str(file), ["id"])
     file.write_bytes(b"no database at all, whatever its name says" * 9)
     with pytest.raises(ExtractionError, match="cannot be read"):
@@ -383,7 +383,7 @@ def test_a_source_with_a_column_ts_is_tracked_under_another_name(weft: Weft, tmp
             pq.write_table(pa.Table.from_pylist(rows), path)
 
     hold("a", "b")
-    with pytest.raises(Refused, match="the column ts is Weft's") as refused:
+    with pytest.raises(Refused, match="the column name ts is reserved") as refused:
         weft.add_source("staff", kind, path, "id")  # type: ignore[arg-type]
     assert "--rename ts=changed_at" in str(refused.value)
     weft.add_source("staff", kind, path, "id", rename="TS=hired, who=name")  # type: ignore[arg-type]
@@ -402,5 +402,5 @@ def test_a_past_may_be_dated_by_a_column_ts(weft: Weft, file: Path, tmp_path: Pa
 
 
 def test_only_columns_of_files_are_renamed(weft: Weft, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="--rename is for the columns of files"):
+    with pytest.raises(Refused, match="--rename is only for files"):
         weft.add_source("staff", "sqlite", tmp_path / "x.db", "id", rename="a=b")

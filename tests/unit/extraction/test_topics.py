@@ -38,7 +38,7 @@ def test_a_uri_names_brokers_and_a_topic() -> None:
     "uri", ["kafka://b/shop", "kafka://b:1", "kafka://b:1/", "kafka://u:p@b:1/t", "kafka://b:1/a b"]
 )
 def test_other_uris_are_refused(uri: str) -> None:
-    with pytest.raises(Refused, match="no URI of a topic"):
+    with pytest.raises(Refused, match="not the URI of a Kafka topic"):
         topic_of(uri)
 
 
@@ -77,10 +77,10 @@ def test_a_new_partition_begins_at_its_earliest_record() -> None:
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
-        ({"topic_id": "T", "offsets": {"0": 3}}, "has deleted records of partition 0 that were not read: 3 to 4"),
+        ({"topic_id": "T", "offsets": {"0": 3}}, "has deleted unread records of partition 0: offsets 3 to 4"),
         ({"topic_id": "T", "offsets": {"1": 8}}, "partition 1 of the topic ends at offset 7"),
-        ({"topic_id": "S", "offsets": {"0": 6}}, "another topic of that name"),
-        ({"topic_id": "T", "offsets": {"3": 0}}, "another topic of that name"),
+        ({"topic_id": "S", "offsets": {"0": 6}}, "the topic was deleted and created again"),
+        ({"topic_id": "T", "offsets": {"3": 0}}, "the topic was deleted and created again"),
     ],
 )
 def test_what_was_lost_is_refused_with_what_to_do(seen: dict[str, Any], why: str) -> None:

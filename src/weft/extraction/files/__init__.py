@@ -1,1 +1,1 @@
-"""CSV, JSON lines and Parquet to batches of a table's rows; see ``source``."""
+"""Read CSV, JSON lines and Parquet as batches of a table's rows; see ``source``."""

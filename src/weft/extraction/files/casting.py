@@ -1,7 +1,8 @@
-"""Text and foreign types to Weft's, by DuckDB, exactly: what would have to be rounded or cut is no value of the type.
+"""SQL expressions of DuckDB that cast text and foreign types to Weft's types without loss.
 
-An expression here gives NULL where the value is not of the type; the caller tells that from a NULL in the file.
-TIMESTAMP text without an offset is UTC, as the connection's zone is (design section 1).
+A value that would have to be rounded or truncated is not a value of the type. An expression returns NULL for such a
+value; the caller distinguishes it from a NULL in the file. TIMESTAMP text without an offset is UTC, the time zone of
+the connection (design section 1).
 """
 
 from __future__ import annotations
@@ -40,16 +41,17 @@ _FROM_DUCKDB: Final = {
 
 
 def from_text(cell: str, kind: DataType) -> str:
-    """An expression of the type (BINARY from base64) from one of VARCHAR; NULL where the text is not of the type.
+    """Return an expression that casts VARCHAR to the type (BINARY from base64); NULL if the text is not of the type.
 
-    It begins, where there is one, with a way that is several times as quick, for text as it is mostly written.
+    For most types it first tries a cast that is several times as fast and handles text in its usual form.
     """
     slow, name = exactly_from_text(cell, kind), kind.name
     if name in _SIZES:
         quick = f"TRY_CAST({cell} AS {_SIZES[name]})"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {quick} ELSE {slow} END"
     if name == "TIMESTAMP":
-        # It knows neither offsets nor zones, so what it gives has to be the text; that of TIMESTAMPTZ asks ICU.
+        # This cast knows neither offsets nor zones, so its result must print as the text. A cast to TIMESTAMPTZ calls
+        # ICU, which is slow.
         quick = f"TRY_CAST({cell} AS TIMESTAMP)"
         instant = f"make_timestamptz(epoch_us({quick}))"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {_in_range(instant)} ELSE {slow} END"
@@ -59,7 +61,7 @@ def from_text(cell: str, kind: DataType) -> str:
 
 
 def exactly_from_text(cell: str, kind: DataType) -> str:
-    """What ``from_text`` gives, as it is defined."""
+    """Return the exact cast that ``from_text`` is defined by."""
     bare = f"trim({cell})"
     name = kind.name
     if name in _SIZES:
@@ -76,49 +78,50 @@ def exactly_from_text(cell: str, kind: DataType) -> str:
     return cell if name == "STRING" else f"TRY_CAST({bare} AS {duckdb_type(kind)})"
 
 
-def from_typed(column: str, found: str, kind: DataType) -> str:
-    """An expression of the type from a column of DuckDB's type ``found``; NULL where the value is not of it."""
-    if weft_type(found) == kind:
+def from_typed(column: str, duckdb_name: str, kind: DataType) -> str:
+    """Return an expression that casts a column of DuckDB's type ``duckdb_name`` to the type; NULL if the value is not
+    of it.
+    """
+    if weft_type(duckdb_name) == kind:
         if kind.name == "TIMESTAMP":
             return _in_range(f"TRY_CAST({column} AS TIMESTAMPTZ)")
         if kind.name != "STRING":
             return f"TRY_CAST({column} AS {duckdb_type(kind)})"
-    return from_text(as_text(column, found), kind)
+    return from_text(as_text(column, duckdb_name), kind)
 
 
-def as_text(column: str, found: str) -> str:
-    """An expression of a column of DuckDB's type ``found`` as text, as ``from_text`` reads it."""
-    if found == "VARCHAR":
+def as_text(column: str, duckdb_name: str) -> str:
+    """Return an expression for a column of DuckDB type ``duckdb_name`` as text in the form that ``from_text`` reads."""
+    if duckdb_name == "VARCHAR":
         return column
-    if found == "BLOB":
+    if duckdb_name == "BLOB":
         return f"to_base64({column})"
-    if is_nested(found):
+    if is_nested(duckdb_name):
         return f"CAST(to_json({column}) AS VARCHAR)"
     return f"CAST({column} AS VARCHAR)"
 
 
-def is_nested(found: str) -> bool:
-    """Whether values of DuckDB's type ``found`` are made of others, so that they are stored as JSON text."""
-    return found.endswith("]") or found.startswith(("STRUCT", "MAP", "UNION"))
+def is_nested(duckdb_name: str) -> bool:
+    """Return whether values of DuckDB type ``duckdb_name`` are nested, and therefore stored as JSON text."""
+    return duckdb_name.endswith("]") or duckdb_name.startswith(("STRUCT", "MAP", "UNION"))
 
 
 def _in_range(instant: str) -> str:
-    """Leaves out infinities and years that Spark does not print."""
+    """Return NULL for infinities and for years that Spark cannot print."""
     return f"CASE WHEN {instant} BETWEEN {_FIRST} AND {_LAST} THEN {instant} END"
 
 
 def duckdb_type(kind: DataType) -> str:
-    """DuckDB's name of a type that Weft stores."""
+    """Return DuckDB's name of a Weft type."""
     names = {"STRING": "VARCHAR", "INT": "INTEGER", "TIMESTAMP": "TIMESTAMPTZ", "BINARY": "BLOB"}
     return names.get(kind.name, str(kind))
 
 
-def weft_type(found: str) -> DataType:
-    """The type in which a Parquet column of DuckDB's type ``found`` is stored; what Weft lacks is STRING (nested:
-    JSON).
+def weft_type(duckdb_name: str) -> DataType:
+    """Return the Weft type that stores a Parquet column of DuckDB's type ``duckdb_name``.
 
-    Nanoseconds are cut to microseconds.
+    Types that Weft lacks become STRING; nested types become JSON text. Nanoseconds are truncated to microseconds.
     """
-    if found.startswith("DECIMAL") and not is_nested(found):
-        return DataType.parse(found)
-    return DataType.parse(_FROM_DUCKDB.get(found, "STRING"))
+    if duckdb_name.startswith("DECIMAL") and not is_nested(duckdb_name):
+        return DataType.parse(duckdb_name)
+    return DataType.parse(_FROM_DUCKDB.get(duckdb_name, "STRING"))

@@ -1,4 +1,4 @@
-"""The columns of a file: their names, and whether they are those of the table that it is loaded into."""
+"""Check the column names of a file and match its columns to those of the table."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _NAME: Final = re.compile(r"[^\W\d][^\s\x00-\x1f,;{}()=\\/`\"']{0,127}")
 
 @dataclass(frozen=True)
 class FileColumns:
-    """What of a file is stored: ``stored`` columns with their types, of which the table lacks ``added``.
+    """The columns of a file that are stored, with their types; ``added`` are those that the table lacks.
 
-    ``absent`` are columns of the table that the file lacks (NULL in every row); ``own_time`` is the file's column
-    from which ts is mapped, as the file writes it, or None.  ``extended`` are nested columns of the table with types
-    that have all fields of the file's.
+    ``absent`` are columns of the table that the file lacks (NULL in every row). ``own_time`` is the file's column that
+    ts is taken from, as spelled in the file, or None. ``extended`` are nested columns of the table with types that
+    include all fields of the file.
     """
 
     stored: tuple[tuple[str, DataType], ...]
@@ -36,45 +36,51 @@ class FileColumns:
 
 
 def may_name_column(name: str) -> bool:
-    """Whether a column can have the name: names that begin with _ are Weft's own."""
+    """Return whether a column may have the name. Names that start with _ are reserved for Weft."""
     return _NAME.fullmatch(name) is not None and not name.startswith("_")
 
 
 def check_names(names: Sequence[str], where: str) -> None:
-    """Raises Refused for names that cannot be columns, or that differ in nothing but case."""
+    """Raise Refused for names that columns cannot have, and for names that differ only in case."""
     seen: dict[str, tuple[int, str]] = {}
     for number, name in enumerate(names, 1):
         if not may_name_column(name) or name.lower() in _RESERVED:
             proposal = re.sub(r"\W+", "_", name).strip("_") or "column"
             raise Refused(
-                f"not a name for a column: {name!r}",
-                hint=f"Rename it in the file (its first line holds the names), for example to {proposal!r}.",
+                f"{name!r} is not a valid column name",
+                hint=f"Rename the column, for example to {proposal!r}.",
                 where=where,
             )
         if name.lower() in seen:
             first, other = seen[name.lower()]
             raise Refused(
-                f"two columns have the same name: {other!r}, column {first}, and {name!r}, column {number}",
-                hint="Rename one of them in the file (its first line holds the names); capitals make no difference.",
+                f"columns {first} and {number} have the same name: {other!r} and {name!r}",
+                hint="Rename one of them. Column names are compared without regard to case.",
                 where=where,
             )
         seen[name.lower()] = (number, name)
     if len(names) > MAX_COLUMNS:
-        raise Refused(f"more than {MAX_COLUMNS} columns", hint="Nested values are kept as JSON text.", where=where)
+        raise Refused(
+            f"more than {MAX_COLUMNS} columns",
+            hint="Nest some values: a nested value is one column of JSON text.",
+            where=where,
+        )
     if not names:
-        raise Refused("no column was found", hint="No line of the file could be read as a record.", where=where)
+        raise Refused("the file has no columns", hint="No line of the file is a valid record.", where=where)
 
 
 def chosen_of(
-    found: Sequence[tuple[str, DataType]], chosen: Sequence[tuple[str, DataType | None]], where: str
+    available: Sequence[tuple[str, DataType]], chosen: Sequence[tuple[str, DataType | None]], where: str
 ) -> list[tuple[str, DataType]]:
-    """The columns found that are chosen, in the order of the choice, of the types that it names; raises Refused where
-    one is not there."""
-    by_name = {name.lower(): (name, kind) for name, kind in found}
+    """Return the chosen columns in the order of the choice, with the types that the choice names.
+
+    Raise Refused if the file lacks one.
+    """
+    by_name = {name.lower(): (name, kind) for name, kind in available}
     columns = []
     for name, kind in chosen:
         if name.lower() not in by_name:
-            hint = f"It has: {', '.join(each for each, _ in found)}."
+            hint = f"The columns are: {', '.join(each for each, _ in available)}."
             raise Refused(f"there is no column {name!r}", hint=hint, where=where)
         own, inferred = by_name[name.lower()]
         columns.append((own, kind or inferred))
@@ -82,41 +88,44 @@ def chosen_of(
 
 
 def typed(
-    found: Sequence[tuple[str, DataType]], types: Sequence[tuple[str, DataType]], schema: TableSchema | None, where: str
+    columns: Sequence[tuple[str, DataType]],
+    types: Sequence[tuple[str, DataType]],
+    schema: TableSchema | None,
+    where: str,
 ) -> list[tuple[str, DataType]]:
-    """The columns found, those in ``types`` of the type that is named there.
+    """Return the file's columns, with the types that ``types`` names for some of them.
 
-    Raises Refused where one is not there, or has another type in the table.
+    Raise Refused if the file lacks one, or the table has it with another type.
     """
-    chosen_of(found, types, where)  # they are all there
+    chosen_of(columns, types, where)  # raises Refused for a missing column
     wanted = {name.lower(): kind for name, kind in types}
     for name, kind in wanted.items():
         column = None if schema is None else schema.column(name)
         if column is not None and column.type.declared != kind.declared:
             raise Refused(
-                f"{column.name} is {kind.declared} by --types, and {column.type.declared} in the table",
-                hint="A column keeps the type that the first load gave it; leave it out, or choose another table.",
+                f"{column.name} is {kind.declared} in --types, but {column.type.declared} in the table",
+                hint="A column keeps the type of the first load. Leave it out of --types, or choose another table.",
                 where=where,
             )
-    return [(name, wanted.get(name.lower(), kind)) for name, kind in found]
+    return [(name, wanted.get(name.lower(), kind)) for name, kind in columns]
 
 
 def match_columns(
-    found: Sequence[tuple[str, DataType]],
+    columns: Sequence[tuple[str, DataType]],
     schema: TableSchema | None,
     ts_from: str | None,
     evolve: bool,
     where: str,
     form: str | None = None,
 ) -> FileColumns:
-    """The file's columns beside the table's (None: the load makes the table).
+    """Match the file's columns to the table's (schema None: the load creates the table).
 
-    A column ``ts`` is Weft's own: the file may have one only where ``ts_from`` names it; it is then mapped, not
-    stored twice. Of ``_by``, who appended a row, no file tells. Raises Refused for missing and for other columns unless
-    ``evolve``, and for a ``ts_from`` that is no instant, be it one of that ``form``.
+    Weft reserves the column ``ts``: a file may have it only if ``ts_from`` names it, and then it is mapped rather than
+    stored twice. No file may set ``_by``, which records who appended a row. Raise Refused for missing and additional
+    columns unless ``evolve``, and for a ``ts_from`` column that has neither an instant type nor the format ``form``.
     """
-    own_time = _own_time(found, ts_from, where, form)
-    stored = [(name, kind) for name, kind in found if name.lower() != TS]
+    own_time = _own_time(columns, ts_from, where, form)
+    stored = [(name, kind) for name, kind in columns if name.lower() != TS]
     if schema is None:
         return FileColumns(tuple(stored), (), (), own_time)
     in_file = {name.lower() for name, _ in stored}
@@ -127,50 +136,50 @@ def match_columns(
     missed = [name for name, _ in absent if name != BY]
     if (added or missed) and not evolve:
         _refuse_others(schema.name, [name for name, _ in added], missed, where)
-    kept = tuple(types.get(name.lower(), (name, kind)) for name, kind in stored)
-    extended = _extended(stored, kept) if evolve else ()
-    return FileColumns(kept, added, absent, own_time, extended)
+    matched = tuple(types.get(name.lower(), (name, kind)) for name, kind in stored)
+    extended = _extended(stored, matched) if evolve else ()
+    return FileColumns(matched, added, absent, own_time, extended)
 
 
 def _extended(
-    stored: Sequence[tuple[str, DataType]], kept: Sequence[tuple[str, DataType]]
+    stored: Sequence[tuple[str, DataType]], matched: Sequence[tuple[str, DataType]]
 ) -> tuple[tuple[str, DataType], ...]:
-    """The nested columns that lack fields of the file's, with those."""
-    found = []
-    for (_, kind), (name, own) in zip(stored, kept, strict=True):
+    """Return the nested columns that lack fields of the file, with those fields added."""
+    extended = []
+    for (_, kind), (name, own) in zip(stored, matched, strict=True):
         if kind.shape is not None and own.shape is not None and (all_of := own.shape.extended(kind.shape)) != own.shape:
-            found.append((name, DataType.of_json(all_of)))
-    return tuple(found)
+            extended.append((name, DataType.of_json(all_of)))
+    return tuple(extended)
 
 
-def _own_time(found: Sequence[tuple[str, DataType]], ts_from: str | None, where: str, form: str | None) -> str | None:
-    names = [name for name, _ in found]
+def _own_time(columns: Sequence[tuple[str, DataType]], ts_from: str | None, where: str, form: str | None) -> str | None:
+    names = [name for name, _ in columns]
     has_ts = next((name for name in names if name.lower() == TS), None)
     if ts_from is None:
         if has_ts is not None:
             raise Refused(
-                "the column ts is Weft's: the instant at which a row came to be known",
-                hint="A load takes it with --ts-from ts where it is that instant. Else give it another name: "
-                "--rename ts=changed_at. A source may also leave it out: --columns names the others.",
+                "the column name ts is reserved: ts is the instant at which Weft learned of a row",
+                hint="If the file's ts is that instant, load it with --ts-from ts. Otherwise rename it: "
+                "--rename ts=changed_at. A source can also leave it out: list the other columns with --columns.",
                 where=where,
             )
         return None
-    named = next((pair for pair in found if pair[0].lower() == ts_from.lower()), None)
+    named = next((pair for pair in columns if pair[0].lower() == ts_from.lower()), None)
     if named is None:
         near = difflib.get_close_matches(ts_from, names, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(names)}."
+        hint = f"Did you mean {near[0]!r}?" if near else f"The columns are: {', '.join(names)}."
         raise Refused(f"the file has no column {ts_from!r} to take ts from", hint=hint, where=where)
     if has_ts is not None and named[0] != has_ts:
         raise Refused(
-            "the column ts is Weft's, and ts is to come from another",
-            hint="Give it another name: --rename ts=changed_at.",
+            "the file has a column ts, but --ts-from names another column",
+            hint="Rename the column ts: --rename ts=changed_at.",
             where=where,
         )
     if form is None and named[1].name not in ("TIMESTAMP", "DATE"):
         raise Refused(
             f"{named[0]!r} is {named[1]}, not an instant",
-            hint="ISO 8601 is read, and numbers since 1970 that are all seconds, or all milliseconds, … from 1973 on; "
-            "--ts-format tells others: s, ms, us, ns, or signs such as '%d.%m.%Y %H:%M'.",
+            hint="Accepted are ISO 8601, and numbers since 1970 in one unit, from 1973 on. For other "
+            "formats use --ts-format: s, ms, us, ns, or a format such as '%d.%m.%Y %H:%M'.",
             where=where,
         )
     return named[0]
@@ -181,9 +190,9 @@ def _refuse_others(table: str, added: list[str], absent: list[str], where: str) 
     if absent:
         parts.append(f"lacks {', '.join(absent)}")
     if added:
-        parts.append(f"has also {', '.join(added)}")
+        parts.append(f"also has {', '.join(added)}")
     raise Refused(
-        f"the file's columns are not those of {table}: it {' and '.join(parts)}",
-        hint="--evolve adds new columns to the table, and reads missing ones as NULL.",
+        f"the file's columns do not match the table {table}: it {' and '.join(parts)}",
+        hint="--evolve adds new columns to the table and reads missing ones as NULL.",
         where=where,
     )

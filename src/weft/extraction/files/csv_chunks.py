@@ -1,8 +1,8 @@
-"""Pieces of a CSV that Arrow reads at once, and the test whether it reads them as the careful reader would.
+"""Chunks of a CSV file that Arrow parses at once, and the test whether Arrow parses them as the record reader would.
 
-A *chunk* begins with a record and ends with one.  It is *plain* where every quote is where RFC 4180 has it, and nothing
-is in it that the careful reader (:mod:`weft.extraction.files.text_records`) refuses or treats in a way of its own.  Of
-a plain chunk Arrow gives the same cells, or an error; every line of it that ends outside of quotes ends a record.
+A *chunk* starts and ends with a record. It is *plain* if every quote conforms to RFC 4180 and it contains nothing that
+the record reader (:mod:`weft.extraction.files.text_records`) rejects or treats specially. For a plain chunk Arrow
+returns the same cells, or an error; and every line that ends outside quotes ends a record.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NEWLINE: Final = b"\n"
 
 @dataclass(frozen=True)
 class Chunk:
-    """Bytes that begin and end with a record, if they are plain; ``last`` where nothing comes after them."""
+    """Bytes that start and end with a record, provided that they are plain. ``last`` marks the end of the file."""
 
     raw: bytes
     dialect: Dialect
@@ -34,12 +34,12 @@ class Chunk:
 
     @property
     def lines(self) -> int:
-        """How many lines end in it."""
+        """The number of lines that end in the chunk."""
         return self.raw.count(_NEWLINE)
 
     @property
     def is_plain(self) -> bool:
-        """Whether it may be given to Arrow."""
+        """Whether Arrow may parse the chunk."""
         raw, dialect = self.raw, self.dialect
         signs = {dialect.delimiter, dialect.quote, *filter(None, [dialect.escape])}
         if not all(sign.isascii() and sign not in "\r\n\0" for sign in signs) or dialect.delimiter == dialect.quote:
@@ -50,16 +50,16 @@ class Chunk:
             return False
         if dialect.escape is not None and dialect.escape.encode() in raw:
             return False
-        # No line is longer than two halves where each half has a line's end.
+        # If each half-length window has a line end, no line is longer than two windows.
         if any(raw.find(_NEWLINE, at, at + _HALF) < 0 for at in range(0, len(raw) - _HALF, _HALF)):
             return False
         return dialect.quote.encode() not in raw or _are_quotes_plain(raw, dialect)
 
     def cells(self, names: Sequence[str]) -> pa.Table:
-        """The cells as VARCHAR columns of those names, an empty one NULL.
+        """Return the cells as VARCHAR columns under the given names; an empty cell is NULL.
 
-        Raises pyarrow.ArrowInvalid for a record with another number of cells, for what is not UTF-8, and where there
-        are only blank lines.
+        Raise pyarrow.ArrowInvalid for a record with another number of cells, for invalid UTF-8, and for a chunk of
+        blank lines.
         """
         return arrow_csv.read_csv(
             pa.BufferReader(self.raw),
@@ -81,9 +81,11 @@ class Chunk:
         )
 
     def records(self, places: Iterable[int]) -> list[tuple[int, bytes]]:
-        """Where in a plain chunk those records lie: the number of their first line, from 1, and their bytes."""
+        """Return the number of the first line (from 1) and the bytes of the records at these positions of a plain
+        chunk.
+        """
         wanted, quote = set(places), self.dialect.quote.encode()
-        found: list[tuple[int, bytes]] = []
+        positions: list[tuple[int, bytes]] = []
         held: list[bytes] = []
         place = quotes = 0
         for number, line in enumerate(io.BytesIO(self.raw), 1):
@@ -94,14 +96,14 @@ class Chunk:
             record = b"".join(held)
             if record.strip(b"\r\n"):
                 if place in wanted:
-                    found.append((number - len(held) + 1, record))
+                    positions.append((number - len(held) + 1, record))
                 place += 1
             held = []
-        return found
+        return positions
 
 
 def next_chunk(stream: PushBack, dialect: Dialect, size: int) -> Chunk | None:
-    """The next records of the stream, of about ``size`` bytes, None at its end; the stream is behind them then."""
+    """Read the next records of the stream, about ``size`` bytes; None at its end. The stream then stands after them."""
     raw = stream.read(size)
     if not raw:
         return None
@@ -114,15 +116,16 @@ def next_chunk(stream: PushBack, dialect: Dialect, size: int) -> Chunk | None:
         before = raw.rfind(_NEWLINE, 0, end - 1) + 1
         odd = (odd + raw.count(quote, before, end)) % 2
         end = before
-    if end == 0:  # no record ends in it, or none does in a plain way
+    if end == 0:  # no record ends in the chunk, or none ends plainly
         return Chunk(raw, dialect)
     stream.put_back(raw[end:])
     return Chunk(raw[:end], dialect)
 
 
 def _are_quotes_plain(raw: bytes, dialect: Dialect) -> bool:
-    """Whether each quote opens a cell, closes it, or (where there is no escape) is one of two side by side within it;
-    and no cell in quotes is too long."""
+    """Return whether each quote opens a cell, closes it, or is half of a doubled quote inside it (only without an
+    escape character), and whether no quoted cell is too long.
+    """
     framed = _NEWLINE + raw + _NEWLINE
     signs = pa.Array.from_buffers(pa.uint8(), len(framed), [None, pa.py_buffer(framed)])
     at = pc.indices_nonzero(pc.equal(signs, pa.scalar(ord(dialect.quote), pa.uint8()))).cast(pa.int64())
@@ -130,7 +133,7 @@ def _are_quotes_plain(raw: bytes, dialect: Dialect) -> bool:
         return False
     pairs = pa.FixedSizeListArray.from_arrays(at, 2)
     opening, closing = pc.list_element(pairs, 0), pc.list_element(pairs, 1)
-    # Two quotes side by side within a cell: the cell was not closed by the first, nor opened by the second.
+    # A doubled quote inside a cell: the first quote does not close the cell and the second does not open one.
     goes_on = pc.equal(pc.add(closing.slice(0, len(closing) - 1), 1), opening.slice(1))
     if dialect.escape is not None and pc.any(goes_on).as_py():
         return False

@@ -1,8 +1,8 @@
-"""A CSV read in chunks by several threads, and record by record where a chunk is not plain: the same either way.
+"""Read a CSV file in chunks on several threads; the result is the same as reading record by record.
 
-The chunks of :mod:`weft.extraction.files.csv_chunks` are cut as if everything were plain, and tried ahead.  Where one
-turns out not to be, it and all after it are put back: it is tried again in smaller ones, and the smallest is read by
-:class:`~weft.extraction.files.text_records.CsvRecords`, up to the first record that ends at or behind the chunk's end.
+:mod:`weft.extraction.files.csv_chunks` cuts the chunks as if all of them were plain, and threads parse them ahead. If a
+chunk is not plain, it and all later chunks are put back and cut smaller. The smallest chunks are read by
+:class:`~weft.extraction.files.text_records.CsvRecords`, up to the first record that ends at or after the chunk's end.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ _RECORDS: Final = 50_000
 _T = TypeVar("_T")
 
 RecordsAt = Callable[[Sequence[int]], list[tuple[int, bytes]]]
-"""Of the records at those places among the cells (rising) the number of the first line, and the bytes."""
+"""Maps positions of records (ascending) to the number of each record's first line and its bytes."""
 Work = Callable[[pa.Table, RecordsAt, duckdb.DuckDBPyConnection], _T]
-"""What is made of cells, VARCHAR columns by the names."""
+"""Processes cells: VARCHAR columns under the given names."""
 
 
 @dataclass(frozen=True)
 class Piece(Generic[_T]):
-    """What was made of some records.  To the numbers of lines in ``result`` those ``before`` are to be added;
-    ``problems`` are the records among them that cannot be read, their numbers right."""
+    """The result for consecutive records. Add ``before`` to the line numbers in ``result``.
+
+    ``problems`` are the rejected records among them; their line numbers are final.
+    """
 
     result: _T
     before: int
@@ -47,7 +49,7 @@ class Piece(Generic[_T]):
 
 
 class CsvPieces(Generic[_T]):
-    """The pieces of a CSV behind its line of names, in their order.  ``names`` has as many as a record has cells."""
+    """The pieces of a CSV file after its header line, in order. ``names`` has one name for each cell of a record."""
 
     def __init__(
         self,
@@ -58,7 +60,7 @@ class CsvPieces(Generic[_T]):
         workers: Workers,
         work: Work[_T],
     ) -> None:
-        """``line`` is how many lines of the file have ended before the stream's next byte."""
+        """``line`` is the number of lines of the file that ended before the next byte of the stream."""
         self._stream = stream
         self._line = line
         self._dialect = dialect
@@ -87,10 +89,10 @@ class CsvPieces(Generic[_T]):
                 size = max(len(chunk.raw) // 8, SMALLEST)
             else:
                 yield from self._carefully(self._stream.position + len(chunk.raw))
-        yield from self._carefully(None)  # there may be something to say about the file's end
+        yield from self._carefully(None)  # the end of the file may be damaged, which this reports
 
     def _tried(self, chunk: Chunk, connection: duckdb.DuckDBPyConnection) -> tuple[_T, int] | None:
-        """What is made of a chunk, and how many lines end in it; None where it has to be read with care."""
+        """Return the result for a chunk and the number of lines in it; None if it must be read record by record."""
         if not chunk.is_plain:
             return None
         try:
@@ -107,7 +109,9 @@ class CsvPieces(Generic[_T]):
         self._stream.put_back(chunk.raw)
 
     def _carefully(self, until: int | None) -> Iterator[Piece[_T]]:
-        """The records up to one that ends at that position of the stream, or behind it; all others for None."""
+        """Read records up to the first that ends at or after the position ``until`` of the stream; all of them for
+        None.
+        """
         records = CsvRecords(self._stream, self._dialect, len(self._names), self._line)
         held: list[TextRecord] = []
         problems: list[TextRecord] = []

@@ -1,4 +1,4 @@
-"""Looking at a text file before it is loaded: how its CSV is written, which columns it has, of which types."""
+"""Inspect a text file before a load: the CSV dialect, the columns and their types."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _SAMPLE: Final = 1 << 18
 _AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 16 << 20
 _LONGEST_NAME: Final = 10_000
-"""Letters of a column's name in JSON: names of any file together fit into memory, since their number is limited too."""
+"""The most characters of a column name in JSON. As the number of columns is limited too, all names fit into memory."""
 
 
 def csv_layout(
     opened: Callable[[], AbstractContextManager[io.BufferedReader]], where: str, connection: duckdb.DuckDBPyConnection
 ) -> tuple[tuple[str, ...], Dialect]:
-    """The names in the first line, and the dialect, which DuckDB sniffs from the beginning of the file.
+    """Return the column names in the header line and the dialect, which DuckDB sniffs from the start of the file.
 
-    Raises Refused where no line can be read as names; ``where`` is the file.
+    Raise Refused if no line can be read as the header; ``where`` names the file.
     """
     with opened() as stream:
         sample = stream.read(_SAMPLE)
@@ -39,8 +39,8 @@ def csv_layout(
     with opened() as stream:
         first, _ = CsvRecords(stream, dialect).names()
     if first is None or not isinstance(first.cells, list):
-        hint = "CSV needs the names of its columns in the first line."
-        raise Refused("the file has no line of names", hint=hint, where=where)
+        hint = "The first line of a CSV file must contain the column names."
+        raise Refused("the file has no header line", hint=hint, where=where)
     return tuple((name or "").strip() for name in first.cells), dialect
 
 
@@ -56,19 +56,19 @@ def _dialect(sample: bytes, connection: duckdb.DuckDBPyConnection) -> Dialect:
             return Dialect()
     if not rows:
         return Dialect()
-    # What it did not find is written "(empty)".
+    # DuckDB writes "(empty)" for a character that it did not detect.
     delimiter, quote, escape = (value if value is not None and len(value) == 1 else "" for value in rows[0])
     return Dialect(delimiter or ",", quote or '"', escape if escape not in ("", quote) else None)
 
 
 def infer_csv(records: CsvRecords, names: Sequence[str], connection: duckdb.DuckDBPyConnection) -> Seen:
-    """What the cells of each column say of its type, by every record after the line of names that can be read."""
+    """Return the evidence for the column types from every readable record after the header line."""
     inference = Inference(names)
     records.names()
     good = (record for record in records if record.problem is None)
     for piece in _pieces(good):
         inference.observe(connection, text_table(piece, names))
-    return inference.found()
+    return inference.evidence()
 
 
 def infer_json(
@@ -77,9 +77,9 @@ def infer_json(
     connection: duckdb.DuckDBPyConnection,
     besides: Collection[str] = (),
 ) -> dict[str, DataType]:
-    """The names of every record, in the order of their first appearance, with their types.
+    """Return the names of all records, in order of first appearance, with their types.
 
-    Raises Refused for a name that cannot be a column's, those ``besides`` excepted; ``where`` is the file.
+    Raise Refused for a name that a column cannot have, unless it is in ``besides``; ``where`` names the file.
     """
 
     def look(names: Sequence[str]) -> None:
@@ -91,9 +91,9 @@ def infer_json(
 def json_evidence(
     records: Iterable[TextRecord], connection: duckdb.DuckDBPyConnection, look: Callable[[Sequence[str]], None]
 ) -> dict[str, Evidence]:
-    """The names of every record, in the order of their first appearance, and what their values say of their types.
+    """Return the names of all records, in order of first appearance, with the evidence for their types.
 
-    ``look`` is given the names of some records at a time, before anything is made of them.
+    ``look`` receives the names of each group of records before the group is processed.
     """
     inference = Inference(())
     kinds: dict[str, set[str]] = {}
@@ -104,7 +104,7 @@ def json_evidence(
         for record in piece:
             names.update(dict.fromkeys(record.cells if isinstance(record.cells, dict) else ()))
             if (longest := max(map(len, names), default=0)) > _LONGEST_NAME:
-                raise Refused(f"a name of a column has {longest:,} letters", where=f"line {record.line}")
+                raise Refused(f"a column name has {longest:,} characters", where=f"line {record.line}")
             for name, kind in (record.kinds or {}).items():
                 kinds.setdefault(name, set()).add(kind)
                 if kind == "nested" and isinstance(record.cells, dict):
@@ -117,7 +117,7 @@ def json_evidence(
         inference.observe(connection, pa.table(cells))
     return {
         name: of_json(each, frozenset(kinds.get(name, ())), shapes.get(name))
-        for name, each in inference.found().items()
+        for name, each in inference.evidence().items()
     }
 
 

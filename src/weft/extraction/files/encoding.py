@@ -1,7 +1,8 @@
-"""Text that is not UTF-8, read as if it were: which encoding a file has, and its bytes as UTF-8.
+"""Detect the encoding of a text file and recode the file as UTF-8.
 
-A byte order mark tells, and so do the zero bytes of UTF-16.  Any other text is UTF-8, unless not one of its lines that
-are not ASCII is: then ``charset-normalizer`` says which of the encodings in use on desktops fits its letters best.
+A byte order mark decides the encoding, and so do the zero bytes of UTF-16. Any other text is UTF-8 if at least one of
+its non-ASCII lines is valid UTF-8. Otherwise ``charset-normalizer`` chooses among the legacy encodings common on
+desktops.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from weft.extraction.byte_streams import damage
 UTF_8: Final = "utf-8"
 _MARKS: Final = (
     (codecs.BOM_UTF8, UTF_8),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before that of UTF-16, with which it begins
+    (codecs.BOM_UTF32_LE, "utf-32"),  # must precede the UTF-16 mark, which is a prefix of this one
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -27,26 +28,31 @@ _MARKS: Final = (
 _WESTERN: Final = "cp1252"
 _OTHERS: Final = ("cp1250", "cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
 _HIGH: Final = re.compile(rb"[\x80-\xff]+")
-"""Letters beyond ASCII: in a Western text most stand alone, among plain ones; elsewhere they make words."""
+"""A run of non-ASCII bytes. Western text has short runs, mostly single letters; in other scripts a run is a word."""
 _BLOCK: Final = 1 << 18
 _SAMPLE: Final = 1 << 16
-"""How many bytes of lines that are no UTF-8 are looked at to tell their encoding."""
+"""The number of bytes of invalid UTF-8 lines that are examined to detect their encoding."""
 
 
-def known(encoding: str) -> str:
-    """The encoding as Python names it; raises Refused for one that it does not know, or that is none of text."""
+def codec_name(encoding: str) -> str:
+    """Return Python's name for the encoding.
+
+    Raise Refused for an encoding that Python does not know, and for a codec that does not encode text.
+    """
     try:
-        found = codecs.lookup(encoding)
-        found.name.encode(found.name).decode(found.name)
+        codec = codecs.lookup(encoding)
+        codec.name.encode(codec.name).decode(codec.name)
     except (LookupError, UnicodeError, TypeError, AssertionError):
         raise Refused(
-            f"{encoding!r} is no encoding of text", hint="Write it like utf-8, utf-16, latin-1 or windows-1251."
+            f"{encoding!r} is not a text encoding", hint="Use one such as utf-8, utf-16, latin-1 or windows-1251."
         ) from None
-    return found.name
+    return codec.name
 
 
-def guessed(stream: io.BufferedReader) -> str:
-    """The encoding of the text in the stream, which is read on to its end unless a mark tells."""
+def detect_encoding(stream: io.BufferedReader) -> str:
+    """Return the encoding of the stream. Reads to the end unless a byte order mark or the zero bytes of UTF-16
+    decide.
+    """
     head = stream.peek(512)[:512]
     for mark, encoding in _MARKS:
         if head.startswith(mark):
@@ -56,7 +62,7 @@ def guessed(stream: io.BufferedReader) -> str:
 
 
 def _without_mark(head: bytes) -> str | None:
-    """UTF-16 by its zero bytes, of which mostly ASCII text has every second one."""
+    """Detect UTF-16 without a mark: in mostly ASCII text, every second byte is zero."""
     pairs = len(head) // 2
     even, odd = head[0 : 2 * pairs : 2].count(0), head[1 : 2 * pairs : 2].count(0)
     if pairs < 2 or max(even, odd) < 0.7 * pairs or min(even, odd) > 0.1 * pairs:
@@ -67,11 +73,11 @@ def _without_mark(head: bytes) -> str | None:
 def _by_lines(stream: io.BufferedReader) -> str:
     right = wrong = size = 0
     others: list[bytes] = []
-    for whole in _blocks_of_lines(stream):
-        block = whole.splitlines(keepends=True)
-        if whole.isascii():
+    for text in _blocks_of_lines(stream):
+        block = text.splitlines(keepends=True)
+        if text.isascii():
             continue
-        if _is_utf_8(whole):
+        if _is_utf_8(text):
             right += 1
             continue
         for line in block:
@@ -88,7 +94,7 @@ def _by_lines(stream: io.BufferedReader) -> str:
 
 
 def _blocks_of_lines(stream: io.BufferedReader) -> Iterator[bytes]:
-    """The text in blocks that end with a line, those excepted of a line over MAX_LINE, which is none of a record."""
+    """Yield the text in blocks that end at a line end. A line over MAX_LINE, which is rejected later, may be split."""
     rest = b""
     while block := stream.read(_BLOCK):
         end = block.rfind(b"\n") + 1
@@ -113,7 +119,7 @@ def _is_utf_8(text: bytes) -> bool:
 
 
 def _of_letters(text: bytes) -> str:
-    """The encoding in which the text reads best; UTF-8, its lines then being rejected, where none fits."""
+    """Return the most likely encoding of the text. If none fits, return UTF-8, so that the lines are rejected."""
     if b"\0" in text:
         return UTF_8
     runs = _HIGH.findall(text)
@@ -121,8 +127,8 @@ def _of_letters(text: bytes) -> str:
         return _WESTERN
     from charset_normalizer import from_bytes
 
-    found = from_bytes(text, cp_isolation=[_WESTERN, *_OTHERS]).best()
-    return UTF_8 if found is None else known(found.encoding)
+    match = from_bytes(text, cp_isolation=[_WESTERN, *_OTHERS]).best()
+    return UTF_8 if match is None else codec_name(match.encoding)
 
 
 def _decodes(text: bytes, encoding: str) -> bool:
@@ -134,8 +140,10 @@ def _decodes(text: bytes, encoding: str) -> bool:
 
 
 def as_utf_8(stream: io.BufferedReader, encoding: str) -> io.BufferedReader:
-    """The text of the stream as UTF-8.  A byte that is none of the encoding stays as it is, so that the record which
-    has it is found not to be text."""
+    """Return the text of the stream as UTF-8.
+
+    A byte that is invalid in the encoding passes unchanged, so that its record is rejected as invalid UTF-8.
+    """
     if encoding == UTF_8:
         return stream
     if encoding == "utf-16":
@@ -146,42 +154,42 @@ def as_utf_8(stream: io.BufferedReader, encoding: str) -> io.BufferedReader:
 
 
 class _Recoded(io.RawIOBase):
-    """The stream's text as UTF-8."""
+    """A raw stream that recodes another stream as UTF-8."""
 
     def __init__(self, of: io.BufferedReader, encoding: str) -> None:
         self.of = of
-        self._decoder = codecs.getincrementaldecoder(encoding)(errors=_KEPT)
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors=_ERRORS)
         self._ready = b""
         self._ended = False
 
     @property
     def damage(self) -> str | None:
-        """Why the text ended before its time, once it has."""
+        """Why the text ended early; None before the end, and for an intact stream."""
         return damage(self.of)
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Gives what comes next."""
+        """Read the next bytes into the buffer and return their number."""
         while not self._ready and not self._ended:
             block = self.of.read(_BLOCK)
             self._ended = not block
             text = self._decoder.decode(block, final=self._ended)
             self._ready = text.encode(UTF_8, "surrogateescape")
-        given = self._ready[: len(buffer)]
-        self._ready = self._ready[len(given) :]
-        buffer[: len(given)] = given
-        return len(given)
+        chunk = self._ready[: len(buffer)]
+        self._ready = self._ready[len(chunk) :]
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
 
-def _kept(error: UnicodeError) -> tuple[str, int]:
-    """The bytes that cannot be decoded, each as a letter that ``surrogateescape`` writes as the same byte."""
+def _undecodable(error: UnicodeError) -> tuple[str, int]:
+    """Replace each undecodable byte with a character that ``surrogateescape`` encodes as the same byte."""
     assert isinstance(error, UnicodeDecodeError)
     wrong = error.object[error.start : error.end]
     return "".join(chr(0xDC00 + byte) if byte >= 0x80 else chr(byte) for byte in wrong), error.end
 
 
-_KEPT: Final = "weft.kept"
-codecs.register_error(_KEPT, _kept)
+_ERRORS: Final = "weft.undecodable"
+codecs.register_error(_ERRORS, _undecodable)

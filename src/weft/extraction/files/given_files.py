@@ -1,6 +1,6 @@
-"""The files of what a user names: paths, patterns such as ``*.csv``, folders and streams.
+"""Expand what a user names into files: paths, patterns such as ``*.csv``, folders and streams.
 
-:mod:`weft.extraction.paths` has the rule for what is read.
+:mod:`weft.extraction.paths` defines which files may be read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import BinaryIO, TypeAlias
 
 from weft.errors import NotFound, Refused
 from weft.extraction.batches import printable
-from weft.extraction.files.probe import GivenFile, format_by_name, unreadable
+from weft.extraction.files.probe import InputFile, format_by_name, unreadable
 from weft.extraction.paths import copied, descriptor, kind_of_path, matching, walked
 from weft.printable import counted
 
@@ -27,102 +27,104 @@ Given: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
 
 @dataclass(frozen=True)
-class FoundFiles:
-    """The files to be read, and the paths that a folder or a pattern gave and that are not read."""
+class InputFiles:
+    """The files to read, and the paths that a folder or a pattern matched but that are skipped."""
 
-    files: list[GivenFile]
+    files: list[InputFile]
     skipped: tuple[Path, ...] = ()
 
     def notes(self) -> list[str]:
-        """What to say of the paths that are not read."""
+        """Return the notes on skipped paths."""
         if not self.skipped:
             return []
         named = ", ".join(printable(str(path)) for path in self.skipped[:_NAMED])
         more = f" and {len(self.skipped) - _NAMED} more" if len(self.skipped) > _NAMED else ""
         return [
-            f"not read, since links and devices in a folder are not followed: {named}{more}; name them to load them"
+            f"skipped, since links and devices in a folder are not followed: {named}{more}; to load them, name them"
         ]
 
 
 _NAMED = 5
-"""How many skipped paths a note names."""
+"""The most skipped paths that a note names."""
 
 
 @contextmanager
-def found_files(given: Sequence[Given]) -> Iterator[FoundFiles]:
-    """The files, in the order given; those of a pattern or of a folder, and of its folders, in that of their names.
+def input_files(items: Sequence[Given]) -> Iterator[InputFiles]:
+    """Yield the files in the order given; those of a pattern or a folder tree are sorted by name.
 
-    In a folder those count whose names say what they are (``.csv``, ``.jsonl.gz``, …) and that are not hidden.  A file
-    that is named again is left out.  A stream, be it given or named by its descriptor, is copied into a file that is
-    there for the block.  Raises NotFound for a path that is not there, ExtractionError for one that is not read,
-    Refused where nothing is named by it, and for what is no path and no stream of bytes.
+    A folder contributes the files whose suffix is known (``.csv``, ``.jsonl.gz``, …) and that are not hidden. Repeated
+    files are left out. A stream, or a path that names a file descriptor, is copied into a file that lives as long as
+    the context. Raises NotFound for a missing path, ExtractionError for one that cannot be read, and Refused if nothing
+    is named, or an item is neither a path nor a stream of bytes.
     """
-    named = [Path(os.path.abspath(each)) for each in given if isinstance(each, str | os.PathLike)]
+    named = [Path(os.path.abspath(each)) for each in items if isinstance(each, str | os.PathLike)]
     with tempfile.TemporaryDirectory(prefix="weft-stdin-") as folder, _copied(named) as copies:
-        files: dict[str, GivenFile] = {}
+        files: dict[str, InputFile] = {}
         skipped: list[Path] = []
-        for number, each in enumerate(given):
+        for number, each in enumerate(items):
             if isinstance(each, str | os.PathLike):
                 for path in _files(os.fspath(each), skipped):
                     file = copies.get(path, path)
-                    files.setdefault(os.path.realpath(file), GivenFile(file, printable(str(path))))
+                    files.setdefault(os.path.realpath(file), InputFile(file, printable(str(path))))
             else:
                 _refuse_no_bytes(each)
                 copied = Path(folder, str(number))
                 with copied.open("wb") as copy:
                     shutil.copyfileobj(each, copy)
-                files[str(copied)] = GivenFile(copied, "stdin")
+                files[str(copied)] = InputFile(copied, "stdin")
         if not files:
             raise Refused("no path was given", hint="Name files, patterns such as '*.csv', folders, or - for stdin.")
-        yield FoundFiles(list(files.values()), tuple(skipped))
+        yield InputFiles(list(files.values()), tuple(skipped))
 
 
 @contextmanager
 def _copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """As ``copied``, for paths some of which may be patterns; raises NotFound for a descriptor that is not open."""
+    """Copy open descriptors as ``copied`` does; ``paths`` may contain patterns. Raises NotFound for a closed
+    descriptor.
+    """
     with copied([path for path in paths if descriptor(path) is not None and path.exists()]) as copies:
         yield copies
 
 
-def _refuse_no_bytes(given: object) -> None:
-    if isinstance(given, io.TextIOBase) or not hasattr(given, "read"):
+def _refuse_no_bytes(item: object) -> None:
+    if isinstance(item, io.TextIOBase) or not hasattr(item, "read"):
         raise Refused(
-            f"this {type(given).__name__} is no path, and no stream of bytes",
-            hint="Give paths, or streams such as open(path, 'rb') and io.BytesIO; rows are for append.",
+            f"a {type(item).__name__} is neither a path nor a stream of bytes",
+            hint="Pass paths, or streams such as open(path, 'rb') and io.BytesIO. Use append for rows.",
         )
 
 
-def _files(given: str, skipped: list[Path]) -> list[Path]:
-    path = Path(os.path.abspath(given))
+def _files(pattern: str, skipped: list[Path]) -> list[Path]:
+    path = Path(os.path.abspath(pattern))
     before = len(skipped)
     if path.is_dir():
         if (path / "_delta_log").is_dir():
             raise Refused(
-                f"{printable(str(path))} is a Delta table, which has more files than rows that hold",
+                f"{printable(str(path))} is a Delta table, whose files also contain deleted rows",
                 hint="Follow it as a source: weft source add NAME --kind changes --at FOLDER --key COLS.",
             )
         try:
-            found = [each for each in walked(path, skipped) if format_by_name(each) is not None]
+            paths = [each for each in walked(path, skipped) if format_by_name(each) is not None]
         except OSError as error:
-            raise unreadable(GivenFile.of(path), error) from None
+            raise unreadable(InputFile.of(path), error) from None
         missing = "the folder has no file with a known suffix (.csv, .tsv, .jsonl, .ndjson, .json, .parquet, .pq)"
-    elif path.exists() or not glob.has_magic(given):
+    elif path.exists() or not glob.has_magic(pattern):
         return [_named(path)]
     else:
-        found = list(matching(given, skipped))
-        missing = "no file has a name of this pattern"
+        paths = list(matching(pattern, skipped))
+        missing = "no file matches the pattern"
     skipped[before:] = [each for each in skipped[before:] if each.is_dir() or format_by_name(each) is not None]
-    if not found:
-        left = counted(len(skipped) - before, "link or device is", "links or devices are")
-        links = f" ({left} not followed)" if len(skipped) > before else ""
+    if not paths:
+        unread = counted(len(skipped) - before, "link or device is", "links or devices are")
+        links = f" ({unread} not followed)" if len(skipped) > before else ""
         raise NotFound(f"{missing}{links}: {printable(str(path))}", hint="Name CSV, JSON lines or Parquet files.")
-    return found
+    return paths
 
 
 def _named(path: Path) -> Path:
-    """A path that was named; raises NotFound, and ExtractionError for what is not read."""
+    """Return the path. Raises NotFound, and ExtractionError for a kind of file that is not read."""
     try:
         kind_of_path(path)
     except OSError as error:
-        raise unreadable(GivenFile.of(path), error) from None
+        raise unreadable(InputFile.of(path), error) from None
     return path

@@ -1,4 +1,4 @@
-"""The types of text columns, by every value in them: the narrowest that gives each back as it was written."""
+"""Infer the type of each text column: the narrowest type that reproduces every value as written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from weft.algebra.schema import STRING, DataType
-from weft.extraction.files.shapes import joined, known
+from weft.extraction.files.shapes import joined, without_unknown
 from weft.storage.local_sql import quoted
 
 _INTEGER: Final = "-?(0|[1-9][0-9]*)"
@@ -20,11 +20,13 @@ _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _INSTANT: Final = _DAY + r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?( ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?))?)?"
 _EXACT_DIGITS: Final = 15
 _MOST_DIGITS: Final = 38
-"""Of a DECIMAL."""
+"""The most digits of a DECIMAL."""
 
 
 def _tests() -> Mapping[str, str]:
-    """In the order of preference, for ``{0}``; a whole number in a DOUBLE column must be exact there."""
+    """Return the test of each type in order of preference, with ``{0}`` for the cell. An integer in a DOUBLE column
+    must be exact.
+    """
 
     def matches(pattern: str) -> str:
         return f"regexp_full_match({{0}}, '{pattern.replace('{', '{{').replace('}', '}}')}')"
@@ -42,15 +44,15 @@ def _tests() -> Mapping[str, str]:
 
 _TESTS: Final = _tests()
 _ALL: Final = frozenset(_TESTS)
-# Where every value passes one of these, which are quick, it is known how the tests of all types come out: the value is
-# written as DuckDB writes it.  A whole number may be a DECIMAL and a DOUBLE as well, a day a TIMESTAMP.
+# Quick tests. If every value passes one of them, the values are in DuckDB's own notation, which decides the tests of
+# all types: an integer may also be a DECIMAL and a DOUBLE, a date also a TIMESTAMP.
 _QUICK: Final = {
     "BIGINT": "CAST(TRY_CAST({0} AS BIGINT) AS VARCHAR) = {0}",
     "DATE": "CAST(TRY_CAST({0} AS DATE) AS VARCHAR) = {0} AND length({0}) = 10",
     "TIMESTAMP": "CAST(TRY_CAST({0} AS TIMESTAMP) AS VARCHAR) = {0} AND length({0}) BETWEEN 19 AND 26"
     " AND {0} LIKE '____-__-__ __:__:__%' AND {0} NOT LIKE '%)'",
 }
-# The digits of plain numbers before the point and behind it, and whether a DOUBLE has another value than the text.
+# The most digits before and after the decimal point, and whether any DOUBLE differs from its text.
 _DIGITS: Final = (
     "coalesce(max(length(ltrim(split_part({0}, '.', 1), '-'))), 0), coalesce(max(length(split_part({0}, '.', 2))), 0),"
     f" coalesce(bool_or(length({{0}}) > {_EXACT_DIGITS} AND (length(split_part({{0}}, '.', 1)) > 18"
@@ -61,11 +63,12 @@ _DIGITS: Final = (
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the values of a text column say of its type: whether there is any (``filled``), and which types hold each.
+    """The evidence for the type of a text column: whether it has any value (``filled``), and which types hold all
+    values.
 
-    ``whole`` and ``fraction`` are the most digits before and behind the point, ``rounded`` says that a DOUBLE would
-    have another value than one of the texts; they count where the column can be a DECIMAL.  ``shape`` is that of the
-    arrays and objects of JSON among them (``shapes.joined``), None where there are none.
+    ``whole`` and ``fraction`` are the most digits before and after the point; ``rounded`` means that some value would
+    change as a DOUBLE. They count if the column can be a DECIMAL. ``shape`` is the common type of the JSON arrays and
+    objects among the values (``shapes.joined``), or None without any.
     """
 
     filled: bool = False
@@ -76,7 +79,7 @@ class Evidence:
     shape: DataType | None = None
 
     def joined(self, other: Evidence) -> Evidence:
-        """What both say."""
+        """Return the combined evidence."""
         return Evidence(
             self.filled or other.filled,
             self.possible & other.possible,
@@ -94,71 +97,71 @@ class Evidence:
         return joined(self.shape or STRING, other.shape or STRING)
 
     def among(self, kinds: frozenset[str]) -> Evidence:
-        """As if only these types were possible."""
+        """Return the evidence restricted to these types."""
         return replace(self, possible=self.possible & kinds)
 
     @property
     def type(self) -> DataType | None:
-        """The narrowest type that holds every value, None where there is none.
+        """Return the narrowest type that holds every value; None for a column without values.
 
         >>> str(Evidence(True, frozenset({"DOUBLE", "DECIMAL"}), 15, 2, rounded=True).type)
         'DECIMAL(38,2)'
         """
         if not self.filled:
             return None
-        found = next((kind for kind in _TESTS if kind in self.possible and kind != "DECIMAL"), None)
+        narrowest = next((kind for kind in _TESTS if kind in self.possible and kind != "DECIMAL"), None)
         exact = "DECIMAL" in self.possible and 0 < self.fraction <= _MOST_DIGITS - self.whole
-        if exact and (found is None or (found == "DOUBLE" and self.rounded)):
+        if exact and (narrowest is None or (narrowest == "DOUBLE" and self.rounded)):
             return DataType("DECIMAL", _MOST_DIGITS, self.fraction)
-        if found is None and self.shape is not None:
-            return DataType.of_json(known(self.shape))
-        return STRING if found is None else DataType(found)
+        if narrowest is None and self.shape is not None:
+            return DataType.of_json(without_unknown(self.shape))
+        return STRING if narrowest is None else DataType(narrowest)
 
 
 NOTHING: Final = Evidence()
-"""Of a column of which nothing was seen yet."""
+"""The evidence before any value."""
 
 Seen = Mapping[str, Evidence]
-"""What some batches say of each column."""
+"""The evidence for each column from some batches."""
 
 
 class Inference:
-    """The evidence of text columns, over any number of batches.
+    """Collects the evidence for text columns over any number of batches.
 
-    The types are BOOLEAN, BIGINT, DOUBLE, DATE, TIMESTAMP, else STRING; DECIMAL where a number with a fraction has more
-    digits than a DOUBLE holds.  Whatever the type does not give back as it was written (leading zeros, whole numbers
-    beyond BIGINT) is STRING.
+    The inferred types are BOOLEAN, BIGINT, DOUBLE, DATE, TIMESTAMP and otherwise STRING; DECIMAL if a number with a
+    fraction has more digits than a DOUBLE holds. A column is STRING if the type would not reproduce a value as written
+    (leading zeros, integers beyond BIGINT).
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._found: dict[str, Evidence] = dict.fromkeys(names, NOTHING)
+        self._evidence: dict[str, Evidence] = dict.fromkeys(names, NOTHING)
 
     def observe(self, connection: duckdb.DuckDBPyConnection, cells: pa.Table) -> None:
-        """Takes in a batch: a VARCHAR column for each name (names that are new begin here)."""
+        """Add the evidence of a batch: a VARCHAR column for each name. New names are added."""
         self.take(self.seen(connection, cells))
 
     def seen(self, connection: duckdb.DuckDBPyConnection, cells: pa.Table) -> Seen:
-        """What a batch says of its columns, for ``take``.  It changes nothing here: threads may do so at once."""
+        """Return the evidence of a batch, for ``take``. Thread-safe: it changes no state."""
         connection.register("cells", cells)
         try:
             return {
-                name: _seen(connection, name, self._found.get(name, NOTHING).possible) for name in cells.column_names
+                name: _seen(connection, name, self._evidence.get(name, NOTHING).possible) for name in cells.column_names
             }
         finally:
             connection.unregister("cells")
 
     def take(self, seen: Seen) -> None:
-        """Takes in what ``seen`` gave."""
+        """Add evidence that ``seen`` returned."""
         for name, evidence in seen.items():
-            self._found[name] = self._found.get(name, NOTHING).joined(evidence)
+            self._evidence[name] = self._evidence.get(name, NOTHING).joined(evidence)
 
-    def found(self) -> dict[str, Evidence]:
-        """What was seen of each column."""
-        return dict(self._found)
+    def evidence(self) -> dict[str, Evidence]:
+        """Return the evidence for each column."""
+        return dict(self._evidence)
 
     def types(self) -> Mapping[str, DataType]:
-        """The type of each column seen; one without a value is STRING."""
-        return {name: evidence.type or STRING for name, evidence in self._found.items()}
+        """Return the type of each column; STRING for a column without values."""
+        return {name: evidence.type or STRING for name, evidence in self._evidence.items()}
 
 
 _OF_KIND: Final[Mapping[frozenset[str], frozenset[str]]] = {
@@ -170,13 +173,13 @@ _OF_KIND: Final[Mapping[frozenset[str], frozenset[str]]] = {
 
 
 def of_json(evidence: Evidence, kinds: frozenset[str], shape: DataType | None = None) -> Evidence:
-    """What a JSON column says, given what its values were (``string number boolean nested``).
+    """Return the evidence for a JSON column, given the JSON types of its values (``string number boolean nested``).
 
-    ``shape`` is that of its arrays and objects, where there are some.  Digits in a string are a string: a postal code
-    is no number.
+    ``shape`` is the common type of its arrays and objects, if any. Digits in a JSON string stay a string, since a
+    postal code is not a number.
     """
-    found = evidence.among(_OF_KIND.get(kinds, frozenset()))
-    return found if shape is None else replace(found, shape=shape if kinds == {"nested"} else STRING)
+    narrowed = evidence.among(_OF_KIND.get(kinds, frozenset()))
+    return narrowed if shape is None else replace(narrowed, shape=shape if kinds == {"nested"} else STRING)
 
 
 def _seen(connection: duckdb.DuckDBPyConnection, name: str, possible: frozenset[str]) -> Evidence:

@@ -1,4 +1,4 @@
-"""How files are read, where a person says more of them than their names."""
+"""Options for reading files, which override what is inferred from the file."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Final
 from weft.algebra.schema import DataType
 from weft.errors import Refused
 from weft.extraction.files.columns import MAX_COLUMNS, may_name_column
-from weft.extraction.files.encoding import UTF_8, known
+from weft.extraction.files.encoding import UTF_8, codec_name
 from weft.extraction.files.own_times import check_form
 
 
 @dataclass(frozen=True)
 class FileOptions:
-    """``types`` are those of columns that are not to be inferred; ``rename`` gives columns, as the file writes them,
-    other names; both in any case.
+    """Options for reading files. Column names are compared without regard to case.
 
-    ``encoding`` is that of text, None: it is guessed.  ``ts_format`` is the form of the column that ts is taken from:
-    ``s``, ``ms``, ``us``, ``ns`` since 1970, or signs as strptime has them (None: ISO 8601, and numbers of a unit that
-    can be recognised).  With ``mends_names`` a column whose name no column can have gets one.  Raises Refused for what
-    is no encoding and no form.
+    ``types`` sets the types of columns that are not to be inferred. ``rename`` maps column names in the file to new
+    names. ``encoding`` is the text encoding; None detects it. ``ts_format`` is the format of the column that ts is
+    taken from: ``s``, ``ms``, ``us``, ``ns`` since 1970, or a strptime format (None: ISO 8601, and numbers in a unit
+    that can be recognised). ``mends_names`` gives a valid name to a column whose name is invalid. Raises Refused for an
+    invalid encoding or format.
     """
 
     types: tuple[tuple[str, DataType], ...] = ()
@@ -33,32 +33,32 @@ class FileOptions:
 
     def __post_init__(self) -> None:
         if self.encoding is not None:
-            known(self.encoding)
+            codec_name(self.encoding)
         if self.ts_format is not None:
             check_form(self.ts_format)
 
     def names(self, written: Sequence[str], where: str) -> tuple[str, ...]:
-        """The names that the columns get; raises Refused for a column to rename that is not there."""
+        """Return the names of the columns after renaming. Raise Refused if the file lacks a column to rename."""
         there = {name.lower() for name in written}
         for name, _ in self.rename:
             if name.lower() not in there:
-                hint = f"It has: {', '.join(written[:MAX_COLUMNS])}."
-                raise Refused(f"there is no column {name!r} to rename", hint=hint, where=where)
+                hint = f"The columns are: {', '.join(written[:MAX_COLUMNS])}."
+                raise Refused(f"the file has no column {name!r} to rename", hint=hint, where=where)
         chosen = {name.lower(): new for name, new in self.rename}
         names = [chosen.get(name.lower(), name) for name in written]
         return _mended(names) if self.mends_names else tuple(names)
 
 
 AS_WRITTEN: Final = FileOptions()
-"""Nothing is guessed, no column gets another name."""
+"""Detect nothing and keep all names."""
 
 
 DEFAULT_OPTIONS: Final = FileOptions(encoding=None, mends_names=True)
-"""The encoding is guessed, and every column gets a name that a table can have."""
+"""Detect the encoding, and give every column a valid name."""
 
 
 def _mended(names: Sequence[str]) -> tuple[str, ...]:
-    """The names; in the place of one that no column can have one like it that no other column has.
+    """Replace each name that no column can have with a similar, unique one.
 
     >>> _mended(["id", "Order ID", "order_id", "_id", "", "2024"])
     ('id', 'Order_ID_2', 'order_id', 'id_2', 'column_5', 'column_2024')

@@ -1,4 +1,4 @@
-"""The own time of a row where the file has no instant of ISO 8601: numbers since 1970, or text of another form."""
+"""Parse the own time of a row if it is not ISO 8601: a number since 1970, or text in a strptime format."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from weft.storage.local_sql import connect
 UNITS: Final[Mapping[str, str]] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _LEAST_SECONDS: Final = 10**8
 _FACTOR: Final = 10**3
-"""From one unit to the next."""
+"""The ratio of each unit to the next."""
 _IN_MICROSECONDS: Final = {
     "s": "CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,9)) * 1000000::DECIMAL(7,0)) AS HUGEINT)",
     "ms": "CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,6)) * 1000::DECIMAL(4,0)) AS HUGEINT)",
     "us": "CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,3))) AS HUGEINT)",
-    # Cut as the nanoseconds of Parquet are.
+    # Truncated, as nanoseconds of Parquet are.
     "ns": "(CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,0))) AS HUGEINT) // 1000)",
 }
 _SIGN: Final = re.compile(r"%[A-Za-z%-]")
 
 
 def check_form(form: str) -> None:
-    """Raises Refused for what is neither a unit nor a form of instants."""
+    """Raise Refused unless the form is a unit or a strptime format."""
     if form in UNITS:
         return
-    problem = None if _SIGN.search(form) else "it has no sign such as %Y"
+    problem = None if _SIGN.search(form) else "it has no format code such as %Y"
     if problem is None:
         try:
             with connect() as connection:
@@ -40,13 +40,13 @@ def check_form(form: str) -> None:
             problem = " ".join(str(error).split())[:200]
     if problem is not None:
         raise Refused(
-            f"--ts-format {form!r} tells no form of instants: {problem}",
-            hint="Write s, ms, us or ns for numbers since 1970, else signs as in '%d.%m.%Y %H:%M:%S' (%z: the offset).",
+            f"--ts-format {form!r} is not a valid format: {problem}",
+            hint="Use s, ms, us or ns for numbers since 1970, or a format like '%d.%m.%Y %H:%M:%S' (%z: the offset).",
         )
 
 
 def in_microseconds(cell: str, form: str) -> str:
-    """An expression of DuckDB for the instant in a cell of text, µs UTC; NULL where it is none of that form.
+    """Return a DuckDB expression for the instant in a text cell, µs UTC; NULL if the cell does not match the form.
 
     Text without an offset is UTC.
     """
@@ -57,14 +57,14 @@ def in_microseconds(cell: str, form: str) -> str:
     return f"CASE WHEN {instant} BETWEEN {FIRST_INSTANT} AND {LAST_INSTANT} THEN CAST({instant} AS BIGINT) END"
 
 
-def recognised(values: Iterable[str | None]) -> str | None:
-    """The unit in which all these numbers are instants from 1973 to 5138; None where there is none, or no number.
+def common_unit(values: Iterable[str | None]) -> str | None:
+    """Return the unit in which all these numbers are instants from 1973 to 5138; None if no one unit fits.
 
-    >>> recognised(["1700000000", None, "1700000000.25"]), recognised(["1700000000", "1700000000000"])
+    >>> common_unit(["1700000000", None, "1700000000.25"]), common_unit(["1700000000", "1700000000000"])
     ('s', None)
     """
-    found = {_unit(value) for value in values if value}
-    return found.pop() if len(found) == 1 else None
+    units = {_unit(value) for value in values if value}
+    return units.pop() if len(units) == 1 else None
 
 
 def _unit(value: str) -> str | None:

@@ -1,8 +1,8 @@
-"""The rows of a Parquet file in pieces that fit into memory.
+"""Read the rows of a Parquet file in pieces that fit into memory.
 
-A page is decompressed whole, so a file whose pages are too large is refused before anything of it is decoded; their
-sizes stand in the headers of pages (Parquet's parquet.thrift, ``PageHeader``, in Thrift's compact protocol).  A value
-that a dictionary has once may occur in millions of rows: texts stay in dictionaries until a piece is cut.
+A page is decompressed as a whole, so a file with too large a page is refused before decoding. The page headers state
+the sizes (Parquet's parquet.thrift, ``PageHeader``, in Thrift's compact protocol). A value that a dictionary holds once
+may occur in millions of rows, so text stays dictionary-encoded until a piece is cut.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from weft.extraction.batches import MAX_BYTES, MAX_RECORD, MAX_ROWS, printable
 from weft.extraction.paths import opened
 
 MAX_PAGE: Final = 256 << 20
-"""Most bytes of a page, not compressed.  Writers make pages of about a MiB."""
+"""The most bytes of an uncompressed page. Writers make pages of about one MiB."""
 _HEADER: Final = 1 << 12
 _LONGEST_HEADER: Final = 1 << 24
 
 
 def parquet_file(path: Path) -> pq.ParquetFile:
-    """The file, its texts read as dictionaries; raises ExtractionError, OSError, and what pyarrow raises."""
-    with opened(path) as file:  # Arrow would wait for the writer of a pipe
+    """Open the file with text columns dictionary-encoded. Raises ExtractionError, OSError and pyarrow's errors."""
+    with opened(path) as file:  # pyarrow would block on a pipe without a writer
         metadata = pq.read_metadata(path)
         columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
         for group in range(metadata.num_row_groups):
@@ -39,9 +39,9 @@ def parquet_file(path: Path) -> pq.ParquetFile:
 
 
 def pieces(file: pq.ParquetFile, rows: int | None) -> Iterator[pa.Table]:
-    """The rows, so many at a time (None: about MAX_BYTES), texts not in dictionaries.
+    """Yield tables of ``rows`` rows (None: about MAX_BYTES), with text columns decoded.
 
-    Raises ExtractionError for a row of more than MAX_RECORD bytes, and what pyarrow raises.
+    Raise ExtractionError for a row of more than MAX_RECORD bytes, and pyarrow's errors.
     """
     before = 0
     for batch in file.iter_batches(rows or _rows_at_once(file.metadata)):
@@ -54,7 +54,7 @@ def pieces(file: pq.ParquetFile, rows: int | None) -> Iterator[pa.Table]:
 
 
 def decoded_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with texts that are not in dictionaries."""
+    """Return the schema with dictionary-encoded text replaced by plain text."""
     return pa.schema([_decoded_field(each) for each in schema])
 
 
@@ -81,7 +81,7 @@ def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = []
     for column, field in zip(batch.columns, schema, strict=True):
         if field.type != column.type:
-            if pa.types.is_nested(field.type):  # a cast of a list casts what lies beyond a slice, too
+            if pa.types.is_nested(field.type):  # casting a sliced list would also cast the values outside the slice
                 column = column.take(pa.array(range(len(column)), pa.int64()))
             column = column.cast(field.type)
         columns.append(column)
@@ -89,7 +89,7 @@ def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _sizes(values: pa.Array) -> pa.Array | None:
-    """The bytes of texts of each value, None for a type without texts."""
+    """Return the bytes of text in each value; None for a type without text."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         return pc.fill_null(pc.binary_length(values.dictionary).cast(pa.int64()).take(values.indices), 0)
@@ -110,13 +110,13 @@ def _sizes(values: pa.Array) -> pa.Array | None:
 
 
 def _sum(sizes: Iterable[pa.Array | None]) -> pa.Array | None:
-    """Per row the sum of sizes, None where there are none."""
-    found = [each for each in sizes if each is not None]
-    return reduce(pc.add, found) if found else None
+    """Return the sum of the sizes for each row; None without any sizes."""
+    known = [each for each in sizes if each is not None]
+    return reduce(pc.add, known) if known else None
 
 
 def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
-    """Where the pieces of a batch end, each of at most MAX_BYTES of texts."""
+    """Return the ends of the pieces of a batch; each piece has at most MAX_BYTES of text."""
     sizes = _sum(map(_sizes, batch.columns))
     if sizes is None or not len(sizes) or pc.sum(sizes).as_py() <= MAX_BYTES:
         return [batch.num_rows] if batch.num_rows else []
@@ -124,8 +124,8 @@ def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
     if largest > MAX_RECORD:
         row = before + pc.index(sizes, largest).as_py() + 1
         raise ExtractionError(
-            f"row {row} has {largest >> 20:,} MiB of text, and {MAX_RECORD >> 20} MiB is the most",
-            hint="Nothing more of the file was read. Leave the row out.",
+            f"row {row} has {largest >> 20:,} MiB of text; the limit is {MAX_RECORD >> 20} MiB",
+            hint="Remove the row. The rest of the file was not read.",
         )
     ends, begun = [], 0
     totals = pc.cumulative_sum(sizes).to_pylist()
@@ -137,13 +137,13 @@ def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
 
 
 def _rows_at_once(metadata: pq.FileMetaData) -> int:
-    """How many rows of the file are about MAX_BYTES, by its own account of their size; at most MAX_ROWS."""
+    """Return the number of rows in about MAX_BYTES, by the sizes in the metadata; at most MAX_ROWS."""
     size = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
     return int(max(1, min(MAX_ROWS, MAX_BYTES * metadata.num_rows // max(size, 1))))
 
 
 def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> None:
-    """Raises ExtractionError for a page that is too large; one whose header cannot be read is left to pyarrow."""
+    """Raise ExtractionError for a page that is too large. pyarrow reports a header that cannot be read."""
     at = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
         at = min(at, column.dictionary_page_offset)
@@ -155,15 +155,17 @@ def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> 
         length, size, compressed = header
         if size > MAX_PAGE:
             raise ExtractionError(
-                f"cannot be read: {printable(str(path))} (a page of {size >> 20:,} MiB in the column "
-                f"{column.path_in_schema!r}, and {MAX_PAGE >> 20} MiB is the most)",
+                f"cannot be read: {printable(str(path))} (a page of the column "
+                f"{column.path_in_schema!r} has {size >> 20:,} MiB; the limit is {MAX_PAGE >> 20} MiB)",
                 hint="Write the file with smaller pages.",
             )
         at += length + compressed
 
 
 def _page_header(file: BinaryIO, at: int) -> tuple[int, int, int] | None:
-    """A page's header: its bytes, those of the page not compressed, and compressed; None where it is none."""
+    """Return the sizes of a page's header, of the page uncompressed and of the page compressed; None without a valid
+    header.
+    """
     length = _HEADER
     while length <= _LONGEST_HEADER:
         file.seek(at)
@@ -180,7 +182,9 @@ def _page_header(file: BinaryIO, at: int) -> tuple[int, int, int] | None:
 
 
 def _read_header(raw: bytes) -> tuple[int, int, int]:
-    """As ``_page_header``; raises IndexError where more bytes are wanted, ValueError for what is no header."""
+    """Return the sizes as ``_page_header`` does. Raise IndexError if more bytes are needed, ValueError for an invalid
+    header.
+    """
     thrift = _Thrift(raw)
     sizes: dict[int, int] = {}
     field = 0
@@ -197,32 +201,32 @@ def _read_header(raw: bytes) -> tuple[int, int, int]:
 
 
 class _Thrift:
-    """Bytes of Thrift's compact protocol."""
+    """A reader of Thrift's compact protocol."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self.at = 0
 
     def number(self) -> int:
-        """An unsigned number."""
-        found = shift = 0
+        """Read an unsigned integer (varint)."""
+        value = shift = 0
         while True:
             byte = self._raw[self.at]
             self.at += 1
-            found |= (byte & 127) << shift
+            value |= (byte & 127) << shift
             if byte < 128:
-                return found
+                return value
             shift += 7
             if shift > 63:
                 raise ValueError
 
     def signed(self) -> int:
-        """A number with a sign."""
-        found = self.number()
-        return (found >> 1) ^ -(found & 1)
+        """Read a signed integer (zigzag varint)."""
+        value = self.number()
+        return (value >> 1) ^ -(value & 1)
 
     def skip(self, kind: int) -> None:
-        """Leaves a value of that type behind."""
+        """Skip a value of the given type."""
         match kind:
             case 1 | 2:
                 pass
@@ -242,5 +246,5 @@ class _Thrift:
                         self.signed()
                     self.skip(each & 15)
                 self.at += 1
-            case _:  # no list and no map is in a header
+            case _:  # a page header has no lists or maps
                 raise ValueError

@@ -1,4 +1,4 @@
-"""One file before it is loaded: its format, its encoding, its columns, and what its values say of their types."""
+"""Inspect a file before a load: its format, encoding and columns, and evidence for the column types."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ from weft.extraction.files import bulk
 from weft.extraction.files.casting import weft_type
 from weft.extraction.files.columns import MAX_COLUMNS, check_names
 from weft.extraction.files.csv_sniff import csv_layout, infer_csv, json_evidence
-from weft.extraction.files.encoding import UTF_8, as_utf_8, guessed, known
+from weft.extraction.files.encoding import UTF_8, as_utf_8, codec_name, detect_encoding
 from weft.extraction.files.inference import Evidence, Seen
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
 from weft.extraction.files.parquet_pieces import decoded_schema, parquet_file, pieces
 from weft.extraction.files.rows import Format, Layout
-from weft.extraction.files.shapes import known as without_gaps
-from weft.extraction.files.shapes import of_arrow
+from weft.extraction.files.shapes import of_arrow, without_unknown
 from weft.extraction.files.text_records import CsvRecords, TextRecord, json_records
 from weft.extraction.paths import opened
 from weft.storage.local_sql import connect
@@ -47,28 +46,27 @@ _SUFFIXES: Final[dict[str, Format]] = {
 _SAMPLE: Final = 10_000
 
 Typed = Mapping[str, "Evidence | DataType"]
-"""Of each column its type, or what its values say of that."""
+"""Maps each column to its type, or to the evidence for its type."""
 
 
 @dataclass(frozen=True)
-class GivenFile:
-    """A file, and what it is called: its absolute path, printable, unless it came by another way."""
+class InputFile:
+    """A file and the name that messages give it: its absolute path in printable form, or "stdin"."""
 
     path: Path
     name: str
 
     @classmethod
-    def of(cls, path: Path) -> GivenFile:
-        """A file by its path."""
+    def of(cls, path: Path) -> InputFile:
+        """Return the file at the path."""
         return cls(path, printable(str(path)))
 
 
 @dataclass(frozen=True)
-class Looked:
-    """What was found of a file: how it is laid out and encoded, its columns, and which of them are written otherwise
-    than they are named here."""
+class FileInspection:
+    """The result of inspecting a file: layout, encoding, columns, and the columns that were renamed."""
 
-    file: GivenFile
+    file: InputFile
     layout: Layout
     encoding: str
     found: Typed
@@ -76,28 +74,30 @@ class Looked:
     shapes: Mapping[str, DataType] = field(default_factory=dict)
 
     def nested(self) -> dict[str, DataType]:
-        """The columns with values that are made of others, and the type of these (STRING: there is no one type)."""
-        found = self.found.items()
-        told = {name: without_gaps(kind.shape) for name, kind in found if isinstance(kind, Evidence) and kind.shape}
-        return {**told, **self.shapes}
+        """Return the columns with nested values and the type of these values; STRING if no one type fits."""
+        evidence = self.found.items()
+        inferred = {
+            name: without_unknown(kind.shape) for name, kind in evidence if isinstance(kind, Evidence) and kind.shape
+        }
+        return {**inferred, **self.shapes}
 
     @contextmanager
     def text(self) -> Iterator[io.BufferedReader]:
-        """Its bytes, not compressed and as UTF-8."""
+        """Open the file's bytes, decompressed and as UTF-8."""
         with _opened(self.file.path) as stream:
             yield as_utf_8(stream, self.encoding)
 
     def parquet(self, rows: int | None = None) -> Iterator[pa.Table]:
-        """The rows of a Parquet file in pieces of at most that many (None: of about MAX_BYTES).
+        """Yield the rows of a Parquet file in tables of at most ``rows`` rows (None: about MAX_BYTES).
 
-        Nanoseconds are cut to microseconds.  Raises what pyarrow raises where it is damaged.
+        Nanoseconds are truncated to microseconds. Raises pyarrow's errors if the file is damaged.
         """
         with parquet_file(self.file.path) as file:
             for piece in pieces(file, rows):
                 yield _in_microseconds(piece, self.layout.names)
 
     def records(self, stream: io.BufferedReader) -> Iterable[TextRecord]:
-        """Its records of text, the line of names not among them."""
+        """Return the records of a text file, without the header line."""
         if self.layout.format == "json":
             return json_records(stream)
         records = CsvRecords(stream, self.layout.dialect)
@@ -105,7 +105,7 @@ class Looked:
         return chain(unread, records)
 
     def sample(self, column: str) -> list[str | None]:
-        """The first values of a column, as text."""
+        """Return the first values of a column as text."""
         folded = [name.lower() for name in self.layout.names]
         place = folded.index(column.lower())
         if self.layout.format == "parquet":
@@ -121,10 +121,13 @@ class Looked:
             ]
 
 
-def look(file: GivenFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN) -> Looked:
-    """Looks at the file; reads it once where types are to be inferred, or JSON's names collected.
+def inspect_file(
+    file: InputFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN
+) -> FileInspection:
+    """Inspect the file. Reads it to the end if types must be inferred or JSON names collected.
 
-    ``written`` is its format (None: as it looks).  Raises what reading it raises, ExtractionError, Refused.
+    ``written`` is the format; if it is None, the name and the first bytes decide. Raises the errors of reading,
+    ExtractionError and Refused.
     """
     kind = written or _format(file.path, options)
     if kind == "parquet":
@@ -137,8 +140,8 @@ def look(file: GivenFile, infer: bool, *, written: Format | None = None, options
             layout, plain = typed_columns(_in_microseconds(schema.empty_table(), names))
             kinds = zip(names, schema.types, strict=True)
             shapes = {name: of_arrow(kind) for name, kind in kinds if pa.types.is_nested(kind)}
-            found = {name: DataType.of_json(shapes[name]) if name in shapes else kind for name, kind in plain}
-        return Looked(file, layout, UTF_8, found, _renamed(own, names), shapes)
+            types = {name: DataType.of_json(shapes[name]) if name in shapes else kind for name, kind in plain}
+        return FileInspection(file, layout, UTF_8, types, _renamed(own, names), shapes)
     encoding = _encoding(file.path, options)
     text = partial(_text, file.path, encoding)
     with connect() as connection:
@@ -155,10 +158,12 @@ def look(file: GivenFile, infer: bool, *, written: Format | None = None, options
                     found_types = bulk.infer_types(stream, dialect, names)
                 else:
                     found_types = infer_csv(CsvRecords(stream, dialect), names, connection)
-    return Looked(file, layout, encoding, dict(found_types), _renamed(own, names))
+    return FileInspection(file, layout, encoding, dict(found_types), _renamed(own, names))
 
 
-def _json(file: GivenFile, encoding: str, options: FileOptions, connection: duckdb.DuckDBPyConnection) -> Looked:
+def _json(
+    file: InputFile, encoding: str, options: FileOptions, connection: duckdb.DuckDBPyConnection
+) -> FileInspection:
     seen: set[str] = set()
 
     def few(names: Sequence[str]) -> None:
@@ -176,17 +181,17 @@ def _json(file: GivenFile, encoding: str, options: FileOptions, connection: duck
     check_names(names, file.name)
     renamed = _renamed(own, names)
     layout = Layout("json", names, ("VARCHAR",) * len(names), written=own if renamed else ())
-    return Looked(file, layout, encoding, dict(zip(names, evidence.values(), strict=True)), renamed)
+    return FileInspection(file, layout, encoding, dict(zip(names, evidence.values(), strict=True)), renamed)
 
 
 def _in_microseconds(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """The rows with the columns so named, instants without what is less than a microsecond."""
+    """Return the rows under the given column names, with nanosecond timestamps truncated to microseconds."""
     columns = []
     for column in rows.columns:
         kind = column.type
         if pa.types.is_timestamp(kind) and kind.unit == "ns":
-            whole = pc.floor_temporal(column.cast(pa.timestamp("ns")), unit="microsecond")
-            column = whole.cast(pa.timestamp("us")).cast(pa.timestamp("us", kind.tz))
+            instants = pc.floor_temporal(column.cast(pa.timestamp("ns")), unit="microsecond")
+            column = instants.cast(pa.timestamp("us")).cast(pa.timestamp("us", kind.tz))
         columns.append(column)
     return pa.table(columns, names=list(names))
 
@@ -195,8 +200,8 @@ def _renamed(own: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, str],
     return tuple((old, new) for old, new in zip(own, names, strict=True) if old != new)
 
 
-def unreadable(file: GivenFile, error: Exception) -> WeftError:
-    """What to say of a file that cannot be read."""
+def unreadable(file: InputFile, error: Exception) -> WeftError:
+    """Return the error for a file that cannot be read."""
     hint = "Name a CSV, JSON lines or Parquet file."
     if isinstance(error, FileNotFoundError):
         return NotFound(f"no such file: {file.name}", hint=hint)
@@ -220,19 +225,19 @@ def _text(path: Path, encoding: str) -> Iterator[io.BufferedReader]:
 
 def _encoding(path: Path, options: FileOptions) -> str:
     if options.encoding is not None:
-        return known(options.encoding)
+        return codec_name(options.encoding)
     with _opened(path) as stream:
-        return guessed(stream)
+        return detect_encoding(stream)
 
 
 def format_by_name(path: Path) -> Format | None:
-    """The format that a file's suffix tells, compression's suffix aside."""
+    """Return the format that the suffix of the file name stands for, ignoring a compression suffix."""
     suffixes = reversed([suffix.lower() for suffix in path.suffixes[-2:]])
     return next((_SUFFIXES[suffix] for suffix in suffixes if suffix in _SUFFIXES), None)
 
 
 def _format(path: Path, options: FileOptions) -> Format:
-    """By the name; by the first bytes where that does not tell."""
+    """Return the format by the file name, or by the first bytes if the name does not decide."""
     named = format_by_name(path)
     if named is not None:
         return named
@@ -244,17 +249,17 @@ def _format(path: Path, options: FileOptions) -> Format:
 
 
 def typed_columns(empty: pa.Table) -> tuple[Layout, list[tuple[str, DataType]]]:
-    """How rows that have types, as those of Parquet, are read, and the types that their columns get here.
+    """Return the layout of typed rows, such as those of Parquet, and the Weft types of their columns.
 
-    Raises ExtractionError for a type that DuckDB cannot read, as that of decimals of more than 38 digits.
+    Raise ExtractionError for a type that DuckDB cannot read, such as a decimal of more than 38 digits.
     """
     try:
         with connect() as connection:
             types = _described(connection, empty)
     except duckdb.Error as error:
-        told = " ".join(str(error).split())[:300]
+        reason = " ".join(str(error).split())[:300]
         raise ExtractionError(
-            f"a column is of a type that cannot be read: {told}", hint="Write it as another type, such as text."
+            f"a column has a type that Weft cannot read: {reason}", hint="Write it with another type, such as text."
         ) from None
     names = tuple(empty.column_names)
     return Layout("parquet", names, types), [(n, weft_type(t)) for n, t in zip(names, types, strict=True)]

@@ -1,6 +1,6 @@
-"""Foreign columns of a file to the columns of a table, a batch at a time, by one SELECT of DuckDB.
+"""Cast the columns of a file to the columns of a table, one batch and one DuckDB SELECT at a time.
 
-A row with a value that is not of its column's type is left out and comes back as rejected, with the columns at fault.
+A row with a value that is not of its column's type is rejected; the reason names the columns at fault.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _OWN: Final = "_own"
 
 @dataclass(frozen=True)
 class Layout:
-    """What casting needs to know of a file: its format, its columns (DuckDB's type of each), CSV's dialect.
+    """The layout of a file: its format, its columns with their DuckDB types, and the CSV dialect.
 
-    ``names`` are those under which the columns are stored; ``written``, where that is another one, those that the lines
-    of JSON have (empty: the same).
+    ``names`` are the stored column names. ``written`` are the names in the lines of JSON if they differ (empty: the
+    same).
     """
 
     format: Format
@@ -43,10 +43,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class OwnTimes:
-    """Where rows have their own time: ``column`` (None: they have none), in that ``form`` (None: it is an instant).
+    """The source of the rows' own times: ``column`` (None: no own time), in the format ``form`` (None: it is an
+    instant).
 
-    In the order of arrival a row gets the running maximum.  A row beyond ``latest`` (µs UTC, None: no limit) is
-    rejected as ``too_far``.
+    With ``arrival``, a row gets the running maximum. A row beyond ``latest`` (µs UTC, None: no limit) is rejected as
+    ``too_far``.
     """
 
     column: str | None = None
@@ -58,8 +59,11 @@ class OwnTimes:
 
 @dataclass(frozen=True)
 class Converted:
-    """A piece of a file, ``count`` rows, as the table's values: ``rows`` those that it may have, and of the others
-    their places in the piece and the reasons.  ``left_out`` are numbers of rows that an earlier run has kept aside."""
+    """A converted piece of ``count`` rows.
+
+    ``rows`` are the valid rows; ``places`` and ``reasons`` are the positions of the others in the piece and why they
+    are rejected. ``left_out`` are the indexes of rows that an earlier run has already quarantined.
+    """
 
     rows: pa.Table
     places: Sequence[int]
@@ -69,17 +73,17 @@ class Converted:
 
     @property
     def good(self) -> list[int]:
-        """The places of the rows."""
+        """The positions of the valid rows."""
         bad = set(self.places)
         return [place for place in range(self.count) if place not in bad]
 
 
 class Caster:
-    """Casts foreign columns to the table's; keeps count of the rows and the running maximum from batch to batch.
+    """Casts foreign columns to the table's; carries the row count and the running maximum from batch to batch.
 
-    With ``origins`` every row comes with its record; the rows of records at the positions ``aside`` are left out.
-    ``counted`` is what a record of text is called in its position; ``sound`` are nested columns of which it is known
-    that their values are of the type.
+    With ``origins`` every row comes with its record. The rows of records at the positions ``aside`` are left out.
+    ``counted`` is the unit in the position of a text record, such as "line". ``sound`` are nested columns whose values
+    are already known to be of the type.
     """
 
     def __init__(
@@ -110,7 +114,7 @@ class Caster:
         self._latest: int | None = None
 
     def text_batches(self, records: Iterable[TextRecord], connection: duckdb.DuckDBPyConnection) -> Iterator[Batch]:
-        """Batches of text records; those with a problem are among the rejected."""
+        """Yield batches of text records; records with a problem are rejected."""
         held: list[TextRecord] = []
         rejected: list[Rejected] = []
         size = 0
@@ -135,7 +139,9 @@ class Caster:
     def cast(
         self, cells: pa.Table, records: Sequence[TextRecord] | None, connection: duckdb.DuckDBPyConnection
     ) -> Batch:
-        """One batch; ``records`` are the bytes of its rows, or None where a row is kept as its JSON."""
+        """Return one batch. ``records`` holds the bytes of its rows; with None, rejected rows are quarantined as
+        JSON.
+        """
         done = self.converted(cells, connection)
         rejected = tuple(
             replace(origin, reason=reason)
@@ -152,39 +158,39 @@ class Caster:
         return self.batch([done], rejected, origins if self._origins else ())
 
     def without_aside(self, done: Converted, positions: Iterable[str]) -> Converted:
-        """The piece, whose rows lie at those positions, without those that are to be left out."""
+        """Return the piece without the rows whose positions are in ``aside``."""
         return replace(done, left_out=[n for n, position in enumerate(positions) if position in self.aside])
 
     def converted(self, cells: pa.Table, connection: duckdb.DuckDBPyConnection) -> Converted:
-        """The cells as the table's values.  It changes nothing here: threads may do so at once."""
+        """Cast the cells to the table's values. Thread-safe: it changes no state."""
         connection.register("cells", cells)
         try:
-            found = connection.sql(self._sql).to_arrow_table()
+            cast_rows = connection.sql(self._sql).to_arrow_table()
         finally:
             connection.unregister("cells")
-        reasons = self._reasons(self._of_their_shapes(found))
-        found = found.drop_columns([_BAD])
+        reasons = self._reasons(self._of_their_shapes(cast_rows))
+        cast_rows = cast_rows.drop_columns([_BAD])
         if reasons.null_count == len(reasons):
-            return Converted(found, (), (), cells.num_rows)
+            return Converted(cast_rows, (), (), cells.num_rows)
         good = pc.is_null(reasons)
         places = pc.indices_nonzero(pc.invert(good))
-        return Converted(found.filter(good), places.to_pylist(), reasons.take(places).to_pylist(), cells.num_rows)
+        return Converted(cast_rows.filter(good), places.to_pylist(), reasons.take(places).to_pylist(), cells.num_rows)
 
-    def _of_their_shapes(self, found: pa.Table) -> pa.Table:
-        """What was cast, nested columns whose values are not of the type told among those at fault."""
+    def _of_their_shapes(self, cast_rows: pa.Table) -> pa.Table:
+        """Add to the columns at fault those nested columns whose values are not of their type."""
         for place, name, shape in self._shaped:
-            wrong = [text is not None and not is_of(text, shape) for text in found.column(place).to_pylist()]
+            wrong = [text is not None and not is_of(text, shape) for text in cast_rows.column(place).to_pylist()]
             if any(wrong):
-                bad = found[_BAD]
-                told = pc.if_else(pc.equal(bad, ""), name, pc.binary_join_element_wise(bad, name, ", "))
-                at = found.schema.get_field_index(_BAD)
-                found = found.set_column(at, _BAD, pc.if_else(pa.array(wrong, pa.bool_()), told, bad))
-        return found
+                bad = cast_rows[_BAD]
+                joined = pc.if_else(pc.equal(bad, ""), name, pc.binary_join_element_wise(bad, name, ", "))
+                at = cast_rows.schema.get_field_index(_BAD)
+                cast_rows = cast_rows.set_column(at, _BAD, pc.if_else(pa.array(wrong, pa.bool_()), joined, bad))
+        return cast_rows
 
     def batch(
         self, pieces: Sequence[Converted], rejected: tuple[Rejected, ...], origins: tuple[Rejected, ...] = ()
     ) -> Batch:
-        """The pieces as one batch, the next ones in the order of the file: its rows are numbered on."""
+        """Return the pieces, which are the next ones of the file, as one batch with consecutive row numbers."""
         read = sum(piece.count for piece in pieces)
         self._read += read
         if not pieces:
@@ -196,22 +202,22 @@ class Caster:
         arrays = [rows[i].cast(self._schema.field(i).type) for i in range(len(self._schema) - 2)]
         table = pa.Table.from_arrays([*arrays, own, seq], schema=self._schema)
         if any(piece.left_out for piece in pieces):
-            table = table.take(pa.array(_kept(pieces), pa.int64()))
+            table = table.take(pa.array(_remaining(pieces), pa.int64()))
         return Batch(table, rejected, read, origins)
 
-    def _reasons(self, found: pa.Table) -> pa.ChunkedArray:
-        """Why each row is rejected, NULL where it is not."""
-        bad, own, given = found[_BAD], found[_OWN], self._own_times
+    def _reasons(self, cast_rows: pa.Table) -> pa.ChunkedArray:
+        """Return the reason why each row is rejected; NULL for a valid row."""
+        bad, own, own_times = cast_rows[_BAD], cast_rows[_OWN], self._own_times
         nothing = pa.scalar(False)
-        missing = pc.is_null(own) if given.column is not None and not given.arrival else nothing
-        ahead = pc.fill_null(pc.greater(own, given.latest), False) if given.latest is not None else nothing
+        missing = pc.is_null(own) if own_times.column is not None and not own_times.arrival else nothing
+        ahead = pc.fill_null(pc.greater(own, own_times.latest), False) if own_times.latest is not None else nothing
         return pc.if_else(
             pc.not_equal(bad, ""),
             pc.binary_join_element_wise("not of the column's type: ", bad, ""),
             pc.if_else(
                 missing,
-                f"{given.column} is empty: the row has no time of its own",
-                pc.if_else(ahead, f"{given.column} is {given.too_far}", pa.scalar(None, pa.string())),
+                f"{own_times.column} is empty: the row has no time of its own",
+                pc.if_else(ahead, f"{own_times.column} is {own_times.too_far}", pa.scalar(None, pa.string())),
             ),
         )
 
@@ -222,7 +228,7 @@ class Caster:
         records: Sequence[TextRecord] | None,
         connection: duckdb.DuckDBPyConnection,
     ) -> tuple[Rejected, ...]:
-        """The records of those rows of a batch, as they would be rejected."""
+        """Return the records of the rows at these positions, as rejected records without a reason."""
         if records is not None:
             lines = ((f"{self._counted} {records[place].line}", records[place].raw) for place in places)
             return tuple(Rejected(self._source, line, "", raw) for line, raw in lines)
@@ -242,7 +248,7 @@ class Caster:
 
 
 def rows_as_json(cells: pa.Table, places: Sequence[int], connection: duckdb.DuckDBPyConnection) -> list[bytes]:
-    """Those rows, each as a JSON object in which BINARY is base64, as casting from text reads it."""
+    """Return each of these rows as a JSON object. BINARY is base64, which the cast from text reads."""
     if not places:
         return []
     kinds = zip(cells.column_names, cells.schema.types, strict=True)
@@ -251,32 +257,32 @@ def rows_as_json(cells: pa.Table, places: Sequence[int], connection: duckdb.Duck
     taken = f"* REPLACE ({encoded})" if encoded else "*"
     connection.register("cells", cells.take(pa.array(places, pa.int64())))
     try:
-        kept = connection.execute(
+        rows = connection.execute(
             f"SELECT CAST(to_json(c) AS VARCHAR) FROM (SELECT {taken} FROM cells) AS c"
         ).fetchall()
     finally:
         connection.unregister("cells")
-    return [str(json).encode() for (json,) in kept]
+    return [str(json).encode() for (json,) in rows]
 
 
-def _kept(pieces: Iterable[Converted]) -> list[int]:
-    """The numbers, through all pieces, of the rows that are not left out."""
-    kept: list[int] = []
+def _remaining(pieces: Iterable[Converted]) -> list[int]:
+    """Return the indexes, over all pieces, of the rows that are not left out."""
+    rows: list[int] = []
     first = 0
     for piece in pieces:
         left_out = set(piece.left_out)
-        kept += [first + n for n in range(piece.rows.num_rows) if n not in left_out]
+        rows += [first + n for n in range(piece.rows.num_rows) if n not in left_out]
         first += piece.rows.num_rows
-    return kept
+    return rows
 
 
 def _counting(first: int, count: int) -> pa.Array:
-    """That many numbers from ``first`` on."""
+    """Return ``count`` consecutive integers from ``first``."""
     return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=first - 1)
 
 
 def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Sequence[str] = ()) -> pa.Table:
-    """The records' cells as VARCHAR columns of those names, which are ``written`` otherwise where that is given."""
+    """Return the records' cells as VARCHAR columns under ``names``; ``written`` are the JSON names if they differ."""
     if records and isinstance(records[0].cells, list):
         columns = list(zip(*(record.cells or () for record in records), strict=True))
     else:
@@ -288,17 +294,19 @@ def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Seq
 
 
 def _casting(layout: Layout, own_times: OwnTimes, columns: Sequence[tuple[str, DataType]]) -> str:
-    """SQL from the table ``cells``: the columns by position, the own time in µs, the columns at fault."""
+    """Return the SELECT over ``cells``: the columns by position, the own time in µs, and the names of the columns at
+    fault.
+    """
     own_time = own_times.column
-    found = {n.lower(): (n, t) for n, t in zip(layout.names, layout.types, strict=True)}
-    pairs = [(name, kind) for name, kind in columns if name.lower() in found]
+    columns_by_name = {n.lower(): (n, t) for n, t in zip(layout.names, layout.types, strict=True)}
+    pairs = [(name, kind) for name, kind in columns if name.lower() in columns_by_name]
     if own_time is not None and own_time.lower() not in {name.lower() for name, _ in pairs}:
         pairs.append((own_time, TIMESTAMP if own_times.form is None else STRING))
     inner: list[str] = []
     faults: list[str] = []
     casts: dict[str, str] = {}
     for number, (name, kind) in enumerate(pairs):
-        written, type_found = found[name.lower()]
+        written, type_found = columns_by_name[name.lower()]
         source = quoted(written)
         cast = from_text(source, kind) if layout.format != "parquet" else from_typed(source, type_found, kind)
         inner.append(f"{source} AS s{number}, {cast} AS v{number}")

@@ -1,4 +1,4 @@
-"""The type as which nested values that are kept as JSON text are read."""
+"""Infer the type of nested values, which are stored as JSON text."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from weft.storage.json_text import ambiguous, parsed, written_number
 
 _MOST_FIELDS: Final = 100
 _MOST_PARTS: Final = 10_000
-"""Fields and elements of one type at all depths together."""
+"""The most fields and elements of one type, at all depths together."""
 _BIGGEST: Final = 2**63
 _EXACT: Final = 2**53
 _LONG: Final = replace(BIGINT, precision=19)
-"""A BIGINT beyond what a DOUBLE holds, as long as others may be joined with it."""
+"""A BIGINT beyond the integers that a DOUBLE holds exactly. Used only while types are being joined."""
 
 
 def with_text(type: DataType, text: str) -> DataType:
-    """The type of what is of the type or in the JSON text, as ``joined`` takes it: with NULL for what is not known yet.
+    """Return the type that includes both ``type`` and the JSON text, with NULL for unknown parts, as in ``joined``.
 
-    >>> str(known(reduce(with_text, ['{"a": [1]}', '{"a": null, "b": {"c": 1.5}}', '{"a": [2.5, null]}'], NULL)))
+    >>> texts = ['{"a": [1]}', '{"a": null, "b": {"c": 1.5}}', '{"a": [2.5, null]}']
+    >>> str(without_unknown(reduce(with_text, texts, NULL)))
     'STRUCT<a: ARRAY<DOUBLE>, b: STRUCT<c: DOUBLE>>'
     >>> str(reduce(with_text, ['[{"a": 1}, {"a": "x"}]'], NULL)), str(reduce(with_text, ['{"a": 1}', "[]"], NULL))
     ('ARRAY<STRUCT<a: STRING>>', 'STRING')
@@ -34,7 +35,7 @@ def with_text(type: DataType, text: str) -> DataType:
     """
     try:
         value = parsed(text)
-    except (ValueError, RecursionError):  # Spark's parser would give the whole text up
+    except (ValueError, RecursionError):  # Spark's parser would reject the whole text
         return STRING
     if _adds_nothing(value, type):
         return type
@@ -42,17 +43,19 @@ def with_text(type: DataType, text: str) -> DataType:
     return wider if _parts(wider, _MOST_PARTS) >= 0 else STRING
 
 
-def _parts(type: DataType, left: int) -> int:
-    """How many of ``left`` parts a type leaves; negative where it has more."""
+def _parts(type: DataType, budget: int) -> int:
+    """Return what remains of ``budget`` after the parts of the type; negative if the type has more."""
     for each in (*(kind for _, kind in type.fields), *filter(None, [type.element])):
-        if left < 0:
+        if budget < 0:
             break
-        left = _parts(each, left - 1)
-    return left
+        budget = _parts(each, budget - 1)
+    return budget
 
 
 def _adds_nothing(value: Any, type: DataType) -> bool:
-    """Whether it is seen at once that a value is of the type: most are, and this takes a fraction of ``_of_value``."""
+    """Return whether a quick test shows that the value is of the type. Most values pass, much faster than
+    ``_of_value``.
+    """
     if isinstance(value, dict):
         if type.name != "STRUCT" or not value or ambiguous(value):
             return False
@@ -72,7 +75,7 @@ def _fields(type: DataType) -> Mapping[str, DataType]:
 
 
 def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
-    """The type of JSON text that is made of Parquet's values of an Arrow type; STRING where there is none."""
+    """Return the type of the JSON text for Parquet values of an Arrow type; STRING if no type fits."""
     if depth > MOST_NESTED:
         return STRING
     if pa.types.is_map(kind):
@@ -81,7 +84,7 @@ def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return DataType("ARRAY", element=of_arrow(kind.value_type, depth + 1))
     if pa.types.is_struct(kind):
-        return known(_struct({each.name: of_arrow(each.type, depth + 1) for each in kind}))
+        return without_unknown(_struct({each.name: of_arrow(each.type, depth + 1) for each in kind}))
     if pa.types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
         return DataType("DECIMAL", kind.precision, kind.scale)
     if kind == pa.uint64():
@@ -93,7 +96,7 @@ def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
 
 @lru_cache(maxsize=10_000)
 def _number(text: str) -> DataType:
-    """The type of a number, so that none is made of it that has another value."""
+    """Return a type for the number that preserves its value."""
     if text.lstrip("-").isdigit():
         if len(text) >= 40 or not -_BIGGEST <= int(text) < _BIGGEST:
             return STRING
@@ -102,7 +105,7 @@ def _number(text: str) -> DataType:
 
 
 def _of_value(value: Any, depth: int) -> DataType:
-    """The type of one value; NULL where that is not known yet."""
+    """Return the type of one value; NULL if it is unknown."""
     match value:
         case None:
             return NULL
@@ -119,13 +122,15 @@ def _of_value(value: Any, depth: int) -> DataType:
 
 
 def _struct(fields: dict[str, DataType]) -> DataType:
-    """A STRUCT; STRING where there is none with such names: FROM_JSON finds them in any case."""
+    """Return a STRUCT; STRING for names that differ only in case, since FROM_JSON ignores case, and for too many or
+    empty names.
+    """
     apart = len({name.lower() for name in fields}) == len(fields) <= _MOST_FIELDS
     return DataType("STRUCT", fields=tuple(fields.items())) if apart and all(fields) else STRING
 
 
 def joined(one: DataType, other: DataType) -> DataType:
-    """The type of what is of either; STRING where no one type reads it all without a loss."""
+    """Return the type that includes both types; STRING if no one type reads both without loss."""
     if one == other or other == NULL:
         return one
     if one == NULL:
@@ -142,13 +147,13 @@ def joined(one: DataType, other: DataType) -> DataType:
     return DOUBLE if {one, other} == {BIGINT, DOUBLE} else STRING
 
 
-def known(type: DataType) -> DataType:
-    """The type with STRING for what is not known: only NULLs were there, or nothing at all."""
+def without_unknown(type: DataType) -> DataType:
+    """Return the type with STRING for unknown parts, which had only NULLs or no values."""
     match type.name:
         case "ARRAY":
-            return DataType("ARRAY", element=known(type.element or NULL))
+            return DataType("ARRAY", element=without_unknown(type.element or NULL))
         case "STRUCT":
-            fields = tuple((name, known(kind)) for name, kind in type.fields)
+            fields = tuple((name, without_unknown(kind)) for name, kind in type.fields)
             return DataType("STRUCT", fields=fields) if fields else STRING
         case _:
             return STRING if type == NULL else BIGINT if type == _LONG else type

@@ -1,8 +1,8 @@
-"""CSV, JSON lines and Parquet as batches of a table's rows.
+"""Read CSV, JSON lines and Parquet files as batches of a table's rows.
 
-Every format comes down to a table of foreign columns that DuckDB casts (see ``casting``), a batch at a time.  A record
-that is not of the table's types is rejected with the names of the columns at fault.  In CSV an empty cell is NULL, in
-JSON lines a name that is not there; a Parquet record in quarantine is kept as its JSON.
+Every format becomes a table of foreign columns, which DuckDB casts (see ``casting``) batch by batch. A record whose
+values are not of the table's types is rejected; the reason names the columns at fault. An empty cell in CSV and a
+missing name in JSON lines are NULL. The quarantine stores a Parquet record as JSON.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from weft.extraction.files.columns import FileColumns, check_names, chosen_of, m
 from weft.extraction.files.encoding import UTF_8
 from weft.extraction.files.inference import Evidence
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
-from weft.extraction.files.own_times import UNITS, recognised
-from weft.extraction.files.probe import GivenFile, Looked, look, unreadable
+from weft.extraction.files.own_times import UNITS, common_unit
+from weft.extraction.files.probe import FileInspection, InputFile, inspect_file, unreadable
 from weft.extraction.files.rows import Caster, Format, OwnTimes
-from weft.extraction.files.shapes import joined, known
+from weft.extraction.files.shapes import joined, without_unknown
 from weft.extraction.nested_values import holds
 from weft.extraction.paths import opened
 from weft.extraction.timing import DEFAULT_TIMING, Timing
@@ -39,13 +39,13 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file whose columns were found to fit; ``columns`` are those that its batches have, in the table's order.
+    """A file whose columns fit the table. ``columns`` are the columns of its batches, in the table's order.
 
-    ``form`` is that of the own times (``own_times``), None where they are instants; ``notes`` say in words what was
-    made of the file that its reader may not expect.
+    ``form`` is the format of the own times (``own_times``); None for instants. ``notes`` tell the user what was changed
+    or inferred.
     """
 
-    looked: Looked
+    inspection: FileInspection
     matched: FileColumns
     columns: tuple[tuple[str, DataType], ...]
     form: str | None = None
@@ -53,12 +53,12 @@ class FileSource:
 
     @property
     def name(self) -> str:
-        """What it is called: the absolute path, printable, where it has one."""
-        return self.looked.file.name
+        """The name in messages: the absolute path in printable form, or "stdin"."""
+        return self.inspection.file.name
 
     def options(self, timing: Timing) -> dict[str, object]:
-        """What a retry of a rejected record needs to read it as this load did (JSON-able)."""
-        layout = self.looked.layout
+        """Return the options that let a retry read a rejected record as this load did (JSON-able)."""
+        layout = self.inspection.layout
         return {
             "kind": "file",
             "format": layout.format,
@@ -78,13 +78,13 @@ class FileSource:
         origins: bool = False,
         aside: frozenset[str] = frozenset(),
     ) -> Iterator[Batch]:
-        """The rows in the file's order, cast to the table's types, with the own time that ``timing`` says.
+        """Yield the rows in the file's order, cast to the table's types, with the own time that ``timing`` selects.
 
-        In the order of arrival a row without an own time takes what went before it; else it is rejected, and so is one
-        whose own time is beyond ``latest`` (µs UTC; None: no limit).  With ``origins`` each row comes with its record;
-        rows of records at the positions ``aside`` are left out.  Raises ExtractionError where Parquet is damaged.
+        In arrival order, a row without an own time takes the previous one; otherwise it is rejected, as is a row with
+        an own time beyond ``latest`` (µs UTC; None: no limit). With ``origins`` each row comes with its record. The
+        rows of records at the positions ``aside`` are left out. Raises ExtractionError if Parquet is damaged.
         """
-        layout, path = self.looked.layout, self.looked.file.path
+        layout, path = self.inspection.layout, self.inspection.file.path
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far, self.form)
         sound = self._sound()
         caster = Caster(layout, own_times, self.columns, self.name, origins=origins, aside=aside, sound=sound)
@@ -92,38 +92,38 @@ class FileSource:
         if layout.format == "parquet":
             yield from self._parquet_batches(caster, large)
             return
-        with self.looked.text() as stream:
+        with self.inspection.text() as stream:
             if layout.format == "csv" and large:
                 yield from bulk.csv_batches(stream, layout.dialect, caster, self.name)
                 return
             with connect() as connection:
-                yield from caster.text_batches(self.looked.records(stream), connection)
+                yield from caster.text_batches(self.inspection.records(stream), connection)
 
     def _sound(self) -> frozenset[str]:
-        """The nested columns all of whose values are of the table's type, by what was seen of the file."""
-        found = {name.lower(): kind for name, kind in self.looked.nested().items()}
-        shaped = ((name, kind.shape, found.get(name.lower())) for name, kind in self.columns)
+        """Return the nested columns whose values, as inspected, are all of the table's type."""
+        shapes = {name.lower(): kind for name, kind in self.inspection.nested().items()}
+        shaped = ((name, kind.shape, shapes.get(name.lower())) for name, kind in self.columns)
         return frozenset(name for name, shape, own in shaped if shape and own and holds(shape, own))
 
     def begins(self, timing: Timing) -> int | None:
-        """The own time of the first row, µs UTC; None where it has none, or cannot be read."""
-        layout = self.looked.layout
+        """Return the own time of the first row, µs UTC; None if it has none or cannot be read."""
+        layout = self.inspection.layout
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", None, "", self.form)
         caster = Caster(layout, own_times, self.columns, self.name, sound=self._sound())
         batch: Batch | None
         with connect() as connection:
             if layout.format == "parquet":
-                first = next(self.looked.parquet(1), None)
+                first = next(self.inspection.parquet(1), None)
                 batch = None if first is None else caster.cast(first, None, connection)
             else:
-                with self.looked.text() as stream:
-                    records = islice(self.looked.records(stream), 1)
+                with self.inspection.text() as stream:
+                    records = islice(self.inspection.records(stream), 1)
                     batch = next(caster.text_batches(records, connection), None)
         own: list[int | None] = [] if batch is None else batch.rows.column(OWN_TIME).to_pylist()
         return own[0] if own else None
 
     def _parquet_batches(self, caster: Caster, large: bool) -> Iterator[Batch]:
-        pieces = self.looked.parquet()
+        pieces = self.inspection.parquet()
         try:
             if large:
                 yield from bulk.parquet_batches(pieces, caster, self.name)
@@ -132,18 +132,20 @@ class FileSource:
                 for piece in pieces:
                     yield caster.cast(piece, None, connection)
         except (OSError, pa.ArrowException, duckdb.Error) as error:
-            raise unreadable(self.looked.file, error) from None
+            raise unreadable(self.inspection.file, error) from None
 
 
 def digest(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of the file's bytes, in hex; raises NotFound, ExtractionError where it cannot be read."""
+    """Return the SHA-256 of the file's bytes in hex. Raises NotFound, and ExtractionError if the file cannot be
+    read.
+    """
     total = hashlib.sha256()
     try:
         with opened(Path(path)) as file:
             while chunk := file.read(1 << 20):
                 total.update(chunk)
     except OSError as error:
-        raise unreadable(GivenFile.of(Path(path)), error) from None
+        raise unreadable(InputFile.of(Path(path)), error) from None
     return total.hexdigest()
 
 
@@ -157,44 +159,49 @@ def open_file(
     chosen: Sequence[tuple[str, DataType | None]] | None = None,
     options: FileOptions = AS_WRITTEN,
 ) -> FileSource:
-    """``open_files`` of one file; ``written`` is its format (None: as it looks), ``chosen`` the columns that are taken,
-    with their types where these are not to be inferred (None: all)."""
-    given = GivenFile.of(Path(os.path.abspath(path)))
-    [looked] = _looked([given], schema is None or evolve or ts_from is not None, written, options)
-    return _opened([looked], schema, ts_from, evolve, options, chosen)[0]
+    """Open one file, as ``open_files`` does.
+
+    ``written`` is its format (None: detected). ``chosen`` are the columns to take, each with its type (None: inferred);
+    None takes all columns.
+    """
+    file = InputFile.of(Path(os.path.abspath(path)))
+    [looked] = _inspect_all([file], schema is None or evolve or ts_from is not None, written, options)
+    return _file_sources([looked], schema, ts_from, evolve, options, chosen)[0]
 
 
 def open_files(
-    files: Sequence[GivenFile],
+    files: Sequence[InputFile],
     schema: TableSchema | None,
     *,
     ts_from: str | None = None,
     evolve: bool = False,
     options: FileOptions = AS_WRITTEN,
 ) -> tuple[FileSource, ...]:
-    """Looks at the files' columns, which they have in common; reads each once where types must be inferred or JSON's
-    names collected.
+    """Inspect the files, which must have the same columns. Reads each one once if types must be inferred or JSON names
+    collected.
 
-    ``schema`` is the table's, or None for the load that makes it.  Raises NotFound for a file that is not there,
-    ExtractionError for one that cannot be read at all, Refused for columns that are not the table's (see
-    :func:`weft.extraction.files.columns.match_columns`), or not those of the other files.
+    ``schema`` is that of the table, or None if the load creates the table. Raises NotFound for a missing file,
+    ExtractionError for an unreadable one, and Refused for columns that do not match the table's (see
+    :func:`weft.extraction.files.columns.match_columns`) or those of the other files.
     """
     infer = schema is None or evolve or ts_from is not None
-    return _opened(_looked(files, infer, None, options), schema, ts_from, evolve, options, None)
+    return _file_sources(_inspect_all(files, infer, None, options), schema, ts_from, evolve, options, None)
 
 
-def _looked(files: Sequence[GivenFile], infer: bool, written: Format | None, options: FileOptions) -> list[Looked]:
-    found = []
+def _inspect_all(
+    files: Sequence[InputFile], infer: bool, written: Format | None, options: FileOptions
+) -> list[FileInspection]:
+    inspections = []
     for file in files:
         try:
-            found.append(look(file, infer, written=written, options=options))
+            inspections.append(inspect_file(file, infer, written=written, options=options))
         except (*DAMAGE, pa.ArrowException) as error:
             raise unreadable(file, error) from None
-    return found
+    return inspections
 
 
-def _opened(
-    files: Sequence[Looked],
+def _file_sources(
+    files: Sequence[FileInspection],
     schema: TableSchema | None,
     ts_from: str | None,
     evolve: bool,
@@ -202,13 +209,13 @@ def _opened(
     chosen: Sequence[tuple[str, DataType | None]] | None,
 ) -> tuple[FileSource, ...]:
     where = files[0].file.name if len(files) == 1 else f"{len(files)} files"
-    found = _in_common(files, evolve)
+    common = _in_common(files, evolve)
     if chosen is not None:
-        found = chosen_of(found, chosen, where)
-    found = typed(found, options.types, schema, where)
-    check_names([each for each, _ in found], where)
-    form = _form(files, found, ts_from, options)
-    matched = match_columns(found, schema, ts_from, evolve, where, form)
+        common = chosen_of(common, chosen, where)
+    common = typed(common, options.types, schema, where)
+    check_names([each for each, _ in common], where)
+    form = _form(files, common, ts_from, options)
+    matched = match_columns(common, schema, ts_from, evolve, where, form)
     for file in files:
         _require_own_time(file, matched.own_time)
     known = [] if schema is None else [(c.name, c.type) for c in schema.columns if c.name != schema.start]
@@ -216,12 +223,12 @@ def _opened(
     return tuple(FileSource(each, matched, columns, form, _notes(each, options, matched, form)) for each in files)
 
 
-def _in_common(files: Sequence[Looked], evolve: bool) -> list[tuple[str, DataType]]:
-    """The columns of the files, each of a type that holds its values in all of them.
+def _in_common(files: Sequence[FileInspection], evolve: bool) -> list[tuple[str, DataType]]:
+    """Return the columns of the files, each with a type that holds its values in all of them.
 
-    Raises Refused where one lacks what another has, unless ``evolve``; a line of JSON may lack any.
+    Raise Refused if one file lacks a column of another, unless ``evolve`` or the format is JSON.
     """
-    names: dict[str, tuple[str, GivenFile]] = {}
+    names: dict[str, tuple[str, InputFile]] = {}
     types: dict[str, Evidence | DataType] = {}
     for each in files:
         for name, kind in each.found.items():
@@ -234,8 +241,8 @@ def _in_common(files: Sequence[Looked], evolve: bool) -> list[tuple[str, DataTyp
         if lacking and not evolve and each.layout.format != "json":
             name, other = names[lacking[0]]
             raise Refused(
-                f"the files have other columns: {each.file.name} lacks {name}, which {other.name} has",
-                hint="Load them one after another; --evolve takes them together, and reads what is missing as NULL.",
+                f"the files do not have the same columns: {each.file.name} lacks {name}, which {other.name} has",
+                hint="Load them one after another, or together with --evolve, which reads missing columns as NULL.",
             )
     return [(names[folded][0], _type(kind)) for folded, kind in types.items()]
 
@@ -249,74 +256,76 @@ def _of_both(one: Evidence | DataType, other: Evidence | DataType) -> Evidence |
         return one
     first, second = _type(one), _type(other)
     if first.shape is not None and second.shape is not None:
-        return DataType.of_json(known(joined(first.shape, second.shape)))
+        return DataType.of_json(without_unknown(joined(first.shape, second.shape)))
     return first if first == second and first.shape == second.shape else STRING
 
 
-def _type(found: Evidence | DataType) -> DataType:
-    return found.type or STRING if isinstance(found, Evidence) else found
+def _type(kind: Evidence | DataType) -> DataType:
+    return kind.type or STRING if isinstance(kind, Evidence) else kind
 
 
 def _form(
-    files: Sequence[Looked], found: Sequence[tuple[str, DataType]], ts_from: str | None, options: FileOptions
+    files: Sequence[FileInspection], columns: Sequence[tuple[str, DataType]], ts_from: str | None, options: FileOptions
 ) -> str | None:
-    """The form of the own times: the one that was named, or the unit of numbers that is the same in all files."""
-    kinds: Mapping[str, DataType] = {name.lower(): kind for name, kind in found}
+    """Return the format of the own times: ``ts_format``, or the unit of numbers if it is the same in all files."""
+    kinds: Mapping[str, DataType] = {name.lower(): kind for name, kind in columns}
     kind = None if ts_from is None else kinds.get(ts_from.lower())
     if ts_from is None or kind is None:
         if options.ts_format is not None and ts_from is None:
-            raise Refused("--ts-format is about the rows' own times, and none were named", hint="Add --ts-from COL.")
+            raise Refused(
+                "--ts-format requires --ts-from", hint="Name the column of the rows' own times: --ts-from COL."
+            )
         return None
     if options.ts_format is not None:
         if kind.name in ("TIMESTAMP", "DATE") and all(each.layout.format == "parquet" for each in files):
-            raise Refused(f"{ts_from!r} is {kind} in the file: it needs no form", hint="Leave --ts-format out.")
+            raise Refused(f"{ts_from!r} is {kind} in the file and needs no format", hint="Leave --ts-format out.")
         return options.ts_format
     if not kind.numeric:
         return None
     own = [each for each in files if ts_from.lower() in {name.lower() for name in each.layout.names}]
-    return recognised(value for each in own for value in each.sample(ts_from))
+    return common_unit(value for each in own for value in each.sample(ts_from))
 
 
-def _require_own_time(file: Looked, own_time: str | None) -> None:
+def _require_own_time(file: FileInspection, own_time: str | None) -> None:
     if own_time is not None and own_time.lower() not in {name.lower() for name in file.layout.names}:
         raise Refused(f"the file has no column {own_time!r} to take ts from", where=file.file.name)
 
 
-def _notes(file: Looked, options: FileOptions, matched: FileColumns, form: str | None) -> tuple[str, ...]:
-    kept = {name.lower() for name, _ in matched.stored}
+def _notes(file: FileInspection, options: FileOptions, matched: FileColumns, form: str | None) -> tuple[str, ...]:
+    stored = {name.lower() for name, _ in matched.stored}
     notes = []
     if options.encoding is None and file.encoding != UTF_8:
-        notes.append(f"{file.file.name} is not UTF-8: it was read as {file.encoding} (--encoding says otherwise)")
+        notes.append(f"{file.file.name} is not UTF-8; it was read as {file.encoding} (to change this, use --encoding)")
     chosen = {name.lower() for name, _ in options.rename}
     mended = [f"{new} is {old!r} in the file" for old, new in file.renamed if old.lower() not in chosen]
     if mended:
-        notes.append(f"columns got names that can be written in SQL: {', '.join(mended)} (--rename says otherwise)")
+        notes.append(f"columns got valid SQL names: {', '.join(mended)} (to change this, use --rename)")
     if form is not None and options.ts_format is None:
-        notes.append(f"{matched.own_time} was read as {UNITS[form]} since 1970 (--ts-format says otherwise)")
+        notes.append(f"{matched.own_time} was read as {UNITS[form]} since 1970 (to change this, use --ts-format)")
     types = {name.lower(): kind for name, kind in (*matched.stored, *matched.extended)}
-    found = {name: shape for name, shape in file.nested().items() if name.lower() in kept}
-    return (*notes, *_of_nested({name: (shape, types[name.lower()]) for name, shape in found.items()}))
+    nested = {name: shape for name, shape in file.nested().items() if name.lower() in stored}
+    return (*notes, *_of_nested({name: (shape, types[name.lower()]) for name, shape in nested.items()}))
 
 
-def _of_nested(found: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
-    """What to say of columns with nested values, by their types in the file and in the table."""
+def _of_nested(columns: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
+    """Return the notes on columns with nested values, by their types in the file and in the table."""
     notes = []
-    typed = [_part(name, own.shape) for name, (_, own) in found.items() if own.shape is not None]
+    typed = [_part(name, own.shape) for name, (_, own) in columns.items() if own.shape is not None]
     if typed:
-        notes.append(f"nested values have types, which `weft describe` shows: write {', '.join(typed)}")
-    plain = [name for name, (_, own) in found.items() if own.shape is None]
+        notes.append(f"nested values have types, which `weft describe` shows; read their parts as {', '.join(typed)}")
+    plain = [name for name, (_, own) in columns.items() if own.shape is None]
     if plain:
-        part = f"GET_JSON_OBJECT({plain[0]}, '$…') gives a part of one"
-        notes.append(f"nested values that have no one type are kept as JSON text: {', '.join(plain)}; {part}")
-    for name, (shape, own) in found.items():
+        part = f"read a part with GET_JSON_OBJECT({plain[0]}, '$…')"
+        notes.append(f"nested values without a common type are stored as JSON text: {', '.join(plain)}; {part}")
+    for name, (shape, own) in columns.items():
         if own.shape is not None and own.shape.extended(shape) != own.shape:
-            part = f"GET_JSON_OBJECT({name}, '$…') reads them, and --evolve adds them"
-            notes.append(f"{name} has fields that its type in the table does not have; {part}")
+            part = f"read them with GET_JSON_OBJECT({name}, '$…'), or add them with --evolve"
+            notes.append(f"{name} has fields that its type in the table lacks; {part}")
     return notes
 
 
 def _part(name: str, shape: DataType) -> str:
-    """How a part of a nested column is written."""
+    """Return an example of the syntax that reads a part of a nested column."""
     match shape.name:
         case "STRUCT":
             field = shape.fields[0][0]

@@ -1,8 +1,8 @@
-"""The records of CSV and of JSON lines as cells of text, each with the bytes it was read from.
+"""Split CSV and JSON lines into records: cells of text, each record with the bytes it was read from.
 
-Nothing is lost: a line that is no record comes out with the problem named.  CSV is parsed by the standard library, in
-its strict mode; a record that goes wrong over several lines (an unclosed quote) costs its first line only, and
-reading goes on at the second.
+No line is lost: a line that is not a record is returned with its problem. The standard library's strict parser reads
+the CSV. If a record that spans several lines is malformed (an unclosed quote), only its first line is rejected, and
+parsing resumes at the second line.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Cells = list[str | None]
 
 @dataclass(frozen=True, slots=True)
 class TextRecord:
-    """One record: its first line's number (from 1), its bytes, and its cells or the problem.
+    """One record: the number of its first line (from 1), its bytes, and its cells or its problem.
 
-    ``kinds`` tells for JSON what each value was; for CSV it is None.
+    ``kinds`` gives the JSON type of each value; it is None for CSV.
     """
 
     line: int
@@ -39,7 +39,7 @@ class TextRecord:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a CSV is written."""
+    """The delimiter, quote and escape characters of a CSV file."""
 
     delimiter: str = ","
     quote: str = '"'
@@ -48,13 +48,13 @@ class Dialect:
 
 DEFAULT_DIALECT: Final = Dialect()
 _MOST_LINES: Final = 100_000
-"""Lines of one record of CSV."""
+"""The most lines of one CSV record."""
 
 
 class _Lines:
-    """Numbered lines of bytes, none longer than MAX_LINE + 1; lines can be put back.  As an iterator: decoded lines.
+    """Numbered lines of bytes, with push-back. A line is cut at MAX_LINE + 1 bytes. Iteration yields decoded lines.
 
-    ``number`` is how many ended before the stream's first byte.
+    ``number`` is the number of lines that ended before the first byte of the stream.
     """
 
     def __init__(self, stream: io.BufferedReader | PushBack, number: int = 0) -> None:
@@ -67,16 +67,16 @@ class _Lines:
 
     @property
     def damage(self) -> str | None:
-        """Why the lines ended before their time, once they have."""
+        """Why the lines ended early; None before the end, and for an intact stream."""
         return damage(self._stream.of if isinstance(self._stream, PushBack) else self._stream)
 
     @property
     def held(self) -> bytes:
-        """What was read of the stream, and put back."""
+        """The bytes that were read from the stream and put back."""
         return b"".join(self._back)
 
     def take(self) -> bytes:
-        """The next line (b"" at the end), noted in ``taken``."""
+        """Return the next line (b"" at the end) and append it to ``taken``."""
         if self._back:
             line = self._back.popleft()
             self.held_size -= len(line)
@@ -92,7 +92,7 @@ class _Lines:
         return line.removeprefix(BOM) if self.number == 0 and not self.taken else line
 
     def put_back(self, lines: list[bytes]) -> None:
-        """Makes them the next ones again."""
+        """Put the lines back, so that they are returned next."""
         self._back.extendleft(reversed(lines))
         self.held_size += sum(map(len, lines))
         self.number -= sum(line.endswith(b"\n") for line in lines)
@@ -106,18 +106,18 @@ class _Lines:
             raise StopIteration
         self.taken_size = self.taken_size + len(line) if len(self.taken) > 1 else len(line)
         if self.taken_size > MAX_RECORD or len(self.taken) > _MOST_LINES:
-            raise csv.Error(f"a record of more than {MAX_RECORD >> 20} MiB, or {_MOST_LINES:,} lines")
+            raise csv.Error(f"a record has more than {MAX_RECORD >> 20} MiB or {_MOST_LINES:,} lines")
         return line.decode("utf-8", "surrogateescape")
 
 
 def _next_line(lines: _Lines) -> bytes:
-    """The next line, b"" at the end; of one that is too long the first MAX_LINE + 1 bytes."""
+    """Return the next line, or b"" at the end. A line that is too long is cut at MAX_LINE + 1 bytes."""
     lines.taken = []
     return lines.take()
 
 
 def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
-    """A line of which so much was read, to its end, in pieces of at most MAX_RECORD bytes."""
+    """Yield the rest of a line that is too long, in rejected records of at most MAX_RECORD bytes."""
     number, held, size = lines.number + (not line.endswith(b"\n")), [line], len(line)
     while line and not line.endswith(b"\n"):
         lines.taken = []
@@ -133,10 +133,12 @@ def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
 
 
 class CsvRecords:
-    """The records of a CSV, the line of names among them; ``width`` is how many cells one has (None: as the first).
+    """The records of a CSV file, including the header line. ``width`` is the number of cells of a record; if it is
+    None, the first record sets it.
 
-    An empty cell is None.  Blank lines are no records.  Between two records another may read the stream on: ``held``
-    is what was read of it and belongs to none yet, ``line`` how many lines have ended so far.
+    An empty cell is None. Blank lines are skipped. Between two records, another reader may continue the stream:
+    ``held`` holds the bytes that were read but belong to no record yet, and ``line`` is the number of lines that have
+    ended so far.
     """
 
     def __init__(
@@ -156,17 +158,17 @@ class CsvRecords:
 
     @property
     def line(self) -> int:
-        """How many lines have ended before the next record."""
+        """The number of lines that have ended before the next record."""
         return self._lines.number
 
     @property
     def held(self) -> bytes:
-        """What was read of the stream beyond the last record."""
+        """The bytes that were read beyond the last record."""
         return self._lines.held
 
     @property
     def held_size(self) -> int:
-        """Its bytes, counted."""
+        """The number of bytes in ``held``."""
         return self._lines.held_size
 
     def __iter__(self) -> Iterator[TextRecord]:
@@ -186,9 +188,10 @@ class CsvRecords:
         yield from _broken_off(lines)
 
     def names(self) -> tuple[TextRecord | None, list[TextRecord]]:
-        """Reads up to the line of names, the first record that can be read: it (None: none can), and those before.
+        """Read to the header line, which is the first readable record. Return it (None if no record is readable) and
+        the rejected records before it.
 
-        Raises Refused where these have more than MAX_RECORD bytes.
+        Raise Refused if the rejected records exceed MAX_RECORD bytes.
         """
         before: list[TextRecord] = []
         size = 0
@@ -199,9 +202,9 @@ class CsvRecords:
             size += len(record.raw)
             if size > MAX_RECORD:
                 raise Refused(
-                    f"the file has no line of names in its first {MAX_RECORD >> 20} MiB: line {before[0].line} has "
-                    f"the problem: {before[0].problem}",
-                    hint="CSV needs the names of its columns in the first line.",
+                    f"the file has no header line in its first {MAX_RECORD >> 20} MiB; line {before[0].line} cannot be "
+                    f"read: {before[0].problem}",
+                    hint="The first line of a CSV file must contain the column names.",
                 )
         return None, before
 
@@ -213,11 +216,11 @@ def _csv_record(reader: Any, lines: _Lines, width: int | None) -> TextRecord | N
         cells = next(reader)
         problem = None
     except csv.Error as error:
-        problem = f"not CSV: {error}"
+        problem = f"invalid CSV: {error}"
     if cells == []:
         return None
     if cells is not None and width is not None and len(cells) != width:
-        problem = f"{counted(len(cells), 'cell')} where there should be {width}"
+        problem = f"{counted(len(cells), 'cell')} instead of {width}"
     if problem is not None:
         lines.put_back(lines.taken[1:])
         return TextRecord(number, lines.taken[0], None, problem)
@@ -232,30 +235,32 @@ def _not_text(raw: bytes) -> str | None:
         try:
             raw.decode("utf-8")
         except UnicodeDecodeError:
-            return "broken encoding: not UTF-8"
+            return "invalid UTF-8"
     return None
 
 
 def _broken_off(lines: _Lines) -> Iterator[TextRecord]:
     if lines.damage is not None:
-        yield TextRecord(lines.number + 1, b"", None, f"damaged file, the rest of it is lost: {lines.damage}")
+        yield TextRecord(
+            lines.number + 1, b"", None, f"the file is damaged, and the rest of it cannot be read: {lines.damage}"
+        )
 
 
 class _Number(str):
-    """A number as the JSON writes it: exact, however long."""
+    """A number in its JSON notation, exact at any length."""
 
     __slots__ = ()
 
 
 class _Repeated(ValueError):
-    """A name that occurs twice in one object."""
+    """An object that has the same name twice."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise _Repeated("a name occurs twice")
-    return found
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise _Repeated("an object has the same name twice")
+    return members
 
 
 _EXACT: Final = json.JSONDecoder(
@@ -263,49 +268,54 @@ _EXACT: Final = json.JSONDecoder(
 )
 
 
-Told = Callable[[Any], "dict[str, Any] | str | None"]
-"""What a line's JSON says as a record: an object, the problem, or None where it is no record."""
+ToObject = Callable[[Any], "dict[str, Any] | str | None"]
+"""Maps the JSON value of a line to an object, to a problem, or to None if the line is not a record."""
 
 
-def _an_object(found: Any) -> dict[str, Any] | str:
-    return found if isinstance(found, dict) else "not a JSON object"
+def _an_object(value: Any) -> dict[str, Any] | str:
+    return value if isinstance(value, dict) else "not a JSON object"
 
 
-def json_records(stream: io.BufferedReader, told: Told = _an_object) -> Iterator[TextRecord]:
-    """The records of JSON lines, one object a line; blank lines are none.  Nested values are cells of JSON text."""
+def json_records(stream: io.BufferedReader, to_object: ToObject = _an_object) -> Iterator[TextRecord]:
+    """Yield the records of JSON lines, one object a line. Blank lines are skipped. A nested value becomes a cell of
+    JSON text.
+    """
     lines = _Lines(stream)
     while line := _next_line(lines):
         if len(line) > MAX_LINE:
             yield from _too_long(lines, line)
         elif line.strip():
-            record = json_record(lines.number + (not line.endswith(b"\n")), line, told)
+            record = json_record(lines.number + (not line.endswith(b"\n")), line, to_object)
             if record is not None:
                 yield record
     yield from _broken_off(lines)
 
 
-def json_record(number: int, line: bytes, told: Told = _an_object) -> TextRecord | None:
-    """One line as a record, or with the problem; None where it is none.  Its numbers are given to ``told`` as texts."""
+def json_record(number: int, line: bytes, to_object: ToObject = _an_object) -> TextRecord | None:
+    """Return the line as a record, or with its problem; None if ``to_object`` says that it is not a record.
+
+    Numbers reach ``to_object`` as strings.
+    """
     problem = _not_text(line)
     if problem is not None:
         return TextRecord(number, line, None, problem)
     try:
-        found = told(_EXACT.decode(line.decode("utf-8").strip()))
-        if found is None:
+        members = to_object(_EXACT.decode(line.decode("utf-8").strip()))
+        if members is None:
             return None
-        if isinstance(found, str):
-            return TextRecord(number, line, None, found)
+        if isinstance(members, str):
+            return TextRecord(number, line, None, members)
         cells: dict[str, str | None] = {}
         kinds: dict[str, str] = {}
-        for name, value in found.items():
+        for name, value in members.items():
             if value is not None:
                 kinds[name], cells[name] = _cell(value)
             else:
                 cells[name] = None
-        # A lone surrogate is written in ASCII and is no text.
+        # JSON can escape a lone surrogate, which is not valid text.
         "".join([*cells, *(text for text in cells.values() if text)]).encode("utf-8")
     except (ValueError, RecursionError) as error:
-        return TextRecord(number, line, None, f"not a line of JSON: {' '.join(str(error).split())[:200]}")
+        return TextRecord(number, line, None, f"invalid JSON: {' '.join(str(error).split())[:200]}")
     return TextRecord(number, line, cells, None, kinds)
 
 
@@ -320,7 +330,7 @@ def _cell(value: Any) -> tuple[str, str]:
 
 
 def _nested(value: Any) -> str:
-    """JSON text of an array or object, its numbers as they were written."""
+    """Return the JSON text of an array or object, with numbers in their original notation."""
     if isinstance(value, _Number):
         return str(value)
     if isinstance(value, list):

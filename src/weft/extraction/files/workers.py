@@ -1,4 +1,4 @@
-"""Threads that each have a DuckDB of their own, and their results in the order of what they were given."""
+"""A thread pool with one DuckDB connection per thread, and results in the order of the input."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import duckdb
 from weft.storage.local_sql import connect
 
 IN_FLIGHT: Final = 12
-"""How many pieces of a file are read ahead; enough for the threads while a batch is being written."""
+"""The number of pieces of a file that are read ahead: enough to occupy the threads while a batch is written."""
 
 _T = TypeVar("_T")
 _Item = TypeVar("_Item")
 
 
 class Workers:
-    """As many threads as the machine has processors.  What waits when the block ends is not begun any more."""
+    """A pool of one thread per processor. Leaving the context cancels waiting work."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="weft-load")
@@ -41,11 +41,11 @@ class Workers:
             connection.close()
 
     def submit(self, work: Callable[[duckdb.DuckDBPyConnection], _T]) -> Future[_T]:
-        """Lets a thread do the work with its connection."""
+        """Run the work on a thread with that thread's connection."""
         return self._pool.submit(self._run, work)
 
     def in_order(self, items: Iterable[_Item], work: Callable[[_Item, duckdb.DuckDBPyConnection], _T]) -> Iterator[_T]:
-        """The work done for each item, in the items' order; at most IN_FLIGHT of them are taken ahead."""
+        """Yield the result for each item in the items' order, running at most IN_FLIGHT items ahead."""
         waiting: deque[Future[_T]] = deque()
         for item in items:
             waiting.append(self.submit(partial(work, item)))

@@ -1,1 +1,1 @@
-"""Mail and news: mboxes, folders of articles, archives of them, to rows of a table of messages; see ``reading``."""
+"""Mail and news (mboxes, folders of articles and archives of them) as rows of a message table."""

@@ -1,4 +1,4 @@
-"""Reading sources of mail: one after another, or by their order of arrival, merged by time."""
+"""Read mail sources one after another, or merged by time in their order of arrival."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ def read_mail(
     origins: bool = False,
     names: Mapping[Path, str] | None = None,
 ) -> Iterator[Row | Rejected]:
-    """Every message of the paths as rows (one a newsgroup) or as rejected, with ``origins`` each row with its record.
+    """Yield every message as rows (one for each newsgroup) or as rejected; with ``origins`` each row comes with its
+    record.
 
-    A row's ``own_time`` is its Date where ``timing`` takes ts from it.  In the order of arrival it is the running
-    maximum of Date in its source, and sources are merged by it, ties in the order of the sources; else they follow one
-    another.  ``at`` is the instant of reading, µs UTC; ``names`` as for ``find_sources``.  Raises
-    ExtractionError for a path that cannot be read at all, Refused for another column than ``date``.
+    ``own_time`` of a row is its Date if ``timing`` takes ts from it. In arrival order it is the running maximum of Date
+    in the source, and the sources are merged by it, ties in the order of the sources; otherwise the sources follow one
+    another. ``at`` is the instant of reading, µs UTC; ``names`` is as for ``find_sources``. Raises ExtractionError for
+    a path that cannot be read, and Refused for a column other than ``date``.
     """
     if timing.ts_from not in (None, "date"):
         raise Refused(f"mail has no column {timing.ts_from!r} to take ts from", hint="Use --ts-from date.")
@@ -48,7 +49,7 @@ def read_mail(
 
 
 def _in_order(source: Source, options: MailOptions, timed: bool, origins: bool) -> Iterator[Row | Rejected]:
-    """The source's rows, each with its own Date (or without a time)."""
+    """Yield the rows of a source, each with its own Date, or without a time."""
     for record in source.records():
         for item in _items(source, record, options, origins):
             yield Row(item.values, None, item.origin) if isinstance(item, Row) and not timed else item
@@ -70,9 +71,9 @@ def _items(source: Source, record: RawRecord, options: MailOptions, origins: boo
 def _arriving(
     source: Source, records: Iterator[RawRecord], options: MailOptions, origins: bool, since: int = _BEFORE_ALL
 ) -> Iterator[tuple[int, Row | Rejected]]:
-    """The records' rows, each with the running maximum of Date (µs UTC), which starts at ``since``.
+    """Yield the rows, each with the running maximum of Date (µs UTC), which starts at ``since``.
 
-    What is rejected has no time of its own and keeps its place among its neighbours.
+    A rejected record has no own time and keeps its place among its neighbours.
     """
     latest = since
     for record in records:
@@ -85,10 +86,11 @@ def _arriving(
 
 
 def _reopened(source: Source, options: MailOptions, origins: bool) -> Iterator[tuple[int, Row | Rejected]]:
-    """A source's items for a merge: closed after its first message and opened again when that is wanted.
+    """Yield the items of a source for a merge. The source is closed after its first message and reopened for the
+    second.
 
-    A merge looks at the first item of every source before it gives out any.  Hundreds of monthly archives, of which few
-    overlap, need not all be open for that.
+    A merge needs the first item of every source at once. Closing keeps hundreds of monthly archives, few of which
+    overlap, from being open at the same time.
     """
     with closing(source.records()) as records:
         first = list(_arriving(source, islice(records, 1), options, origins))

@@ -1,8 +1,8 @@
-"""The files of a directory or of a tar archive, and how they fall into sources.
+"""Group the files of a directory or a tar archive into sources.
 
-A *source* is what has one order of arrival: one mbox, or one folder of single articles, in which a name that is a
-number is the article's number on arrival.  An entry of a folder is opened when it is read and not before, so that a
-spool of a million articles costs neither memory nor file handles.
+A *source* has one order of arrival: one mbox, or one folder of single articles, where a numeric file name is the
+article number assigned on arrival. A file of a folder is opened only while it is read, so that a spool of a million
+articles needs little memory and few file handles.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Opening = Callable[[], AbstractContextManager[io.BufferedReader]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file: its folder and name (printable), and how to open it without its compression."""
+    """One file: its folder and name (printable), and a function that opens it decompressed."""
 
     folder: str
     name: str
@@ -31,19 +31,21 @@ class Entry:
 
     @property
     def path(self) -> str:
-        """Its place below the source."""
+        """The path relative to the source."""
         return f"{self.folder}/{self.name}" if self.folder else self.name
 
     @property
     def number(self) -> int | None:
-        """The article's number, where the name is one."""
+        """The article number, if the name is one."""
         bare = stem(self.name)
         return int(bare) if bare.isascii() and bare.isdigit() and len(bare) < 20 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What has one order of arrival.  ``records()`` may be called again, and opens nothing before its first record."""
+    """Records with one order of arrival. ``records()`` can be called repeatedly and opens its first file when iteration
+    starts.
+    """
 
     path: str
     stem: str
@@ -51,21 +53,22 @@ class Source:
 
 
 def sources_of(path: str, entries: list[Entry], root_stem: str) -> list[Source]:
-    """The entries as sources: each mbox is one, the single articles of each folder are one, sorted by their number.
+    """Return the sources among the entries: each mbox is one, and the articles of each folder, sorted by number, are
+    one.
 
-    A numbered file belongs to its folder whatever it holds; other names come after the numbers, in their own order.
+    A file with a numeric name belongs to its folder whatever it contains. Other names follow the numbers, sorted.
     """
     folders: dict[str, list[Entry]] = {}
-    found: list[tuple[str, Source]] = []
+    sources: list[tuple[str, Source]] = []
     for entry in entries:
         if entry.number is None and _holds_mbox(entry):
-            found.append((entry.path, Source(path, stem(entry.name), _mbox_records(entry))))
+            sources.append((entry.path, Source(path, stem(entry.name), _mbox_records(entry))))
         else:
             folders.setdefault(entry.folder, []).append(entry)
     for folder, members in folders.items():
         members.sort(key=_arrival)
-        found.append((folder, Source(path, _folder_stem(folder, root_stem), _article_records(members))))
-    return [source for _, source in sorted(found, key=lambda pair: pair[0])]
+        sources.append((folder, Source(path, _folder_stem(folder, root_stem), _article_records(members))))
+    return [source for _, source in sorted(sources, key=lambda pair: pair[0])]
 
 
 def _arrival(entry: Entry) -> tuple[bool, int, str]:
@@ -74,7 +77,7 @@ def _arrival(entry: Entry) -> tuple[bool, int, str]:
 
 
 def _folder_stem(folder: str, root_stem: str) -> str:
-    """The folder's own name; for a maildir the name of what holds ``cur`` and ``new``."""
+    """Return the name of the folder; for a maildir that of the folder with ``cur`` and ``new``."""
     parts = [part for part in folder.split("/") if part not in ("", ".")]
     if parts and parts[-1] in ("cur", "new", "tmp"):
         parts.pop()
@@ -105,7 +108,7 @@ def _article_records(members: list[Entry]) -> Callable[[], Records]:
 
 
 def read_entry(entry: Entry, prefix: str) -> Records:
-    """The messages of one file: one, or those of an mbox with ``prefix`` before their place in it."""
+    """Yield the messages of one file: a single article, or those of an mbox, with ``prefix`` before their positions."""
     with contextlib.ExitStack() as stack:
         try:
             stream = stack.enter_context(entry.opened())
@@ -120,5 +123,5 @@ def read_entry(entry: Entry, prefix: str) -> Records:
 
 
 def given(records: list[RawRecord]) -> Records:
-    """Records that are already there, as a source gives them."""
+    """Yield existing records, in the form of a source."""
     yield from records

@@ -1,8 +1,8 @@
-"""Header fields of mail and news as plain text, ids, groups and instants.
+"""Parse header fields of mail and news into plain text, ids, groups and instants.
 
-Fields are parsed by the standard library's ``email`` under a policy that gives every field as it was written and raises
-for none; the structured parsers of ``policy.default`` refuse some real headers and are several times slower.  The
-result holds no CR, LF, NUL or other control character, whatever an encoded word decodes to (design section 8).
+The standard library's ``email`` parses the fields, with a policy that returns every field as written and never raises.
+The structured parsers of ``policy.default`` reject some real headers and are several times slower. The result has no
+CR, LF, NUL or other control character, whatever an encoded word decodes to (design section 8).
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _NO_TEXT_CODECS: Final = frozenset(
 
 
 class _AsWritten(Compat32):
-    """Compat32, which gives fields with 8-bit bytes as objects that print them as U+FFFD, without doing that."""
+    """Compat32 without its conversion of 8-bit bytes to U+FFFD."""
 
     def header_fetch_parse(self, name: str, value: str) -> str:
-        """The field's text; bytes that are not ASCII are surrogates."""
+        """Return the text of the field; non-ASCII bytes are surrogates."""
         return value
 
 
 AS_WRITTEN: Final = _AsWritten()
-"""The policy by which all mail is parsed."""
+"""The parser policy for all mail."""
 
 
 def decode_bytes(raw: bytes, charset: str) -> str | None:
-    """The bytes as text of that charset; None where they are not, or it is not one that mail may use."""
+    """Decode the bytes; None if they are invalid in the charset, or if mail may not use the charset."""
     if not is_charset(charset):
         return None
     try:
@@ -57,9 +57,9 @@ def decode_bytes(raw: bytes, charset: str) -> str | None:
 
 
 def is_charset(name: str) -> bool:
-    """Whether there is a codec of that name that mail may use.
+    """Return whether a codec of that name exists and mail may use it.
 
-    ``idna`` and ``punycode`` take quadratic time, ``unicode_escape`` invents characters: none is a charset of mail.
+    ``idna`` and ``punycode`` take quadratic time and ``unicode_escape`` creates characters, so none of them is allowed.
     """
     if name.strip().lower().replace("-", "_") in _NO_TEXT_CODECS:
         return False
@@ -71,20 +71,21 @@ def is_charset(name: str) -> bool:
 
 
 def undeclared(raw: bytes) -> str:
-    """Bytes of no declared charset: UTF-8 where they are that, else Latin-1, the habit of news before MIME."""
+    """Decode bytes without a declared charset: as UTF-8 if valid, else as Latin-1, which news used before MIME."""
     text = decode_bytes(raw, "utf-8")
     return raw.decode("latin-1") if text is None else text
 
 
 def text_of(message: Message, name: str) -> str | None:
-    """The first field of that name: RFC 2047 decoded, blanks and control characters folded; None where absent.
+    """Return the first field of that name with RFC 2047 decoded and whitespace and control characters folded; None if
+    absent.
 
-    An encoded word that does not decode stays as it was written (RFC 2047, section 6.3).
+    An encoded word that cannot be decoded stays as written (RFC 2047, section 6.3).
     """
     written = message.get(name)
     if written is None:
         return None
-    # Unfolded first: the library loses the blank of a fold before an encoded word.
+    # Unfold first: the library loses the blank of a fold before an encoded word.
     text = " ".join(_plain_text(str(written)).split())
     if "=?" in text and len(text) <= _MAX_ENCODED:
         text = _decoded(text)
@@ -92,7 +93,7 @@ def text_of(message: Message, name: str) -> str | None:
 
 
 def _plain_text(written: str) -> str:
-    """Undoes the parser's surrogates: raw 8-bit bytes in a header are read as ``undeclared`` does."""
+    """Undo the parser's surrogates, and decode raw 8-bit bytes as ``undeclared`` does."""
     return written if written.isascii() else undeclared(written.encode("utf-8", "surrogateescape"))
 
 
@@ -106,19 +107,19 @@ def _decoded(text: str) -> str:
         if isinstance(part, str):
             decoded.append(part)
             continue
-        # The library gives unencoded neighbours as raw-unicode-escape bytes without a charset.
+        # The library returns unencoded neighbours as raw-unicode-escape bytes without a charset.
         piece = part.decode("raw-unicode-escape") if charset is None else decode_bytes(part, charset)
         if piece is None:
             return text
         decoded.append(piece)
-    # Base64 that is none decodes to nothing, without an error.
+    # Invalid base64 decodes to nothing without an error.
     return "".join(decoded) or text
 
 
 def message_id(message: Message) -> str | None:
-    """The Message-ID without angle brackets and blanks; None where there is none, or an empty one.
+    """Return the Message-ID without angle brackets and blanks; None if it is absent or empty.
 
-    Archives that mask addresses write ids with blanks in them, so a missing ``@`` is no reason to refuse one.
+    Archives that mask addresses write ids with blanks, so an id needs no ``@``.
     """
     written = text_of(message, "Message-ID")
     if not written:
@@ -128,7 +129,8 @@ def message_id(message: Message) -> str | None:
 
 
 def parent_id(message: Message) -> str | None:
-    """The message it replies to: the last id of References, else the first id in In-Reply-To; None for no reply.
+    """Return the id of the parent message: the last id of References, else the first of In-Reply-To; None without
+    either.
 
     In-Reply-To is often prose that names a person; an address followed by ``'s message`` is not an id.
     """
@@ -143,12 +145,12 @@ def parent_id(message: Message) -> str | None:
 
 
 def newsgroups(message: Message) -> tuple[str, ...]:
-    """The groups of the Newsgroups field, in order, each once; empty where there is no such field."""
+    """Return the distinct groups of the Newsgroups field in order; empty without the field."""
     return _distinct(re.split(r"[,\s]+", text_of(message, "Newsgroups") or ""))
 
 
 def list_id(message: Message) -> str | None:
-    """The list's identifier in List-Id (RFC 2919), without its description."""
+    """Return the identifier in List-Id (RFC 2919), without its description."""
     written = text_of(message, "List-Id")
     if not written:
         return None
@@ -161,11 +163,10 @@ def _distinct(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def instant_of(written: str | None, at: int, future_us: int = DAY_US) -> int | str:
-    """A Date field as microseconds UTC, or the reason why it is impossible.
+    """Return a Date field as microseconds UTC, or the reason for rejecting it.
 
-    A date without a zone, or with a zone name that the library does not know, is UTC.  Impossible are: what does not
-    parse, a day that the month has not, an offset beyond 14 hours, anything before 1970 or more than
-    ``future_us`` after ``at``.
+    A date without a zone, or with an unknown zone name, is UTC. Rejected are: text that does not parse, a day that does
+    not exist, an offset beyond 14 hours, and an instant before 1970 or more than ``future_us`` after ``at``.
     """
     if not written:
         return "no Date"
@@ -179,7 +180,7 @@ def instant_of(written: str | None, at: int, future_us: int = DAY_US) -> int | s
     if abs(offset) > _MAX_OFFSET_S:
         return f"impossible date {written[:80]!r}: an offset beyond 14 hours"
     try:
-        # 60 is a leap second; time does not have it, so it is the second before.
+        # datetime has no leap seconds, so second 60 becomes 59.
         moment = datetime(*parsed[:5], min(parsed[5], 59))
     except (ValueError, OverflowError):
         return f"impossible date {written[:80]!r}"

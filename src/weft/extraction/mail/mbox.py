@@ -1,9 +1,9 @@
-"""Splitting an mbox, or a pipermail text archive, into messages, a line at a time.
+"""Split an mbox or a pipermail text archive into messages, line by line.
 
-A message starts at a line ``From ADDRESS … hh:mm … YYYY`` that is followed at once by a header field.  Both conditions
-are needed and sufficient on real archives: bodies hold unescaped lines beginning with ``From ``, and Mailman does not
-always leave the blank line that the format wants before a separator.  ``>From`` in bodies stays as it is: which writer
-escaped it, and how often, is not known.
+A message starts at a line ``From ADDRESS … hh:mm … YYYY`` that a header field follows immediately. On real archives
+both conditions are necessary and together sufficient: bodies contain unescaped lines that start with ``From ``, and
+Mailman sometimes omits the blank line that the format requires before a separator. ``>From`` in bodies is not
+unescaped, since it is unknown which writers escaped it and how often.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _FIELD: Final = re.compile(rb">?From |[!-9;-~]+[ \t]*:")
 
 
 def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
-    """The messages in their order, each with the position ``message N (byte B)``, counted from 1 and 0.
+    """Yield the messages in order, with positions ``message N (byte B)``, counted from 1 and 0.
 
-    Text before the first separator is a record too, and so is what was read of a message when the stream broke off;
-    a record too large to hold comes in pieces.  Holds one message at a time.
+    Text before the first separator is a record, and so is the part of a message before damage. A record that is too
+    large is split into pieces. Holds one message at a time.
     """
     record = _Collected(1, 0)
     offset = 0
@@ -42,12 +42,12 @@ def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
         current = following
     broken = damage(stream)
     if broken is not None:
-        record.problem = f"damaged file, the rest of it is lost: {broken}"
+        record.problem = f"the file is damaged, and the rest of it cannot be read: {broken}"
     yield from record.finish()
 
 
 def _pieces(stream: io.BufferedReader) -> Iterator[tuple[bytes, bool]]:
-    """Lines, or pieces of at most MAX_LINE + 1 bytes of longer ones, each with whether a line starts there."""
+    """Yield lines, longer ones in pieces of at most MAX_LINE + 1 bytes, and whether each piece starts a line."""
     starts_line = True
     while piece := stream.readline(MAX_LINE + 1):
         yield piece, starts_line
@@ -64,7 +64,7 @@ def _is_separator(piece: bytes, following: tuple[bytes, bool] | None) -> bool:
 
 
 class _Collected:
-    """The lines of one message, given out in pieces where they exceed MAX_RECORD."""
+    """The lines of one message, emitted in pieces if they exceed MAX_RECORD."""
 
     def __init__(self, number: int, offset: int) -> None:
         self.number = number
@@ -77,7 +77,7 @@ class _Collected:
         self._given = 0
 
     def add(self, piece: bytes) -> Iterator[RawRecord]:
-        """Takes a piece; gives out what is held once it is too much."""
+        """Add a piece; first emit the held lines if the record would become too large."""
         if len(piece) > MAX_LINE:
             self.problem = long_line()
         if self._held + len(piece) > MAX_RECORD:
@@ -88,7 +88,7 @@ class _Collected:
         self.size += len(piece)
 
     def finish(self) -> Iterator[RawRecord]:
-        """Gives out the rest; nothing for blank lines before the first separator."""
+        """Emit the rest, unless it is only blank lines before the first separator."""
         if self.problem is not None or b"".join(self._pieces[:64]).strip() or self._held > 4096:
             self.counts = 1
             yield self._give()
@@ -105,7 +105,7 @@ class _Collected:
 
 
 def _without_separating_line(raw: bytes) -> bytes:
-    """Without the one blank line that separates it from the next message."""
+    """Remove the blank line that separates the message from the next one."""
     if raw.endswith(b"\r\n\r\n"):
         return raw[:-2]
     return raw[:-1] if raw.endswith(b"\n\n") else raw

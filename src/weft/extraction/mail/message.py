@@ -1,11 +1,10 @@
-"""One message's bytes to rows of ``msgs``, one a newsgroup, or the reason why it cannot be read.
+"""Parse a message into rows of ``msgs``, one for each newsgroup, or into the reason for rejecting it.
 
-What is refused (and goes to quarantine whole): NUL bytes; no header, no Message-ID; an impossible or missing Date
-(:func:`weft.extraction.mail.headers.instant_of`); MIME that does not hold together (a multipart without its boundary,
-base64 that is not); a body that its declared charset cannot decode; a line over
-:data:`~weft.extraction.batches.MAX_LINE`; a header, or parts, beyond MAX_HEADER, MAX_LINES and MAX_PARTS.
-Read nonetheless: raw 8-bit text without a declared charset, a multipart whose last boundary is missing, headers in any
-case.
+Rejected, and therefore quarantined, are: NUL bytes; a message without header or Message-ID; an invalid or missing Date
+(:func:`weft.extraction.mail.headers.instant_of`); inconsistent MIME (a multipart without its boundary, invalid base64);
+a body that is invalid in its declared charset; a line over :data:`~weft.extraction.batches.MAX_LINE`; a header or parts
+beyond MAX_HEADER, MAX_LINES and MAX_PARTS. Accepted are: raw 8-bit text without a declared charset, a multipart without
+its last boundary, and header names in any case.
 """
 
 from __future__ import annotations
@@ -42,21 +41,22 @@ MAIL_COLUMNS: Final[tuple[tuple[str, DataType], ...]] = (
     ("inreplyto", STRING),
     ("body", STRING),
 )
-"""The columns of a table of mail, before ``ts``.  Ids stand without angle brackets."""
+"""The columns of a mail table, before ``ts``. Ids have no angle brackets."""
 
 MAIL_KEY: Final = ("msgid", "newsgroup")
-"""What makes two rows of mail the same message."""
+"""The key of a mail table."""
 
 MAX_GROUPS: Final = 1_000
-"""Most groups of one message: more is abuse, and each is a row with the whole body."""
+"""The most groups of one message. More are abuse, and each group is a row with the whole body."""
 
 MAX_HEADER: Final = 1 << 20
-"""Most bytes of a message's header."""
+"""The most bytes of a message's header."""
 
 MAX_LINES: Final = 2_000_000
 MAX_PARTS: Final = 20_000
-"""Most lines of a message that is not one plain text, and most lines of it that begin with ``--``, as parts do: the
-parser holds an object for each."""
+"""The most lines of a message that is not one plain text, and the most of them that start with ``--``, as parts do. The
+parser creates an object for each.
+"""
 
 _HEADER_END: Final = re.compile(rb"\r?\n\r?\n")
 _WHOLE: Final = BytesParser(policy=AS_WRITTEN)
@@ -74,8 +74,9 @@ _FATAL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MailOptions:
-    """How a load reads mail: the group for messages that name none, the instant it is read at (µs UTC), and how far
-    beyond that a Date may lie (µs)."""
+    """Options of a load of mail: the group of messages that name none, the instant of reading (µs UTC), and how far
+    after it a Date may lie (µs).
+    """
 
     newsgroup: str | None
     at: int
@@ -83,14 +84,14 @@ class MailOptions:
 
 
 class _Unreadable(Exception):
-    """The reason why a message is rejected; never leaves this module."""
+    """The reason for rejecting a message; never leaves this module."""
 
 
 def read_message(record: RawRecord, stem: str, options: MailOptions) -> list[dict[str, object]] | str:
-    """The message's rows (values by the names of MAIL_COLUMNS, ``date`` in µs UTC), or why it cannot be read.
+    """Return the message's rows (values by MAIL_COLUMNS, ``date`` in µs UTC), or the reason for rejecting it.
 
-    Its groups are those of Newsgroups; where there are none ``options.newsgroup``, else List-Id, else ``stem``.
-    Raises nothing for content.
+    The groups come from Newsgroups, else from ``options.newsgroup``, else from List-Id, else from ``stem``. Never
+    raises for content.
     """
     if record.problem is not None:
         return record.problem
@@ -99,8 +100,9 @@ def read_message(record: RawRecord, stem: str, options: MailOptions) -> list[dic
     except _Unreadable as reason:
         return str(reason)
     except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError) as error:
-        # Defects of the parser on crafted input (deeply nested parts, odd parameters): content, never a failed load.
-        return f"the parser could not read it: {type(error).__name__}"
+        # The parser has defects on crafted input (deeply nested parts, odd parameters). Reject the message; do not fail
+        # the load.
+        return f"the mail parser failed: {type(error).__name__}"
 
 
 def _rows(raw: bytes, stem: str, options: MailOptions) -> list[dict[str, object]]:
@@ -133,7 +135,7 @@ def _rows(raw: bytes, stem: str, options: MailOptions) -> list[dict[str, object]
 
 
 def _parse(raw: bytes) -> tuple[Message, bytes | None]:
-    """The message, and its body's bytes where it is one part without an encoding: most need no MIME parser."""
+    """Return the message, and the bytes of its body if it is one unencoded part. Most messages need no MIME parser."""
     end = _HEADER_END.search(raw)
     if (len(raw) if end is None else end.start()) > MAX_HEADER:
         raise _Unreadable(f"a header of more than {MAX_HEADER >> 20} MiB")
@@ -142,7 +144,7 @@ def _parse(raw: bytes) -> tuple[Message, bytes | None]:
         if not message.defects and _is_plain(message):
             return message, raw[end.end() :]
     if raw.count(b"\n") > MAX_LINES or raw.count(b"\n--") > MAX_PARTS:
-        raise _Unreadable(f"more than {MAX_LINES:,} lines, or {MAX_PARTS:,} that may begin a part")
+        raise _Unreadable(f"more than {MAX_LINES:,} lines, or {MAX_PARTS:,} lines that may start a part")
     return _WHOLE.parsebytes(raw), None
 
 
@@ -152,7 +154,9 @@ def _is_plain(message: Message) -> bool:
 
 
 def _body(message: Message) -> str | None:
-    """The text of the first text/plain part that is no attachment, else of the first text part; None without text."""
+    """Return the text of the first text/plain part that is not an attachment, else of the first text part; None without
+    text.
+    """
     texts: list[Message] = []
     for part in message.walk():
         _refuse_defects(part)
@@ -176,10 +180,10 @@ def _refuse_defects(part: Message) -> None:
 
 
 def _text(content: bytes, part: Message) -> str:
-    """The decoded text with LF line ends; refuses bytes that contradict a declared charset.
+    """Return the decoded text with LF line ends. Reject bytes that are invalid in the declared charset.
 
-    A charset that says nothing (none, ASCII with 8-bit bytes, unknown-8bit) is guessed as ``undeclared`` does; one
-    whose name no codec has still reads as ASCII or UTF-8 where the bytes are that.
+    A charset without information (none, ASCII with 8-bit bytes, unknown-8bit) is decoded as ``undeclared`` does. An
+    unknown charset is accepted if the bytes are ASCII or UTF-8.
     """
     charset = (part.get_content_charset() or "").strip("\"' ")
     if charset in _UNSAID:
@@ -189,7 +193,7 @@ def _text(content: bytes, part: Message) -> str:
         if text is None and not is_charset(charset):
             text = decode_bytes(content, "utf-8")
     if text is None:
-        raise _Unreadable(f"broken encoding: the body is not {charset[:40]!r} as it declares")
+        raise _Unreadable(f"broken encoding: the body is invalid in its declared charset {charset[:40]!r}")
     if "\0" in text:
         raise _Unreadable("NUL bytes in the decoded body")
     return text.replace("\r\n", "\n")

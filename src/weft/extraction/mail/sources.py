@@ -1,4 +1,4 @@
-"""From paths to sources of mail: a file (mbox, single article, tar, compressed or not) or a directory of such."""
+"""Expand paths into sources of mail: a file (mbox, article or tar, compressed or not) or a directory of them."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ _HINT = "Name an mbox file, a directory of articles, or a tar archive of them; t
 
 
 def find_sources(paths: Sequence[str | os.PathLike[str]], names: Mapping[Path, str] | None = None) -> list[Source]:
-    """The sources in the paths, in the order given.  Every path is looked at before anything is read.
+    """Return the sources of the paths, in the order given. Checks every path before reading any.
 
-    ``names`` are what paths are called in messages, where that is not the path.  Raises NotFound for a path that is not
-    there, ExtractionError for one that cannot be opened or is neither file nor directory, Refused where there is none.
+    ``names`` are the names of paths in messages if they differ. Raises NotFound for a missing path, ExtractionError for
+    one that cannot be opened or is neither file nor directory, Refused if no path is given.
     """
     if not paths:
         raise Refused("no path was given", hint=_HINT)
     absolute = [Path(os.path.abspath(path)) for path in paths]
     for path in absolute:
         _check(path)
-    return [source for path in absolute for source in _found(path, (names or {}).get(path) or printable(str(path)))]
+    return [
+        source for path in absolute for source in _sources_in(path, (names or {}).get(path) or printable(str(path)))
+    ]
 
 
 @contextmanager
 def mail_paths(paths: Sequence[str | os.PathLike[str]]) -> Iterator[tuple[list[Path], dict[Path, str]]]:
-    """The paths as they can be read more than once, and the names of those that are copies of streams.
+    """Yield paths that can be read repeatedly, and the names of those that are copies of streams.
 
-    Raises NotFound, ExtractionError.
+    Raises NotFound and ExtractionError.
     """
     absolute = [Path(os.path.abspath(path)) for path in paths]
     for path in absolute:
@@ -63,7 +65,7 @@ def _check(path: Path) -> None:
         raise ExtractionError(f"cannot be read: {name} ({error.strerror or error})", hint=_HINT) from None
 
 
-def _found(path: Path, name: str) -> Iterator[Source]:
+def _sources_in(path: Path, name: str) -> Iterator[Source]:
     if path.is_dir():
         yield from _directory_sources(path)
     elif _kind(path) == "tar":
@@ -102,12 +104,12 @@ def _kind(path: Path) -> str:
 
 def _tar_sources(path: Path, name: str) -> list[Source]:
     contents = tar_contents(path)
-    found = sources_of(name, contents.entries, stem(printable(path.name)))
-    return [*found, Source(name, stem(printable(path.name)), contents.damaged)]
+    sources = sources_of(name, contents.entries, stem(printable(path.name)))
+    return [*sources, Source(name, stem(printable(path.name)), contents.damaged)]
 
 
 def _directory_sources(path: Path) -> Iterator[Source]:
-    """A directory's articles and mboxes as they fall into sources, then its archives; hidden files are left out."""
+    """Yield the sources of a directory's articles and mboxes, then those of its archives, without hidden files."""
     entries: list[Entry] = []
     archives: list[Path] = []
     skipped: list[Path] = []

@@ -1,9 +1,8 @@
-"""Tar archives as entries that can be read in any order.
+"""Read the members of a tar archive in any order.
 
-The members of an archive lie in the order in which they were packed, not in that of their arrival, and several folders
-are read at a time when sources are merged.  So a compressed archive is unpacked once into a temporary file (one file,
-deleted by the operating system when it is closed), and members are read from there by their place; nothing is ever
-extracted by name.
+Members are stored in the order of packing, not of arrival, and merging sources reads several folders at the same time.
+So a compressed archive is decompressed once into a temporary file, which the operating system deletes when it is
+closed, and members are read from it by position. Nothing is ever extracted by name.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from weft.extraction.paths import opened
 
 @dataclass(frozen=True, slots=True)
 class TarContents:
-    """The archive's regular files, and what could not be taken from it, which is read when it is asked for."""
+    """The regular files of an archive, and the parts that could not be read, which are themselves read lazily."""
 
     entries: list[Entry]
     damaged: Callable[[], Records]
 
 
 class _Region(io.RawIOBase):
-    """The bytes ``[start, start + size)`` of a file that others read too: each read seeks first."""
+    """The bytes ``[start, start + size)`` of a shared file; each read seeks first."""
 
     def __init__(self, file: BinaryIO, start: int, size: int) -> None:
         self._file = file
@@ -59,10 +58,10 @@ class _Region(io.RawIOBase):
 
 
 def tar_contents(path: Path) -> TarContents:
-    """Lists the archive, unpacked where it is compressed; what is returned keeps one file open.
+    """List the archive, decompressing it if necessary. The result keeps one file open.
 
-    Links within the archive to a file are that file (spools link cross-posts); symbolic links, devices and sparse files
-    are reported in ``damaged``, as is everything after the place where the archive breaks off.
+    A hard link in the archive stands for its target (spools link cross-posts). Symbolic links, devices and sparse files
+    are reported in ``damaged``, as is everything after the point of damage.
     """
     damaged: list[RawRecord] = []
     file = _unpacked(path, damaged)
@@ -76,7 +75,7 @@ def tar_contents(path: Path) -> TarContents:
 
 
 class _Member(tarfile.TarInfo):
-    """A member whose name is of a length that fits into memory: tar reads the parts of a long name whole."""
+    """A member with a name of limited length, since tarfile reads a long name into memory at once."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> Any:
         if self.type in _LONG_NAMES and self.size > MAX_LINE:
@@ -92,10 +91,10 @@ _LONG_NAMES = (
     tarfile.SOLARIS_XHDTYPE,
 )
 _MOST_MEMBERS = 500_000
-"""Members of one archive that are read: each takes about a kilobyte of memory."""
+"""The most members of one archive that are read; each takes about a kilobyte of memory."""
 _LEAST_ROOM = 1 << 30
 _MOST_TIMES = 100
-"""A compressed archive may unpack to a gibibyte, or to so many times its own size.  Mail shrinks to a fourth or so."""
+"""A compressed archive may expand to a gibibyte, or to this many times its size. Mail compresses to about a fourth."""
 
 
 def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
@@ -114,24 +113,26 @@ def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
             ) from None
         broken = damage(stream)
     if broken is not None:
-        damaged.append(RawRecord("archive", b"", f"damaged archive, the rest of it is lost: {broken}"))
+        damaged.append(
+            RawRecord("archive", b"", f"the archive is damaged, and the rest of it cannot be read: {broken}")
+        )
     file.seek(0)
     return file
 
 
 def _copy(stream: io.BufferedReader, file: BinaryIO, most: int) -> None:
-    """Copies the stream; raises OSError where it has more than ``most`` bytes, or where the disk is full."""
+    """Copy the stream. Raises OSError if it exceeds ``most`` bytes, or if the disk is full."""
     copied = 0
     while chunk := stream.read(1 << 20):
         copied += len(chunk)
         if copied > most:
-            raise OSError(EFBIG, f"it unpacks to more than {most >> 20:,} MiB, {_MOST_TIMES} times its size")
+            raise OSError(EFBIG, f"it decompresses to more than {most >> 20:,} MiB, {_MOST_TIMES} times its size")
         file.write(chunk)
     file.flush()
 
 
 def _members(file: BinaryIO, damaged: list[RawRecord]) -> tuple[dict[str, tuple[int, int]], int]:
-    """Where each regular file's bytes lie, by name, and where the headers end."""
+    """Return the position and size of each regular file by name, and the end of the headers."""
     places: dict[str, tuple[int, int]] = {}
     end = 0
     with contextlib.suppress(tarfile.TarError):
@@ -142,7 +143,7 @@ def _members(file: BinaryIO, damaged: list[RawRecord]) -> tuple[dict[str, tuple[
                     break
                 _place(member, places, damaged)
                 end = member.offset_data + (_blocks(member.size) if member.isreg() else 0)
-                # The library keeps every member it has seen; a large spool need not be held.
+                # The library keeps every member in a list, which would grow with the spool.
                 archive.members = []  # type: ignore[attr-defined]
     return places, end
 
@@ -161,7 +162,7 @@ def _place(member: tarfile.TarInfo, places: dict[str, tuple[int, int]], damaged:
 
 
 def _free(name: str, places: dict[str, tuple[int, int]]) -> str:
-    """A name that is not taken: an archive may hold a name twice, and neither is lost."""
+    """Return a unique name, since an archive may contain a name twice."""
     if name not in places:
         return name
     count = 2
@@ -175,14 +176,14 @@ def _blocks(size: int) -> int:
 
 
 def _rest(file: BinaryIO, end: int) -> Iterator[RawRecord]:
-    """What follows the last readable header, unless it is the zeros that end an archive."""
+    """Yield the bytes after the last readable header, unless they are the zeros that end an archive."""
     position = end
     file.seek(position)
     while chunk := file.read(MAX_RECORD):
         if chunk.count(b"\0") == len(chunk):
             position += len(chunk)
             continue
-        reason = f"damaged archive: no member's header here, or more than {_MOST_MEMBERS:,} members"
+        reason = f"damaged archive: no valid member header here, or more than {_MOST_MEMBERS:,} members"
         yield RawRecord(f"byte {position}", chunk, reason)
         position += len(chunk)
 

@@ -1,1 +1,1 @@
-"""Sources that keep no history, and their monitors: what they hold now, and what has changed since; see ``polling``."""
+"""Monitors of sources that keep no history: their current rows, and the changes since the last poll."""

@@ -1,4 +1,4 @@
-"""Adding a source: its columns are looked at, and the tracked table is made; nothing is recorded yet."""
+"""Add a source: inspect its columns and create the tracked table. The first poll records the first rows."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ def add_source(
     slot: str | None = None,
     publication: str | None = None,
 ) -> SourceRecord:
-    """Makes the tracked table ``name`` of a source, or gives one that has lost its source another.
+    """Create the tracked table ``name`` for a source, or give a table that has lost its source a new one.
 
-    ``chosen`` are the columns that are taken, with types where they are not to be inferred (None: all); ``rename``
-    gives columns of a file, as it writes them, other names in the table; ``table_of`` is the table in the source,
-    where it has several; ``slot`` and ``publication`` are those of a PostgreSQL server whose
-    changes are followed (None: the home's own, which are made).  Raises Refused for what cannot be a source, Conflict
-    where the name is taken, NotFound and ExtractionError where it cannot be read.
+    ``chosen`` are the columns to take, with types if they are not to be inferred (None: all). ``rename`` maps column
+    names in a file to names in the table. ``table_of`` is the table in the source, if it has several. ``slot`` and
+    ``publication`` are the replication slot and the publication on a PostgreSQL server (None: the home's own, which are
+    created). Raises Refused for an invalid source, Conflict if the name is taken, NotFound and ExtractionError if the
+    source cannot be read.
     """
     _check(kind, keys, every_us, stamps)
     server = kind == "changes" and location.startswith(SCHEMES)
     if not server and (slot or publication):
         raise Refused(
-            "only a feed of changes of a PostgreSQL server has a slot", hint="Leave --slot and --publication out."
+            "only a PostgreSQL change feed has a slot and a publication", hint="Leave --slot and --publication out."
         )
     _check_rename(kind, rename)
-    table_of, place, columns = _looked_at(home, kind, location, table_of, chosen, rename)
+    table_of, place, columns = _inspect(home, kind, location, table_of, chosen, rename)
     _check_keys(keys, [column for column, _ in columns], place)
     options = _options(table_of, chosen, rename)
     own: Stamps = stamps or ("source" if kind == "changes" else "clock")
@@ -79,7 +79,7 @@ def add_source(
 
 
 def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str, Any]:
-    """What polls need to read the source as it was read now (JSON-able)."""
+    """Return the options that polls need to read the source as it was read now (JSON-able)."""
     options: dict[str, Any] = {} if table_of is None else {"table": table_of}
     if chosen is not None:
         options["columns"] = [[each, None if type_ is None else type_.declared] for each, type_ in chosen]
@@ -92,7 +92,7 @@ def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str,
 def _subscribed(
     writer: Writer, place: str, table_of: str | None, keys: Sequence[str], options: Mapping[str, Any], name: str
 ) -> Iterator[None]:
-    """Has a server keep its changes, where the source is one; what was made for nothing is taken away again."""
+    """Create the publication and slot for a PostgreSQL source. If the context fails, drop what no other source uses."""
     if SLOT not in options or table_of is None:
         yield
         return
@@ -105,10 +105,10 @@ def _subscribed(
         raise
 
 
-def _looked_at(
+def _inspect(
     home: OpenHome, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
 ) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
-    """The table in the source, where the source is, and its columns."""
+    """Return the table in the source, the location of the source, and its columns."""
     if kind == "postgres":
         return table_of, check_uri(location), columns_of_postgres(location, table_of, chosen)
     if kind == "changes" and location.startswith(SCHEMES):
@@ -127,7 +127,7 @@ def _looked_at(
 
 
 def _form(place: str) -> dict[str, Any]:
-    """What is kept of a feed that is a topic, or a Delta table."""
+    """Return the options that mark a feed as a topic or as a Delta table."""
     if place.startswith(SCHEME):
         return {"topic": True}
     return {"delta": True} if is_delta(Location(place)) else {}
@@ -135,42 +135,45 @@ def _form(place: str) -> dict[str, Any]:
 
 def _check(kind: SourceKind, keys: Sequence[str], every_us: int, stamps: Stamps | None) -> None:
     if kind not in get_args(SourceKind):
-        raise Refused(f"{kind!r} is no kind of source", hint=f"It is one of {', '.join(get_args(SourceKind))}.")
+        raise Refused(f"{kind!r} is not a kind of source", hint=f"Use one of {', '.join(get_args(SourceKind))}.")
     if not keys:
-        raise Refused("a source needs a key: the columns that tell its rows apart", hint="Name them with --key.")
+        raise Refused("a source needs a key: the columns that identify a row", hint="Name them with --key.")
     if stamps is not None and stamps not in get_args(Stamps):
-        raise Refused(f"{stamps!r} is nothing that --ts can be", hint=f"It is one of {', '.join(get_args(Stamps))}.")
+        raise Refused(f"{stamps!r} is not a valid value of --ts", hint=f"Use one of {', '.join(get_args(Stamps))}.")
     if stamps == "file" and kind == "postgres":
-        raise Refused("a database on a server has no file", hint="Take --ts clock.")
+        raise Refused(
+            "--ts file requires a source in a file, and a PostgreSQL database is none", hint="Use --ts clock."
+        )
     if stamps == "source" and kind != "changes":
         raise Refused(
-            f"a source of the kind {kind} does not say when each row changed", hint="Take --ts file, or --ts clock."
+            f"a source of kind {kind} does not record when each row changed", hint="Use --ts file or --ts clock."
         )
     if every_us < SHORTEST_US:
-        raise Refused("a source is polled every second at most", hint="Write it like 10m.")
+        raise Refused("a source cannot be polled more often than once a second", hint="Use an interval such as 10m.")
 
 
 def _check_rename(kind: SourceKind, rename: Renamed) -> None:
     if rename and kind not in FORMATS:
         raise Refused(
-            f"--rename is for the columns of files ({', '.join(FORMATS)}), and the source is of the kind {kind}",
-            hint="Give the columns other names in the source, by a view for example, or name those to take with "
-            "--columns.",
+            f"--rename is only for files ({', '.join(FORMATS)}), and the source is of kind {kind}",
+            hint="Rename the columns in the source, for example with a view, or choose columns with --columns.",
         )
 
 
 def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None:
-    """Raises Refused for a key that is not of the source's own columns, each once."""
-    own, told = {column.lower() for column in columns}, ", ".join(columns)
+    """Raise Refused for a key column that the source lacks, or that is repeated."""
+    own, listed = {column.lower() for column in columns}, ", ".join(columns)
     wrong = [key for key in keys if key.lower() not in own]
     if wrong:
-        raise Refused(f"the source has no column {wrong[0]!r} for the key", where=place, hint=f"It has {told}.")
+        raise Refused(
+            f"the source has no column {wrong[0]!r} for the key", where=place, hint=f"The columns are: {listed}."
+        )
     if len({key.lower() for key in keys}) < len(keys):
         raise Refused(f"the key names a column twice: {', '.join(keys)}", where=place, hint="Name each once.")
 
 
 def _left_alone(home: OpenHome, name: str) -> TableRecord | None:
-    """The tracked table of that name that has no source any more."""
+    """Return the tracked table of that name that has lost its source, or None."""
     try:
         table = home.catalog.tables.named(name)
     except NotFound:
@@ -182,9 +185,9 @@ def _left_alone(home: OpenHome, name: str) -> TableRecord | None:
 def _refuse_other(
     table: TableRecord, columns: Sequence[tuple[str, DataType]], keys: Sequence[str], *, typed: bool
 ) -> None:
-    """Raises Refused where a table that goes on with another source would have other columns or another key.
+    """Raise Refused if the new source of a table has other columns or another key than the table.
 
-    So it does for columns of another type, where they are ``typed`` by the source itself.
+    With ``typed``, where the source defines its column types, raise Refused for other types, too.
     """
     types = {column.name.lower(): column.type for column in source_schema(table).columns}
     has = set(types)
@@ -192,13 +195,13 @@ def _refuse_other(
     if has != wanted or [key.lower() for key in keys] != [key.lower() for key in table.keys]:
         raise Refused(
             f"{table.name} has a history with other columns or another key",
-            hint=f"It has {', '.join(sorted(has))} and the key {', '.join(table.keys)}; else choose another name.",
+            hint=f"Its columns are {', '.join(sorted(has))}, its key {', '.join(table.keys)}. Or choose another name.",
         )
     for name, type_ in columns:
         own = types[name.lower()]
         if typed and type_ != own:
             all_ = ", ".join(f"{each} {types[each.lower()].declared}" for each, _ in columns)
             raise Refused(
-                f"{name} is {type_.declared} at the source, and {own.declared} in the history of {table.name}",
-                hint=f'Choose another name; or have all values read as they were: --columns "{all_}".',
+                f"{name} is {type_.declared} at the source, but {own.declared} in the history of {table.name}",
+                hint=f'Choose another name, or keep the old types: --columns "{all_}".',
             )

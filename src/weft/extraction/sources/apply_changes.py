@@ -1,4 +1,4 @@
-"""Dated changes into a tracked table, whichever way they came."""
+"""Apply dated changes from any kind of feed to tracked tables."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from weft.storage.columns import stored_schema
 
 @dataclass(frozen=True)
 class Incoming:
-    """Dated changes of one table, given when they are told its open rows (``storage.changes``).
+    """Dated changes of one table, as a function of its open rows (``storage.changes``).
 
-    ``location`` is where they come from.  ``seen`` None: they are not what the table's source has fed; ``digest`` is
-    then that of their file.  ``once`` says that none of them can have been recorded before.
+    ``location`` is where they come from. If ``seen`` is None, they do not come from the table's own feed, and
+    ``digest`` is that of their file. ``once`` states that none of them can be recorded already.
     """
 
     table: TableRecord
@@ -39,20 +39,22 @@ class Incoming:
 
 @dataclass(frozen=True)
 class _New:
-    """What is new to one table: open rows that were ``there``, how many changes were told, those that are ``new``."""
+    """The changes that are new to one table: its open rows ``there``, the number of changes read, and the ``new``
+    ones.
+    """
 
     incoming: Incoming
     there: pa.Table
-    told: int
+    count: int
     new: pa.Table
 
-    def rows(self, given: dict[int | None, int]) -> pa.Table:
+    def rows(self, instants: dict[int | None, int]) -> pa.Table:
         table = self.incoming.table
-        return log_rows(of_keys(self.there, self.new, table.keys), self.new, given, table.stored, table.keys)
+        return log_rows(of_keys(self.there, self.new, table.keys), self.new, instants, table.stored, table.keys)
 
-    def late(self, given: Mapping[int | None, int]) -> int:
+    def late(self, instants: Mapping[int | None, int]) -> int:
         owns = set(self.new.column(OWN).to_pylist())
-        return sum(1 for own in owns if own is not None and given[own] != own)
+        return sum(1 for own in owns if own is not None and instants[own] != own)
 
 
 def record_changes(
@@ -67,7 +69,7 @@ def record_changes(
     late_refused: bool = False,
     digest: str | None = None,
 ) -> tuple[Recorded, int]:
-    """Records dated changes of one table; see ``record_feeds``."""
+    """Apply dated changes of one table; see ``record_feeds``."""
     incoming = Incoming(table, location, lambda _: changes, seen, digest)
     ((done, late, _),) = record_feeds(writer, home, [incoming], clock, late_refused=late_refused)
     return done, late
@@ -76,25 +78,25 @@ def record_changes(
 def record_feeds(
     writer: Writer, home: OpenHome, incoming: Sequence[Incoming], clock: int, *, late_refused: bool = False
 ) -> list[tuple[Recorded, int, int]]:
-    """What of dated changes of several tables was recorded, how many transactions got another instant than their own
-    time, and how many rows were open before.  Those of one own time are one transaction in all tables; all are stored,
-    or none.
+    """Apply dated changes of several tables. Return for each table what was recorded, the number of transactions that
+    got a later instant than their own time, and the number of rows that were open before.
 
-    ``clock`` is the instant of those without an own time, and on a wall home the latest that any gets.  With
-    ``late_refused`` nothing is recorded where one would be late: Refused.
+    Changes with the same own time are one transaction in all tables; all are stored, or none. ``clock`` is the instant
+    of changes without an own time, and on a wall-clock home the latest instant of any change. With ``late_refused``,
+    raise Refused and record nothing if a change would be late.
     """
-    found = [_new(writer, each) for each in incoming]
-    coming = [each for each in found if each.new.num_rows]
+    fresh = [_new(writer, each) for each in incoming]
+    coming = [each for each in fresh if each.new.num_rows]
     if not coming:
-        return [(Recorded(0, 0), 0, each.there.num_rows) for each in found]
+        return [(Recorded(0, 0), 0, each.there.num_rows) for each in fresh]
     latest = clock if home.catalog.home().clock == "wall" else None
-    given: dict[int | None, int] = {}
+    instants: dict[int | None, int] = {}
 
     def rows(each: _New, floor: int) -> pa.Table:
-        given.update(instants_of([other.new for other in coming], floor, latest, clock))
+        instants.update(instants_of([other.new for other in coming], floor, latest, clock))
         if late_refused:
-            _refuse_late(given, each.incoming.table.name)
-        return each.rows(given)
+            _refuse_late(instants, each.incoming.table.name)
+        return each.rows(instants)
 
     at = home.clock()
     parts = [
@@ -112,14 +114,14 @@ def record_feeds(
     for each, part in zip(coming, parts, strict=True):
         recorded = done[id(each)]
         update_cache(writer, part.table.table_id, each.there, recorded.rows)
-        known = each.told - each.new.num_rows
-        writer.loads.finish(part.load_id, recorded.began + recorded.ended, known, 0, each.late(given), at)
+        known = each.count - each.new.num_rows
+        writer.loads.finish(part.load_id, recorded.began + recorded.ended, known, 0, each.late(instants), at)
     nothing = Recorded(0, 0)
-    return [(done.get(id(each), nothing), each.late(given), each.there.num_rows) for each in found]
+    return [(done.get(id(each), nothing), each.late(instants), each.there.num_rows) for each in fresh]
 
 
 def _recorded(writer: Writer, parts: Sequence[TableChanges], at_least: int) -> Sequence[Recorded]:
-    """``record_together``; where it is refused the loads are forgotten that were begun for it."""
+    """Call ``record_together``; if it is refused, forget the loads that were begun for it."""
     try:
         return record_together(writer, parts, at_least)
     except Refused:
@@ -133,7 +135,7 @@ def _new(writer: Writer, incoming: Incoming) -> _New:
     changes = incoming.changes(there)
     if incoming.once:
         return _New(incoming, there, changes.num_rows, changes)
-    # What is dated after all that is recorded is not known yet.
+    # Changes after the last recorded instant cannot be recorded already.
     log = stored_schema(table.stored).empty_table()
     if table.last_ts is not None and not _all_after(changes, table.last_ts):
         log = of_keys(log_of(writer, table), changes, table.keys)
@@ -141,22 +143,22 @@ def _new(writer: Writer, incoming: Incoming) -> _New:
 
 
 def _least(coming: Sequence[_New], latest: int | None, clock: int) -> int:
-    """The least instant that a change asks for."""
+    """Return the earliest instant that a change requests."""
     owns = {own for each in coming for own in each.new.column(OWN).to_pylist()}
     return min(min(clock if own is None else own for own in owns), LAST_INSTANT if latest is None else latest)
 
 
 def _all_after(changes: pa.Table, instant: int) -> bool:
-    """Whether every change has an own time, and that is later."""
+    """Return whether every change has an own time after the instant."""
     own = changes.column(OWN)
     return own.null_count == 0 and bool(pc.all(pc.greater(own, instant)).as_py())
 
 
-def _refuse_late(given: Mapping[int | None, int], name: str) -> None:
-    late = [own for own, instant in given.items() if own is not None and instant != own]
+def _refuse_late(instants: Mapping[int | None, int], name: str) -> None:
+    late = [own for own, instant in instants.items() if own is not None and instant != own]
     if late:
         raise Refused(
-            f"what is dated {format_instant(min(late))} is too early: {name} has a later history, or the home has "
-            "gone on to later instants",
-            hint="Nothing was recorded. Load what is known of the past before the first poll and the first tick.",
+            f"a change dated {format_instant(min(late))} is too early: the history of {name}, or the home's clock, is "
+            "already later",
+            hint="Nothing was recorded. Load the past before the first poll and the first tick.",
         )

@@ -1,7 +1,7 @@
-"""Retroactive corrections: what a source is said to have had in a past period, against what was recorded then.
+"""Retroactive corrections: replace what was recorded of a source for a past period.
 
-The present is the source's own: a correction ends before it, since the next poll would find another row there and undo
-it.  What holds then goes on as the row that holds now.
+Only the source defines the present. A correction must end before it, since the next poll would read the source's row
+and undo the correction. The row that is current keeps its open period.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from weft.storage.verify import require_whole
 
 @dataclass(frozen=True)
 class Correction:
-    """That in [``begin``, ``end``) (µs UTC) the row of ``key`` had other ``values``; None: that there was none.
+    """In [``begin``, ``end``) (µs UTC) the row of ``key`` had these ``values``; None: no such row existed.
 
-    Columns by name, in any case; a text is read as a value of its column.
+    Column names are matched in any case. Texts are parsed as values of their columns.
     """
 
     key: Mapping[str, Any]
@@ -44,9 +44,9 @@ class Correction:
 
 @dataclass(frozen=True, repr=False)
 class Corrected(Brief):
-    """What a correction of the tracked table ``name`` recorded, at ``at`` (µs UTC; None: all was so already).
+    """The result of correcting the tracked table ``name`` at ``at`` (µs UTC; None: nothing changed).
 
-    ``changed`` counts periods that are new or have another end, ``gone`` those of which nothing is left.
+    ``changed`` counts periods that are new or have another end; ``gone`` counts periods that vanished.
     """
 
     name: str
@@ -59,11 +59,10 @@ class Corrected(Brief):
 
 
 def correct(home: OpenHome, name: str, correction: Correction, *, now: int | None = None) -> Corrected:
-    """Records a correction of a past period at the home's clock, or at ``now`` (µs UTC; replay homes only).
+    """Record a correction of a past period at the home's clock, or at ``now`` (µs UTC; replay homes only).
 
-    Raises NotFound; Refused for a table that is no source's, for columns that it has not, for a period that reaches
-    into the present or before all that is recorded, and where no row held and not all columns are given; ClockError,
-    LeaseBusy, StorageError.
+    Raises NotFound; Refused for a table without a source, an unknown column, a period that reaches into the present or
+    before the recorded history, and an incomplete row where none held; ClockError; LeaseBusy; StorageError.
     """
     clock = clock_of(home, now)
     with home.writing(f"correct {name}") as writer:
@@ -101,65 +100,68 @@ def _table(writer: Writer, name: str) -> TableRecord:
     table = writer.tables.named(name)
     view = next((view for view in writer.views.all() if view.table_id == table.table_id), None)
     if view is not None:
-        raise Refused(f"{table.name} is a view: its rows follow from what it reads", hint="Correct that.")
+        raise Refused(f"{table.name} is a view: its rows are derived from other tables", hint="Correct those tables.")
     if table.log is None:
-        raise Refused(f"{table.name} is not a tracked table", hint="Only what is recorded of a source is corrected.")
+        raise Refused(
+            f"{table.name} is not a tracked table", hint="Only the recorded history of a source can be corrected."
+        )
     return table
 
 
 def _check_period(writer: Writer, table: TableRecord, correction: Correction, clock: int) -> None:
     begin, end = format_instant(correction.begin), format_instant(correction.end)
     if correction.begin >= correction.end:
-        raise Refused(f"no instant is from {begin} on and before {end}", hint="--from is before --to.")
+        raise Refused(f"the period from {begin} to {end} is empty", hint="--from must be before --to.")
     if correction.end > clock:
         raise Refused(
-            f"{end} is not past: now is {format_instant(clock)}",
+            f"{end} is not in the past: now is {format_instant(clock)}",
             where=table.name,
-            hint="What holds now is the source's to say: change it there, and poll it. A poll would undo it here.",
+            hint="Change current rows in the source, and poll it. A poll would undo the correction.",
         )
     t0 = writer.home().t0
     if t0 is None or correction.begin < t0:
-        since = "nothing is recorded" if t0 is None else f"what is recorded begins at {format_instant(t0)}"
-        raise Refused(f"{begin} is before all that is known: {since}", where=table.name, hint="Give a later --from.")
+        since = "nothing is recorded" if t0 is None else f"it begins at {format_instant(t0)}"
+        raise Refused(f"{begin} is before the recorded history: {since}", where=table.name, hint="Use a later --from.")
 
 
-def _key(table: TableRecord, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values of the key's columns, of which each must be given; raises Refused for others."""
-    known = {_named(table, name): value for name, value in given.items()}
+def _key(table: TableRecord, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values of the key. Raise Refused unless exactly the key columns are given."""
+    known = {_named(table, name): value for name, value in values.items()}
     if set(known) != set(table.keys):
         raise Refused(
-            f"the key of {table.name} is {', '.join(table.keys)}, and {', '.join(given) or 'nothing'} is given",
-            hint="Give each column of it: " + " ".join(f"--key {name}=…" for name in table.keys),
+            f"the key of {table.name} is {', '.join(table.keys)}, not {', '.join(values) or 'empty'}",
+            hint="Give each key column: " + " ".join(f"--key {name}=…" for name in table.keys),
         )
     return known
 
 
 def _named(table: TableRecord, name: str) -> str:
-    """The column as the table spells it; raises Refused for one that it has not."""
+    """Return the table's spelling of the column. Raise Refused for an unknown column."""
     names = values_of(table.stored)
     for each in names:
         if folded(each) == folded(name):
             return each
-    raise Refused(f"{table.name} has no column {name!r}", hint=f"It has {', '.join(names)}.")
+    raise Refused(f"{table.name} has no column {name!r}", hint=f"The columns are: {', '.join(names)}.")
 
 
 def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, correction: Correction) -> pa.Table | None:
-    """The values of every row of the key as the correction has them, one after another; None: there was no row.
+    """Return the corrected values of every row of the key, one after another; None: no row.
 
-    One more is for where no row held; raises Refused where there is such a part and columns are missing.
+    A complete row is appended for the parts of the period without a row. Raise Refused if such a part exists and
+    columns are missing.
     """
     if correction.values is None:
         return None
     sets = {_named(table, name): value for name, value in correction.values.items()}
     if wrong := [name for name in sets if name in key]:
         raise Refused(
-            f"{', '.join(wrong)} is of the key, which tells rows apart",
-            hint="Say with --delete that the one was not there, and with all its columns that the other was.",
+            f"{', '.join(wrong)} belongs to the key and cannot be changed",
+            hint="Delete the row of the old key with --delete, then set all columns of the row of the new key.",
         )
     names = values_of(table.stored)
     if not sets and set(names) - set(key):
         raise Refused(
-            "the correction says nothing", hint="Write --set COLUMN=VALUE, or --delete: there was no such row."
+            "the correction changes nothing", hint="Use --set COLUMN=VALUE, or --delete if the row did not exist."
         )
     values = {name: _scalar(table, name, value) for name, value in sets.items()}
     missing = [name for name in names if name not in values and name not in key]
@@ -167,13 +169,15 @@ def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, corr
     if empty and missing:
         first, last = map(format_instant, empty[0])
         raise Refused(
-            f"{table.name} has no row of that key from {first} to {last}; not given: {', '.join(missing)}",
-            hint="Give all its columns to say that one held, or correct the period in which one did.",
+            f"{table.name} has no row with that key from {first} to {last}; missing columns: {', '.join(missing)}",
+            hint="Give all columns to insert a row, or correct only the period in which the row existed.",
         )
     rows = [given.slice(place, 1).select(names) for given, place in there.places.values()]
     full = {**key, **values}
-    whole = [pa.table({name: pa.array([full[name].as_py()], full[name].type) for name in names})] if not missing else []
-    return pa.concat_tables([*(_with(row, values) for row in rows), *whole]) if rows or whole else None
+    complete = (
+        [pa.table({name: pa.array([full[name].as_py()], full[name].type) for name in names})] if not missing else []
+    )
+    return pa.concat_tables([*(_with(row, values) for row in rows), *complete]) if rows or complete else None
 
 
 def _with(row: pa.Table, values: Mapping[str, pa.Scalar]) -> pa.Table:
@@ -184,7 +188,7 @@ def _with(row: pa.Table, values: Mapping[str, pa.Scalar]) -> pa.Table:
 
 
 def _scalar(table: TableRecord, name: str, value: Any) -> pa.Scalar:
-    """A value of a column; raises Refused for what is none."""
+    """Return the value as a scalar of the column. Raise Refused for an invalid one."""
     column = table.stored.column(name)
     assert column is not None
     kind = arrow_type(column.type)
@@ -193,7 +197,9 @@ def _scalar(table: TableRecord, name: str, value: Any) -> pa.Scalar:
             return pa.array([value], kind)[0]
         return _read(value, column.type)
     except (pa.ArrowException, ValueError, TypeError, OverflowError, Refused) as error:
-        raise Refused(f"{value!r} is no {column.type}, which {name} of {table.name} is", where=name) from error
+        raise Refused(
+            f"{value!r} is not of type {column.type}, the type of {name} in {table.name}", where=name
+        ) from error
 
 
 def _read(text: str, kind: DataType) -> pa.Scalar:

@@ -1,4 +1,4 @@
-"""What the monitors of databases share: a table's rows, each value as text, become those of a tracked table."""
+"""Shared by the database monitors: convert the rows of a table, read as text, to those of a tracked table."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from weft.storage.local_sql import connect
 Columns = tuple[tuple[str, DataType], ...]
 
 
-def added_columns(found: Sequence[tuple[str, DataType]], schema: TableSchema, evolve: bool, where: str) -> Columns:
-    """The columns found that the tracked table lacks, where they are taken; raises Refused for others than it has."""
-    both = match_columns(found, schema, None, True, where)
+def added_columns(columns: Sequence[tuple[str, DataType]], schema: TableSchema, evolve: bool, where: str) -> Columns:
+    """Return the columns that the tracked table lacks, if ``evolve`` accepts them. Raise Refused for a mismatch."""
+    both = match_columns(columns, schema, None, True, where)
     refuse_lost([name for name, _ in both.absent], schema.name, where)
     if both.added and not evolve:
         raise Refused(
-            f"the source of {schema.name} has also {', '.join(name for name, _ in both.added)}",
+            f"the source of {schema.name} has new columns: {', '.join(name for name, _ in both.added)}",
             where=where,
-            hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` takes columns that are new.",
+            hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` adds new columns.",
         )
     return both.added
 
@@ -35,15 +35,16 @@ def added_columns(found: Sequence[tuple[str, DataType]], schema: TableSchema, ev
 def rows_of(
     records: Iterable[TextRecord], columns: Columns, where: str, progress: Progress | None, *, counted: str = "row"
 ) -> pa.Table:
-    """The records, whose cells are texts by name, as rows of those columns; BINARY is base64.
+    """Return records, whose cells are texts by name, as rows of these columns; BINARY is base64.
 
-    Raises ExtractionError where a value is not of its column's type; ``counted`` is what it calls the record.
+    Raise ExtractionError for a value that is not of its column's type; ``counted`` is the word for a record in the
+    message.
     """
     names = tuple(name for name, _ in columns)
     empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]).empty_table()
     pieces, read = [empty], 0
     with connect() as connection:
-        # As JSON has them: a cell that is missing is NULL, and an empty text is one.
+        # As in JSON, a missing cell is NULL and an empty text is not.
         caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), columns, where, counted=counted)
         for batch in caster.text_batches(records, connection):
             refuse_rejected(batch, where)

@@ -1,6 +1,7 @@
-"""What the transactions of a PostgreSQL server mean for one tracked table: its changes, and what they leave open.
+"""Convert the transactions of a PostgreSQL server to the changes of one tracked table.
 
-Of a transaction the last state of each key counts.  An UPDATE that gives a row another key ends the old one's row.
+The last state of each key in a transaction counts. An UPDATE that changes the key ends the row of the old key. An
+UPDATE omits unchanged TOASTed values; they are taken from the previous version of the row, or marked as lacking.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ Key: TypeAlias = "tuple[str | None, ...]"
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of a row.  Those in ``lacking`` are as they were in the row of the key ``since`` that was there before
-    the change at the place ``before``."""
+    """The cells of a row. The columns in ``lacking`` have the values of the row with key ``since`` before the change at
+    position ``before``.
+    """
 
     cells: Cells
     lacking: frozenset[str] = frozenset()
@@ -40,9 +42,9 @@ class Row:
 
 @dataclass
 class TableChanges:
-    """Gathers the changes of the table with this OID, whose own columns are ``names``, ``keys`` among them.
+    """Collects the changes of the table with this OID; ``names`` are its columns, and ``keys`` are among them.
 
-    ``base_types`` gives of a type's OID that of what it is made of.  Places rise with each change.
+    ``base_types`` maps the OID of a type to that of its base type. Positions increase with each change.
     """
 
     oid: int
@@ -55,33 +57,33 @@ class TableChanges:
     _rows: dict[Key, Row] = field(default_factory=dict)
 
     def take(self, transaction: Transaction, own: int, place: int) -> int:
-        """Takes what a transaction did to the table, at its own time (µs UTC); the place after its last change."""
-        came: dict[Key, list[Row]] = {}
+        """Add the changes of a transaction with this own time (µs UTC). Return the position after the last change."""
+        latest: dict[Key, list[Row]] = {}
         for change in transaction.changes:
             if change.relation.oid != self.oid:
                 continue
             if change.op == "T":
-                place = self._emit(came, own, place)
-                came = {}
+                place = self._emit(latest, own, place)
+                latest = {}
                 place = self._add({}, TRUNCATE, own, place)
                 self._rows.clear()
             else:
-                self._follow(change, came, place)
-        return self._emit(came, own, place)
+                self._follow(change, latest, place)
+        return self._emit(latest, own, place)
 
     def forget(self) -> None:
-        """What was told so far is in a snapshot, which later changes go on from."""
+        """Forget the rows so far, since a snapshot now has them."""
         self._rows.clear()
 
-    def _follow(self, change: Change, came: dict[Key, list[Row]], place: int) -> None:
-        """What one change leaves of the rows that ``came`` in its transaction, by key."""
+    def _follow(self, change: Change, latest: dict[Key, list[Row]], place: int) -> None:
+        """Apply one change to the rows of its transaction, ``latest``, by key."""
         new = None if change.new is None else self._row(change.relation, change.new)
         old = None if change.old is None else self._row(change.relation, change.old)
         gone = old if old is not None else new if change.op == "U" else None
         was: Row | None = None
         if gone is not None:
             key = self._key(gone)
-            mine = came.setdefault(key, [])
+            mine = latest.setdefault(key, [])
             same = [each for each in mine if not change.whole or each.cells == gone.cells]
             if same:
                 was = same[0]
@@ -91,10 +93,10 @@ class TableChanges:
             if new is not None and new.lacking:
                 new = _completed(new, was, gone, key, place)
         if new is not None:
-            came.setdefault(self._key(new), []).append(new)
+            latest.setdefault(self._key(new), []).append(new)
 
-    def _emit(self, came: Mapping[Key, list[Row]], own: int, place: int) -> int:
-        for key, rows in came.items():
+    def _emit(self, latest: Mapping[Key, list[Row]], own: int, place: int) -> int:
+        for key, rows in latest.items():
             if rows:
                 self._rows[key] = rows[-1]
                 if rows[-1].lacking:
@@ -126,14 +128,15 @@ class TableChanges:
         return tuple(row.cells.get(name) for name in self.keys)
 
     def changes(self, columns: Columns, where: str, progress: Progress | None) -> pa.Table:
-        """All changes that were taken (``storage.changes``), of these columns; raises ExtractionError."""
+        """Return all changes (``storage.changes``) with these columns. Raises ExtractionError."""
         records = (TextRecord(n, b"", cells) for n, cells in enumerate(self._records, 1))
         ops, owns, places = zip(*self._told, strict=True) if self._told else ((), (), ())
         return changes_of(rows_of(records, columns, where, progress, counted="change"), ops, owns, places)
 
     def lacking(self, columns: Columns, where: str) -> pa.Table:
-        """Where the cells of changes are those of rows that were there: ``since`` keys, ``_order`` of the change,
-        ``_before`` of the first that lacked them, and the ``_columns``."""
+        """Return the cells that changes lack: the key ``since``, ``_order`` of the change, ``_before`` of the first
+        change that lacked them, and the ``_columns``.
+        """
         keys = tuple(each for each in columns if each[0] in self.keys)
         records = (
             TextRecord(n, b"", dict(zip(self.keys, row.since, strict=True)))
@@ -147,7 +150,9 @@ class TableChanges:
 
 
 def _completed(new: Row, was: Row | None, gone: Row, key: Key, place: int) -> Row:
-    """The new row with what is known of the one ``was`` (None: nothing) or ``gone``."""
+    """Fill in the lacking cells of the new row from the previous row ``was`` (None: unknown) or the old values
+    ``gone``.
+    """
     cells = dict(new.cells)
     lacking = set()
     for name in new.lacking:
@@ -163,7 +168,7 @@ def _completed(new: Row, was: Row | None, gone: Row, key: Key, place: int) -> Ro
 
 
 def _as_read(value: str, type_: int) -> str:
-    """A value as a snapshot reads it: cast to text, bytes in base64."""
+    """Return a value in the notation of a snapshot: cast to text, bytes in base64."""
     if type_ == _BOOL:
         return "true" if value == "t" else "false"
     if type_ == _BYTEA:
@@ -174,5 +179,5 @@ def _as_read(value: str, type_: int) -> str:
 
 
 def of_snapshot(records: Iterable[TextRecord], columns: Columns, own: int, place: int, where: str) -> pa.Table:
-    """All rows of a table as the changes of one transaction, before which all that were there go."""
+    """Return all rows of a table as the changes of one transaction, which first removes all existing rows."""
     return all_anew(rows_of(records, columns, where, None), own, place)

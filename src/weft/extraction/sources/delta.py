@@ -1,4 +1,4 @@
-"""Following a Delta table by its change data feed: each version is a transaction."""
+"""Follow a Delta table by its change data feed; each version is a transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.probe import typed_columns
 from weft.extraction.files.rows import Caster, OwnTimes
 from weft.extraction.sources.databases import Columns, added_columns
-from weft.extraction.sources.fed import FedTable
+from weft.extraction.sources.fed import TableFeed
 from weft.extraction.sources.slot import AGAIN
 from weft.extraction.sources.snapshot import Chosen, refuse_rejected
 from weft.extraction.sources.source_lease import Accepting, refuse_emptied
@@ -34,7 +34,7 @@ _GONE: Final = ("delete", "update_preimage")
 
 
 def columns_of_delta(path: Location, chosen: Chosen) -> Columns:
-    """The columns of a Delta table that tells its changes; raises NotFound, ExtractionError, Refused."""
+    """Return the columns of a Delta table with a change data feed. Raises NotFound, ExtractionError and Refused."""
     return _columns(_telling(path), chosen, str(path))
 
 
@@ -45,16 +45,16 @@ def read_delta(
     chosen: Chosen,
     seen: Mapping[str, Any],
     accepting: Accepting,
-) -> FedTable:
-    """What has changed since ``seen``, or all rows where nothing was; as the types of ``schema``.
+) -> TableFeed:
+    """Return the changes since ``seen``, or all rows at the first poll, with the types of ``schema``.
 
-    Raises NotFound, ExtractionError and Refused for what cannot be read, or would leave changes out.
+    Raise NotFound, ExtractionError or Refused if the table cannot be read, or if changes would be missed.
     """
     where, name = str(path), schema.name
     state = _telling(path)
     if seen and (seen["id"] != state.table_id or state.version < seen["version"]):
         raise Refused(
-            "this is another Delta table than the one that was followed, or an older copy of it",
+            "the Delta table was replaced, or restored to an older version",
             where=where,
             hint=AGAIN.format(name=name),
         )
@@ -64,30 +64,30 @@ def read_delta(
         return _begun(path, state, columns, keys, name, accepting)
     changes, own = _changes(path, seen, state.version, columns, name)
     reached = {"id": state.table_id, "version": state.version, "own": own}
-    return FedTable(lambda _: changes, added, reached, once=True)
+    return TableFeed(lambda _: changes, added, reached, once=True)
 
 
 def _telling(path: Location) -> TableState:
     state = state_of(path)
     if not state.feeds:
         raise Refused(
-            "the Delta table does not tell its changes",
+            "the Delta table has no change data feed",
             where=str(path),
-            hint="Have it do so: ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
+            hint="Enable it: ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
         )
     return state
 
 
 def _columns(state: TableState, chosen: Chosen, where: str) -> Columns:
-    _, found = typed_columns(state.columns)
-    check_names([name for name, _ in found], where)
-    return tuple(found if chosen is None else chosen_of(found, chosen, where))
+    _, columns = typed_columns(state.columns)
+    check_names([name for name, _ in columns], where)
+    return tuple(columns if chosen is None else chosen_of(columns, chosen, where))
 
 
 def _begun(
     path: Location, state: TableState, columns: Columns, keys: Sequence[str], name: str, accepting: Accepting
-) -> FedTable:
-    """All rows of the last version, before which all that were there go."""
+) -> TableFeed:
+    """Return all rows of the latest version, which replace all existing rows."""
     rows = _cast(rows_at(path, state.version), columns, str(path))
     own = state.committed_at
     all_rows = all_anew(rows, own, state.version * 2)
@@ -96,41 +96,41 @@ def _begun(
         refuse_emptied(there, rows.num_rows, name, str(path), empty=accepting.empty)
         return without_truncations(all_rows, there, keys)
 
-    return FedTable(changes, (), {"id": state.table_id, "version": state.version, "own": own}, once=True)
+    return TableFeed(changes, (), {"id": state.table_id, "version": state.version, "own": own}, once=True)
 
 
 def _changes(
     path: Location, seen: Mapping[str, Any], version: int, columns: Columns, name: str
 ) -> tuple[pa.Table, int]:
-    """What the versions after the one that was seen changed, up to ``version``; and the own time of the last."""
+    """Return the changes of the versions after the one in ``seen`` up to ``version``, and the own time of the last."""
     own = int(seen["own"])
     if version == seen["version"]:
         return changes_of(_cast(None, columns, str(path)), [], [], []), own
     try:
-        found = changes_between(path, seen["version"] + 1, version)
+        feed_rows = changes_between(path, seen["version"] + 1, version)
     except ExtractionError as error:
         raise ExtractionError(error.message, where=error.where, hint=AGAIN.format(name=name)) from None
     owns = {}
-    for number, at in committed_at(found).items():
-        own = owns[number] = max(at, own + 1)  # clocks of milliseconds, and of several writers
-    gone = [kind in _GONE for kind in found.column(CHANGE).to_pylist()]
-    numbers = found.column(VERSION).to_pylist()
-    rows = _cast(found, columns, str(path))
+    for number, at in committed_at(feed_rows).items():
+        own = owns[number] = max(at, own + 1)  # commit timestamps have milliseconds, and may come from several clocks
+    gone = [kind in _GONE for kind in feed_rows.column(CHANGE).to_pylist()]
+    numbers = feed_rows.column(VERSION).to_pylist()
+    rows = _cast(feed_rows, columns, str(path))
     ops = [DELETE if each else "U" for each in gone]
     places = [number * 2 + (not each) for number, each in zip(numbers, gone, strict=True)]
     return changes_of(rows, ops, [owns[number] for number in numbers], places), own
 
 
 def _cast(rows: pa.Table | None, columns: Columns, where: str) -> pa.Table:
-    """The rows (None: none) with these columns and types, in their order; raises ExtractionError."""
+    """Return the rows (None: no rows) in order, with these columns and types. Raises ExtractionError."""
     names = [name for name, _ in columns]
-    given = pa.table({name: pa.nulls(0) for name in names}) if rows is None else rows
-    missing = [name for name in names if name not in given.column_names]
-    given = given.select([name for name in names if name in given.column_names])
-    for name in missing:  # versions before the column came
-        given = given.append_column(name, pa.nulls(given.num_rows, pa.string()))
-    layout, _ = typed_columns(given.slice(0, 0))
+    cells = pa.table({name: pa.nulls(0) for name in names}) if rows is None else rows
+    missing = [name for name in names if name not in cells.column_names]
+    cells = cells.select([name for name in names if name in cells.column_names])
+    for name in missing:  # versions before the column was added
+        cells = cells.append_column(name, pa.nulls(cells.num_rows, pa.string()))
+    layout, _ = typed_columns(cells.slice(0, 0))
     with connect() as connection:
-        batch = Caster(layout, OwnTimes(), columns, where).cast(given, None, connection)
+        batch = Caster(layout, OwnTimes(), columns, where).cast(cells, None, connection)
     refuse_rejected(batch, where)
     return batch.rows.select(names)

@@ -1,4 +1,4 @@
-"""What was read of a feed of changes, whichever kind it is of."""
+"""The result of reading a feed of changes of any kind."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from weft.algebra.schema import DataType
 from weft.extraction.batches import Rejected
 
 Changes = Callable[[pa.Table], pa.Table]
-"""The changes of a table (``storage.changes``), which some need its open rows for."""
+"""Returns the changes of a table (``storage.changes``), given its open rows."""
 
 
 def _nothing() -> None:
-    """A feed that need not be told that it was read."""
+    """Do nothing: the default for feeds that need no acknowledgement."""
 
 
 @dataclass(frozen=True)
-class FedTable:
-    """What a feed told of one table: changes, columns that the table lacks, and how far the feed was read (JSON-able).
+class TableFeed:
+    """The changes of one table, the columns that the table lacks, and the position reached in the feed (JSON-able).
 
-    ``once`` says that none of the changes can have been recorded before.  ``rejected`` are lines that are no changes.
+    ``once`` states that none of the changes can be recorded already. ``rejected`` are lines that are not changes.
     """
 
     changes: Changes
@@ -34,8 +34,8 @@ class FedTable:
 
 
 @dataclass(frozen=True)
-class Fed:
-    """What a feed told of several tables; ``recorded`` is called when all of it is recorded."""
+class FeedBatch:
+    """The changes of several tables from one feed. ``recorded`` is called after all of them are recorded."""
 
-    tables: Sequence[FedTable]
+    tables: Sequence[TableFeed]
     recorded: Callable[[], None] = _nothing

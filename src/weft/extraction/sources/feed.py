@@ -1,14 +1,14 @@
-"""Feeds of changes: JSON lines, each a change of one row, in the order in which the source made them.
+"""Read change feeds: JSON lines, one change of a row per line, in commit order.
 
-Two forms are read.  The simple one has ``op`` (I, U or D), ``key``, ``row`` (what is not of the key; none of a D) and
-``time`` (ISO 8601, or microseconds), perhaps ``table``.  A Debezium envelope, alone or as ``payload``, has ``op`` (c,
-r, u or d), ``before``, ``after`` and ``source``, of which ``ts_us``, ``ts_ms`` or its own ``ts_ms`` is the time; null
-lines (tombstones) are no changes.
+Two forms are accepted. The simple form has ``op`` (I, U or D), ``key``, ``row`` (the columns outside the key; absent
+for D), ``time`` (ISO 8601 or microseconds) and optionally ``table``. The other form is a Debezium envelope, bare or as
+``payload``, with ``op`` (c, r, u or d), ``before``, ``after`` and ``source``; its time is ``ts_us`` or ``ts_ms`` of the
+source, or ``ts_ms`` of the envelope. Tombstones (null lines) are skipped.
 
-Either may tell the transaction of a change: ``tx``, or ``source.txId`` or ``transaction.id`` in an envelope.  Else
-changes of one time are one transaction.
+Both may name the transaction of a change: ``tx``, or ``source.txId`` or ``transaction.id`` in an envelope. Otherwise
+changes with the same time are one transaction.
 
-What ends within a line is read up to there: the rest comes with the next poll.
+An incomplete last line is left for the next poll.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from weft.extraction.files.csv_sniff import infer_json
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import TextRecord, json_records
 from weft.extraction.paths import opened
-from weft.extraction.sources.fed import FedTable
+from weft.extraction.sources.fed import TableFeed
 from weft.extraction.sources.feed_transactions import (
     TransactionTimes,
     end_of_lines,
@@ -50,17 +50,17 @@ if TYPE_CHECKING:
     import duckdb
 
 _HEAD: Final = 1 << 16
-_ASIDE: Final = "Nothing was changed. `--bad-lines quarantine` sets such lines aside."
+_ASIDE: Final = "Nothing was changed. To quarantine such lines, use `--bad-lines quarantine`."
 _SIMPLE: Final = {"I": "U", "U": "U", "D": DELETE}
 _DEBEZIUM: Final = {"c": "U", "r": "U", "u": "U", "d": DELETE}
 
 
 @dataclass
 class Reading:
-    """Turns the JSON of a line into the cells of a change; ``table`` is the one whose changes are wanted (None: all).
+    """Converts the JSON of a line to the cells of a change; ``table`` selects the changes of one table (None: all).
 
-    ``keys`` are the columns that each change has to name, ``names`` those seen so far, ``skip`` how many changes are
-    still to be left out, ``read`` how many were not, ``place`` how many lines of the feed came before the next one.
+    ``keys`` are the columns that every change must have, and ``names`` those seen so far. ``skip`` is the number of
+    changes still to be skipped, ``read`` the number converted, ``place`` the number of lines before the next one.
     """
 
     table: str | None = None
@@ -71,25 +71,25 @@ class Reading:
     names: dict[str, None] = field(default_factory=dict)
     times: TransactionTimes = field(default_factory=TransactionTimes)
 
-    def told(self, found: Any) -> dict[str, Any] | str | None:
-        """The cells of a change, the problem with it, or None where the line is no change that is wanted."""
+    def parse(self, message: Any) -> dict[str, Any] | str | None:
+        """Return the cells of a change, the problem with it, or None for a line without a selected change."""
         self.place += 1
-        if isinstance(found, dict) and isinstance(found.get("payload"), dict):
-            found = found["payload"]
-        if found is None:
+        if isinstance(message, dict) and isinstance(message.get("payload"), dict):
+            message = message["payload"]
+        if message is None:
             return None
-        if not isinstance(found, dict) or "op" not in found:
+        if not isinstance(message, dict) or "op" not in message:
             return "not a change: it has no op"
-        change = _debezium(found) if "source" in found or "after" in found else _simple(found)
+        change = _debezium(message) if "source" in message or "after" in message else _simple(message)
         if isinstance(change, str):
             return change
         table, op, own, row = change
-        own = self.times.of(transaction_of(found), own)
+        own = self.times.of(transaction_of(message), own)
         if self.table is not None and table != self.table:
             return None
         unnamed = _unnamed(self.keys, row)
         if unnamed:
-            return f"not a change of one row: it does not name its key ({', '.join(unnamed)})"
+            return f"not a change of one row: it lacks key columns ({', '.join(unnamed)})"
         if self.skip:
             self.skip -= 1
             return None
@@ -102,7 +102,7 @@ Change = tuple["str | None", str, "int | None", dict[str, Any]]
 
 
 def _unnamed(keys: Sequence[str], row: Mapping[str, Any]) -> list[str]:
-    """The columns of the key that a row does not have; in one that has them, they may be NULL."""
+    """Return the key columns that a row lacks. A key value may be NULL."""
     missing = [key for key in keys if key not in row]
     if not missing:
         return missing
@@ -110,59 +110,59 @@ def _unnamed(keys: Sequence[str], row: Mapping[str, Any]) -> list[str]:
     return [key for key in missing if key.lower() not in there]
 
 
-def _simple(found: Mapping[str, Any]) -> Change | str:
-    op = _SIMPLE.get(str(found["op"]))
-    key, row = found.get("key"), found.get("row") or {}
+def _simple(change: Mapping[str, Any]) -> Change | str:
+    op = _SIMPLE.get(str(change["op"]))
+    key, row = change.get("key"), change.get("row") or {}
     if op is None or not isinstance(key, dict) or not isinstance(row, dict):
         return "not a change: it needs op (I, U or D), key and row"
-    own = _instant(found.get("time"))
+    own = _instant(change.get("time"))
     if isinstance(own, str):
         return own
-    return found.get("table"), op, own, dict(key) if op == DELETE else {**key, **row}
+    return change.get("table"), op, own, dict(key) if op == DELETE else {**key, **row}
 
 
-def _debezium(found: Mapping[str, Any]) -> Change | str:
-    if found["op"] == "t":
-        return "the table was emptied (truncate): a feed does not say of which rows"
-    op, source = _DEBEZIUM.get(str(found["op"])), found.get("source") or {}
-    row = found.get("before" if op == DELETE else "after")
+def _debezium(change: Mapping[str, Any]) -> Change | str:
+    if change["op"] == "t":
+        return "the table was truncated, but a feed does not list the deleted rows"
+    op, source = _DEBEZIUM.get(str(change["op"])), change.get("source") or {}
+    row = change.get("before" if op == DELETE else "after")
     if op is None or not isinstance(row, dict) or not isinstance(source, dict):
         return "not a change: it needs op (c, r, u or d) and the row before or after it"
-    own = own_time(found)
+    own = own_time(change)
     return own if isinstance(own, str) else (source.get("table"), op, own, dict(row))
 
 
-def own_time(found: Mapping[str, Any]) -> int | str | None:
-    """The source's own time of a change in either form (µs UTC; None: it tells none), else the problem with it."""
-    source = found.get("source")
+def own_time(change: Mapping[str, Any]) -> int | str | None:
+    """Return the source's own time of a change in either form (µs UTC; None: absent), or the problem with it."""
+    source = change.get("source")
     if not isinstance(source, dict):
         source = {}
-    if "time" in found and "source" not in found and "after" not in found:
-        return _instant(found["time"])
-    told = ((source.get("ts_us"), 1), (source.get("ts_ms"), 1_000), (found.get("ts_ms"), 1_000))
-    time, scale = next((each for each in told if each[0] is not None), (None, 1))
+    if "time" in change and "source" not in change and "after" not in change:
+        return _instant(change["time"])
+    times = ((source.get("ts_us"), 1), (source.get("ts_ms"), 1_000), (change.get("ts_ms"), 1_000))
+    time, scale = next((each for each in times if each[0] is not None), (None, 1))
     return _instant(time, scale)
 
 
 def _instant(time: Any, scale: int = 1) -> int | str | None:
-    """A time as µs UTC: digits in units of ``scale`` µs, or ISO 8601; None stays None, else the problem is told."""
+    """Return a time as µs UTC: digits in units of ``scale`` µs, or ISO 8601. Return None for None, else the problem."""
     if time is None:
         return None
-    told = str(time)
-    digits = told.removeprefix("-")
-    own = int(told) * scale if digits.isascii() and digits.isdigit() else read_instant(told)
+    text = str(time)
+    digits = text.removeprefix("-")
+    own = int(text) * scale if digits.isascii() and digits.isdigit() else read_instant(text)
     if own is None or not FIRST_INSTANT <= own <= LAST_INSTANT:
-        return f"not an instant: {told[:40]!r}"
+        return f"not an instant: {text[:40]!r}"
     return own
 
 
 def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
-    """The columns of the rows of a feed, of which all is read; raises Refused, ExtractionError, NotFound."""
+    """Return the columns of a feed after reading all of it. Raises Refused, ExtractionError and NotFound."""
     Mark.of(path)
     name = printable(str(path))
     with _opened(path, 0, None) as stream, connect() as connection:
-        found = infer_json(json_records(stream, Reading(table).told), name, connection, CHANGE_COLUMNS)
-    columns = [(each, kind) for each, kind in found.items() if each not in CHANGE_COLUMNS]
+        types = infer_json(json_records(stream, Reading(table).parse), name, connection, CHANGE_COLUMNS)
+    columns = [(each, kind) for each, kind in types.items() if each not in CHANGE_COLUMNS]
     if chosen is not None:
         columns = chosen_of(columns, chosen, name)
     check_names([each for each, _ in columns], name)
@@ -171,20 +171,22 @@ def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tupl
 
 @dataclass(frozen=True)
 class Extent:
-    """How far a feed is read: to ``end`` (None: it is compressed, and has no places); ``mark`` is its size and time."""
+    """The extent of a poll: up to byte ``end`` (None: a compressed file, read to its end). ``mark`` is the file's size
+    and mtime.
+    """
 
     mark: tuple[int, int]
     end: int | None
 
 
 def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
-    """How far a feed is read this time, for all the sources that follow it, which have ``seen`` it so far.
+    """Return how far to read a feed for all sources that follow it, given what each has ``seen``.
 
-    The lines at its end that tell one transaction are left for the next time, since more of it may come: until there
-    are others after them, or nothing was added since the last time.  Raises NotFound, ExtractionError.
+    The lines of the last named transaction wait for the next poll, since it may be incomplete: until lines of another
+    follow, or the file has not grown since the last poll. Raises NotFound and ExtractionError.
     """
-    found = Mark.of(path)
-    mark = (found.size, found.modified_ns)
+    file_mark = Mark.of(path)
+    mark = (file_mark.size, file_mark.modified_ns)
     with opened(path) as file:
         if file.read(6).startswith(COMPRESSED):
             return Extent(mark, None)
@@ -204,26 +206,26 @@ def read_feed(
     keys: Sequence[str],
     accepting: Accepting,
     progress: Progress | None = None,
-) -> FedTable:
-    """The changes that came since ``seen``, as the types of ``schema``, which has the source's columns only.
+) -> TableFeed:
+    """Return the changes since ``seen`` with the types of ``schema``, which has the source's columns only.
 
-    ``keys`` are the columns of its key.  Raises ExtractionError for a line that cannot be read, where such lines are
-    not accepted; Refused for columns that the table does not have.
+    ``keys`` are the key columns. Raises ExtractionError for an invalid line unless ``accepting`` allows them, and
+    Refused for columns that the table lacks.
     """
     name, end = printable(str(path)), extent.end
     known = tuple((column.name, column.type) for column in schema.columns)
     before: Mapping[str, Any] = seen if seen and _head(path, seen["head_size"]) == seen["head"] else {}
     if before and [*extent.mark] == seen["mark"] and end in (None, seen["end"]):
-        return _told(_typed(None, known), (), seen)
+        return _table_feed(_typed(None, known), (), seen)
     begin = before.get("end") or 0
     reading = Reading(table, keys, skip=before.get("read", 0) if end is None else 0)
     if end is not None:
         end = max(begin, end)
         reading.place, reading.times = before.get("place", 0), TransactionTimes(before.get("transaction"))
-    found = columns_of_feed(path, table, chosen) if accepting.evolve else ()
-    added = tuple(each for each in found if schema.column(each[0]) is None)
+    columns = columns_of_feed(path, table, chosen) if accepting.evolve else ()
+    added = tuple(each for each in columns if schema.column(each[0]) is None)
     with _opened(path, begin, end) as stream, connect() as connection:
-        texts = json_records(stream, reading.told)
+        texts = json_records(stream, reading.parse)
         rows, found_bad = typed_changes(texts, reading, (*known, *added), name, connection, progress)
     after = f" after byte {begin}" if begin else ""
     rejected = [replace(each, position=f"{each.position}{after}") for each in found_bad]
@@ -234,11 +236,13 @@ def read_feed(
     size = min(extent.mark[0] if end is None else end, _HEAD)
     reached = {"mark": [*extent.mark], "head": _head(path, size), "head_size": size, "end": end}
     counted = {"read": reading.read + before.get("read", 0), "place": reading.place}
-    return replace(_told(rows, added, {**reached, **counted, "transaction": reading.times.last}), rejected=rejected)
+    return replace(
+        _table_feed(rows, added, {**reached, **counted, "transaction": reading.times.last}), rejected=rejected
+    )
 
 
-def _told(rows: pa.Table, added: tuple[tuple[str, DataType], ...], seen: Mapping[str, Any]) -> FedTable:
-    return FedTable(lambda _: rows, added, seen)
+def _table_feed(rows: pa.Table, added: tuple[tuple[str, DataType], ...], seen: Mapping[str, Any]) -> TableFeed:
+    return TableFeed(lambda _: rows, added, seen)
 
 
 def typed_changes(
@@ -249,7 +253,7 @@ def typed_changes(
     connection: duckdb.DuckDBPyConnection,
     progress: Progress | None,
 ) -> tuple[pa.Table, list[Rejected]]:
-    """All changes that ``reading`` makes of texts, and the lines that are none."""
+    """Return all changes that ``reading`` makes of the texts, and the rejected lines."""
     every = (*columns, (OP, STRING), (OWN, BIGINT), (ORDER, BIGINT))
     names = tuple(each for each, _ in every)
     caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), every, name)
@@ -264,25 +268,25 @@ def typed_changes(
 
 
 def _typed(rows: pa.Table | None, columns: tuple[tuple[str, DataType], ...]) -> pa.Table:
-    """The rows that casting gave (None: none) as changes."""
+    """Return the cast rows (None: no rows) as changes."""
     schema = change_schema(pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]))
     return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
 
 
 def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType], ...], table: str, where: str) -> None:
-    """Raises Refused where changes have other columns than these."""
+    """Raise Refused if the changes have other columns."""
     there = {name.lower() for name, _ in columns}
     others = [name for name in names if name.lower() not in there]
     if others:
         raise Refused(
-            f"the feed has columns that {table} has not: {', '.join(others)}",
+            f"the feed has columns that {table} lacks: {', '.join(others)}",
             where=where,
-            hint=f"Nothing was changed. `weft source poll {table} --evolve` takes them.",
+            hint=f"Nothing was changed. `weft source poll {table} --evolve` adds them.",
         )
 
 
 class _Part(io.RawIOBase):
-    """The bytes of a file up to a place."""
+    """The bytes of a file up to a position."""
 
     def __init__(self, file: io.FileIO, left: int | None) -> None:
         self._file = file
@@ -301,13 +305,13 @@ class _Part(io.RawIOBase):
 
 @contextmanager
 def _opened(path: Path, begin: int, end: int | None) -> Iterator[io.BufferedReader]:
-    """The feed from one place to another, which end lines."""
+    """Open the feed from ``begin`` to ``end``, both of which are line boundaries."""
     with opened(path) as raw:
         raw.seek(begin)
         yield plain(_Part(raw, None if end is None else end - begin))
 
 
 def _head(path: Path, size: int) -> str:
-    """A hash of the first bytes, which tell one feed from another that has taken its place."""
+    """Return a hash of the first bytes, which detects that another feed has replaced this one."""
     with opened(path) as file:
         return hashlib.sha256(file.read(size)).hexdigest()

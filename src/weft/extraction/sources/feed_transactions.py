@@ -1,4 +1,4 @@
-"""The transactions that the lines of a feed tell of: which lines belong together, and when each was."""
+"""Group the lines of a feed by transaction, and give each transaction its time."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _PIECE: Final = 1 << 16
 
 
 def transaction_of(change: Mapping[str, Any]) -> str | None:
-    """What names the transaction of a change, in either form; None where nothing does."""
+    """Return the transaction id of a change in either form; None if it has none."""
     source, transaction = change.get("source"), change.get("transaction")
-    told = change.get("tx")
-    if told is None and isinstance(transaction, dict):
-        told = transaction.get("id")
-    if told is None and isinstance(source, dict):
-        told = source.get("txId")
-    return None if told is None else str(told)
+    name = change.get("tx")
+    if name is None and isinstance(transaction, dict):
+        name = transaction.get("id")
+    if name is None and isinstance(source, dict):
+        name = source.get("txId")
+    return None if name is None else str(name)
 
 
 class TransactionTimes:
-    """The own time of each transaction that is named: that of its first line, and no other transaction's of the feed.
+    """Assigns each named transaction the time of its first line, unique in the feed.
 
-    Two of one time, as clocks of milliseconds have them, are told apart by a microsecond, in their order.  ``last`` is
-    what is to be known of the feed so far when more of it is read: the last transaction and its time.
+    Millisecond clocks can give two transactions the same time; the later one gets the next free microsecond. ``last``,
+    the last transaction and its time, is the state that the next poll needs.
     """
 
     def __init__(self, last: list[Any] | None = None) -> None:
@@ -36,7 +36,7 @@ class TransactionTimes:
         self._taken = set(self._times.values())
 
     def of(self, name: str | None, own: int | None) -> int | None:
-        """The time of a change (µs UTC; None: it has none) of that transaction (None: it is told by its time)."""
+        """Return the time of a change (µs UTC; None: it has none) in the named transaction (None: grouped by time)."""
         if name is None:
             return own
         if name not in self._times:
@@ -49,20 +49,20 @@ class TransactionTimes:
 
 
 def end_of_lines(file: BinaryIO) -> int:
-    """The place after the last line that has ended."""
+    """Return the position after the last complete line."""
     place = file.seek(0, os.SEEK_END)
     while place:
         begin = max(place - _PIECE, 0)
         file.seek(begin)
-        found = file.read(place - begin).rfind(b"\n")
-        if found >= 0:
-            return begin + found + 1
+        newline = file.read(place - begin).rfind(b"\n")
+        if newline >= 0:
+            return begin + newline + 1
         place = begin
     return 0
 
 
 def end_of_transactions(file: BinaryIO, end: int) -> int:
-    """The place before the lines at ``end`` that are of one transaction which is named; ``end`` where none is."""
+    """Return the position before the lines of the last transaction; ``end`` if it is not named."""
     last: str | None = None
     for begin, line in _backwards(file, end):
         name = _named(line) if line.strip() not in (b"", b"null") else last
@@ -76,18 +76,18 @@ def end_of_transactions(file: BinaryIO, end: int) -> int:
 
 
 def _named(line: bytes) -> str | None:
-    """The transaction of a line; one that cannot be read, which the poll refuses, has none."""
+    """Return the transaction of a line. An invalid line, which the poll rejects, has none."""
     try:
-        found = json.loads(line)
+        change = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if isinstance(found, dict) and isinstance(found.get("payload"), dict):
-        found = found["payload"]
-    return transaction_of(found) if isinstance(found, dict) else None
+    if isinstance(change, dict) and isinstance(change.get("payload"), dict):
+        change = change["payload"]
+    return transaction_of(change) if isinstance(change, dict) else None
 
 
 def _backwards(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
-    """The lines before ``end``, which ends one, the last first, each with the place where it begins."""
+    """Yield the lines before ``end``, a line boundary, in reverse order, each with its position."""
     held, place = b"", end
     while place:
         begin = max(place - _PIECE, 0)
@@ -95,7 +95,7 @@ def _backwards(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
         held = file.read(place - begin) + held
         place = begin
         if len(held) > MAX_LINE + _PIECE and b"\n" not in held[:-1]:
-            yield place, held  # a part of a line that is too long, which the poll refuses
+            yield place, held  # part of a line that is too long, which the poll rejects
             return
         while (cut := held.rfind(b"\n", 0, len(held) - 1)) >= 0:
             yield place + cut + 1, held[cut + 1 :]

@@ -1,7 +1,7 @@
-"""The past of a source as far as it is known from elsewhere: a file of dated states, or of dated changes.
+"""Load the known past of a source from a file of dated states or dated changes.
 
-It begins a tracked table, before the first poll and the first tick; later on only what is dated after all that is
-recorded can be added.
+A history is loaded before the first poll and the first tick. Later, only changes after the recorded history can be
+added.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from weft.storage.periods import repeated_keys
 
 @dataclass(frozen=True, repr=False)
 class PastLoaded(Brief):
-    """What a file told: periods that ``began`` and that ``ended``, between two instants (µs UTC; None: none).
+    """The result of loading a file: the periods that ``began`` and ``ended``, and the first and last instant (µs UTC;
+    None: none).
 
-    ``already`` says that the very same file was loaded before.
+    ``already`` means that the same file was loaded before.
     """
 
     name: str
@@ -61,11 +62,11 @@ def load_history(
     op: str | None = None,
     progress: Progress | None = None,
 ) -> PastLoaded:
-    """Loads dated states of a source: all its rows at each of the instants in the column ``ts_from``.
+    """Load dated states of a source: all its rows at each of the instants in the column ``ts_from``.
 
-    With ``op``, a column that says D, or DELETE, of a row that ended, dated changes.  The file is CSV, JSON lines or
-    Parquet, and may have other columns.  Raises NotFound, ExtractionError and Refused for what cannot be read as a
-    whole, for a key twice in one state, and for what is dated before the earliest instant that is open.
+    With ``op``, load dated changes: ``op`` names a column with D or DELETE for a row that ended. The file is CSV, JSON
+    lines or Parquet, and may have other columns. Raises NotFound, ExtractionError and Refused if any of the file is
+    unreadable, if a state has a key twice, and if a row is dated before the earliest open instant.
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)
@@ -80,7 +81,7 @@ def load_history(
     with polling(home, source) as (writer, table):
         clock = home.clock() if home.catalog.home().clock == "wall" else _latest(rows)
         if clock < _latest(rows):
-            raise Refused("the file has rows of the future, and this home's clock is the wall's", where=str(path))
+            raise Refused("the file has rows dated in the future, and this home uses the wall clock", where=str(path))
         changes = rows
         if op is None:
             changes = as_changes(rows.drop_columns([OP]), current_rows(writer, table), table.keys)
@@ -105,12 +106,12 @@ def _rows(
     rename: Renamed,
     progress: Progress | None,
 ) -> pa.Table:
-    """The rows of the file, which has the source's names of columns, as changes in its order."""
+    """Return the rows of the file, which uses the source's column names, as changes in time order."""
     wanted = [(column.name, column.type) for column in source_schema(table).columns]
     names = {name.lower() for name, _ in wanted}
     own = [(each, kind) for each, kind in ((ts_from, TIMESTAMP), (op, STRING)) if each and each.lower() not in names]
     chosen, options = [*wanted, *own], FileOptions(rename=tuple(rename))
-    own_time = ts_from if ts_from.lower() == TS else None  # no column of a table can have that name
+    own_time = ts_from if ts_from.lower() == TS else None  # a table cannot have a column of that name
     source = open_file(file_path(str(path)), None, ts_from=own_time, chosen=chosen, options=options)
     pieces = []
     read = 0
@@ -126,12 +127,7 @@ def _rows(
     rows = pa.concat_tables(pieces)
     by_name = {each.lower(): each for each in rows.column_names}
     dates = rows.column(by_name[ts_from.lower()]) if own_time is None else rows.column(OWN_TIME).cast(INSTANT)
-    if not pa.types.is_timestamp(dates.type):
-        raise Refused(f"{ts_from!r} is no column of instants", where=source.name, hint="ISO 8601 is read.")
-    if dates.null_count:
-        raise Refused(
-            f"{ts_from} is empty in {counted(dates.null_count, 'row')}", where=source.name, hint="Date every row."
-        )
+    _check_dates(dates, ts_from, source.name)
     ops = pa.repeat(pa.scalar("U"), rows.num_rows) if op is None else _ops(rows.column(by_name[op.lower()]))
     values = [rows.column(by_name[name.lower()]) for name, _ in wanted]
     order = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))
@@ -140,13 +136,22 @@ def _rows(
     return in_time.set_column(in_time.column_names.index(ORDER), ORDER, order)
 
 
-def _ops(said: pa.ChunkedArray) -> pa.ChunkedArray:
-    gone = pc.is_in(pc.utf8_upper(said), value_set=pa.array([DELETE, "DELETE"]))
+def _check_dates(dates: pa.ChunkedArray, name: str, where: str) -> None:
+    """Raise Refused for a column that has no instants, and for an empty date."""
+    if not pa.types.is_timestamp(dates.type):
+        raise Refused(f"{name!r} is not a column of instants", where=where, hint="Use ISO 8601.")
+    if dates.null_count:
+        empty = counted(dates.null_count, "row")
+        raise Refused(f"{name} is empty in {empty}", where=where, hint="Give every row a date.")
+
+
+def _ops(ops: pa.ChunkedArray) -> pa.ChunkedArray:
+    gone = pc.is_in(pc.utf8_upper(ops), value_set=pa.array([DELETE, "DELETE"]))
     return pc.if_else(pc.fill_null(gone, False), DELETE, "U")
 
 
 def _refuse_empty(rows: pa.Table, path: str | os.PathLike[str]) -> None:
-    """Raises Refused for a file without rows: that is no state, of whatever time, and would end all that is open."""
+    """Raise Refused for a file without rows: it has no date, and as a state it would end all open rows."""
     if not rows.num_rows:
         raise Refused("the file has no rows", where=str(path), hint="Nothing was changed.")
 
@@ -156,7 +161,7 @@ def _refuse_repeated(rows: pa.Table, table: TableRecord, path: str | os.PathLike
     if repeated:
         (values, count), *_ = repeated
         raise Refused(
-            f"one state has {count:,} rows of the key {', '.join(map(str, values[:-1]))}",
+            f"one state has {count:,} rows with the key {', '.join(map(str, values[:-1]))}",
             where=str(path),
-            hint="A key has one row at a time. A file of changes needs --op.",
+            hint="A key must identify one row. For a file of changes, use --op.",
         )

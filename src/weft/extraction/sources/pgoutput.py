@@ -1,6 +1,6 @@
-"""The messages of PostgreSQL's output plugin pgoutput, protocol version 1, as its documentation has them.
+"""Decode the messages of PostgreSQL's output plugin pgoutput, protocol version 1, as documented by PostgreSQL.
 
-A transaction is the messages from a Begin to its Commit; they come in the order of the commits.
+A transaction is the messages from Begin to Commit; transactions arrive in commit order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OPS: Final[Mapping[str, Op]] = {"I": "I", "U": "U", "D": "D"}
 
 
 class Unchanged:
-    """The value of a column that an UPDATE left as it was and that lies apart (TOAST): it is not told."""
+    """An unchanged TOASTed value, which PostgreSQL does not send."""
 
 
 UNCHANGED: Final = Unchanged()
@@ -27,7 +27,7 @@ Values: TypeAlias = "tuple[str | Unchanged | None, ...]"
 
 @dataclass(frozen=True)
 class Relation:
-    """A table as its rows are told from here on: its OID, and of each column the name and the type's OID."""
+    """The layout of a table's rows in the following messages: its OID, and the name and type OID of each column."""
 
     oid: int
     names: tuple[str, ...]
@@ -36,10 +36,10 @@ class Relation:
 
 @dataclass(frozen=True)
 class Change:
-    """A row that came (``I``), changed (``U``) or went (``D``), or that all went (``T``, TRUNCATE).
+    """An INSERT (``I``), UPDATE (``U``) or DELETE (``D``) of a row, or a TRUNCATE (``T``) of the table.
 
-    ``old`` is told where the row goes, or its replica identity changes: ``whole`` says that it is all of it, and not
-    the columns of its replica identity only, the others being None.
+    A DELETE has ``old``, and so has an UPDATE that changes the replica identity. ``whole`` means that ``old`` is the
+    full row; otherwise it has only the columns of the replica identity, and the others are None.
     """
 
     relation: Relation
@@ -51,7 +51,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Transaction:
-    """What one transaction did: its id (32 bits), its commit's end in the log, when it committed (µs UTC)."""
+    """One transaction: its id (32 bits), the LSN after its commit, and its commit time (µs UTC)."""
 
     xid: int
     end: int
@@ -60,7 +60,7 @@ class Transaction:
 
 
 def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
-    """The transactions that the messages tell of; raises ExtractionError for a message that is none."""
+    """Yield the transactions in the messages. Raises ExtractionError for an unknown message type."""
     relations: dict[int, Relation] = {}
     changes: list[Change] = []
     xid = 0
@@ -82,20 +82,20 @@ def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
         elif kind in _OPS:
             changes.append(message.change(_OPS[kind], relations))
         elif kind not in ("O", "Y", "M"):
-            raise ExtractionError(f"PostgreSQL told a message of an unknown kind, {kind!r}")
+            raise ExtractionError(f"PostgreSQL sent a message of the unknown type {kind!r}")
 
 
 class _Message:
-    """Reads the parts of a message, one after another."""
+    """A reader of the fields of a message."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self._at = 0
 
     def numbers(self, form: str) -> tuple[int, ...]:
-        found = struct.unpack_from(form, self._raw, self._at)
+        values = struct.unpack_from(form, self._raw, self._at)
         self._at += struct.calcsize(form)
-        return found
+        return values
 
     def text(self, length: int) -> str:
         self._at += length
@@ -106,7 +106,7 @@ class _Message:
 
     def relation(self) -> Relation:
         (oid,) = self.numbers("!I")
-        for _ in range(2):  # the schema and the name, either of which may change
+        for _ in range(2):  # schema and name, either of which may change
             self._name()
             self._at += 1
         _, count = self.numbers("!bh")
@@ -131,12 +131,12 @@ class _Message:
 
     def _values(self) -> Values:
         (count,) = self.numbers("!h")
-        found: list[str | Unchanged | None] = []
+        values: list[str | Unchanged | None] = []
         for _ in range(count):
             kind = self.text(1)
             if kind == "t":
                 (length,) = self.numbers("!i")
-                found.append(self.text(length))
+                values.append(self.text(length))
             else:
-                found.append(UNCHANGED if kind == "u" else None)
-        return tuple(found)
+                values.append(UNCHANGED if kind == "u" else None)
+        return tuple(values)

@@ -1,7 +1,7 @@
-"""Following feeds of changes: what one feed tells of several tables is recorded as one.
+"""Poll change feeds: the changes that one feed has for several tables are recorded together.
 
-A transaction may touch several tables, and has one instant in all of them.  So the sources of a feed are polled
-together, and what was read of it counts as read once all of them are recorded.
+A transaction may change several tables and has one instant in all of them. So the sources of a feed are polled
+together, and the feed position advances after all of them are recorded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.extraction.batches import Progress
 from weft.extraction.quarantine import FEED, quarantine
 from weft.extraction.sources.apply_changes import Incoming, record_feeds
 from weft.extraction.sources.delta import read_delta
-from weft.extraction.sources.fed import Changes, Fed, FedTable
+from weft.extraction.sources.fed import Changes, FeedBatch, TableFeed
 from weft.extraction.sources.feed import extent_of_feed, read_feed
 from weft.extraction.sources.replication import read_slot
 from weft.extraction.sources.snapshot import file_path
@@ -29,7 +29,7 @@ from weft.storage.changes import undated
 
 
 def same_feed(one: SourceRecord, other: SourceRecord) -> bool:
-    """Whether two sources follow one feed."""
+    """Return whether two sources follow the same feed."""
     feeds = [(each.kind, each.location, each.options.get("slot")) for each in (one, other)]
     return one.kind == "changes" and feeds[0] == feeds[1]
 
@@ -37,45 +37,46 @@ def same_feed(one: SourceRecord, other: SourceRecord) -> bool:
 def follow(
     home: OpenHome, sources: Sequence[SourceRecord], clock: int, accepting: Accepting, progress: Progress | None
 ) -> list[Polled]:
-    """Records what a feed tells since the last poll of the sources that follow it; ``clock`` is µs UTC.
+    """Record the changes of a feed since the last poll of the sources that follow it; ``clock`` is µs UTC.
 
-    Raises ExtractionError and Refused for what cannot be read, or not be taken: nothing of any of them is recorded.
+    Raise ExtractionError or Refused for changes that cannot be read or accepted; then nothing is recorded for any
+    source.
     """
     fed = _read(home, sources, accepting, progress)
     if home.catalog.home().clock == "wall":
-        clock = max(clock, home.clock())  # it may have gone on while the feed was read
+        clock = max(clock, home.clock())  # time may have passed while the feed was read
     with polling_together(home, sources, [each.added for each in fed.tables]) as (writer, tables):
         incoming = [
-            Incoming(table, source.location, _dated(source, told), told.seen, once=told.once)
-            for source, table, told in zip(sources, tables, fed.tables, strict=True)
+            Incoming(table, source.location, _dated(source, table_feed), table_feed.seen, once=table_feed.once)
+            for source, table, table_feed in zip(sources, tables, fed.tables, strict=True)
         ]
-        kept = [_quarantined(writer, home, *each) for each in zip(sources, fed.tables, strict=True)]
+        quarantined = [_quarantined(writer, home, *each) for each in zip(sources, fed.tables, strict=True)]
         done = record_feeds(writer, home, incoming, clock)
         polled = [
-            finished(writer, home, source, found, before + found.began - found.ended, told.seen, late)
-            for source, told, (found, late, before) in zip(sources, fed.tables, done, strict=True)
+            finished(writer, home, source, recorded, before + recorded.began - recorded.ended, table_feed.seen, late)
+            for source, table_feed, (recorded, late, before) in zip(sources, fed.tables, done, strict=True)
         ]
     failpoint("source.recorded")
     fed.recorded()
-    return [replace(each, quarantined=count) for each, count in zip(polled, kept, strict=True)]
+    return [replace(each, quarantined=count) for each, count in zip(polled, quarantined, strict=True)]
 
 
-def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, told: FedTable) -> int:
-    """Keeps the lines that are no changes, before the feed counts as read; how many there are."""
-    if told.rejected:
+def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, table_feed: TableFeed) -> int:
+    """Quarantine the rejected lines before the feed position advances. Return their number."""
+    if table_feed.rejected:
         at = home.clock()
         load_id = writer.loads.begin(source.table_id, source.location, "changes", None, at)
-        new = quarantine(home.catalog, load_id, source.table_id, told.rejected, lambda _: {"kind": FEED}, at)
-        writer.loads.finish(load_id, 0, len(told.rejected) - new, new, 0, at)
-    return len(told.rejected)
+        new = quarantine(home.catalog, load_id, source.table_id, table_feed.rejected, lambda _: {"kind": FEED}, at)
+        writer.loads.finish(load_id, 0, len(table_feed.rejected) - new, new, 0, at)
+    return len(table_feed.rejected)
 
 
-def _dated(source: SourceRecord, told: FedTable) -> Changes:
-    """The changes, without their own times where these do not count."""
-    return told.changes if source.stamps == "source" else lambda there: undated(told.changes(there))
+def _dated(source: SourceRecord, table_feed: TableFeed) -> Changes:
+    """Return the changes, without their own times if the source is stamped by the clock."""
+    return table_feed.changes if source.stamps == "source" else lambda there: undated(table_feed.changes(there))
 
 
-def _read(home: OpenHome, sources: Sequence[SourceRecord], accepting: Accepting, progress: Progress | None) -> Fed:
+def _read(home: OpenHome, sources: Sequence[SourceRecord], accepting: Accepting, progress: Progress | None) -> FeedBatch:
     tables = [home.catalog.tables.by_id(source.table_id) for source in sources]
     if "slot" in sources[0].options:
         return read_slot(sources, tables, accepting, progress)
@@ -83,12 +84,14 @@ def _read(home: OpenHome, sources: Sequence[SourceRecord], accepting: Accepting,
         return _read_topic(home, sources, tables, accepting, progress)
     path = file_path(sources[0].location)
     if "delta" in sources[0].options:
-        return Fed([_read_delta(Location(str(path)), *each, accepting) for each in zip(sources, tables, strict=True)])
+        return FeedBatch(
+            [_read_delta(Location(str(path)), *each, accepting) for each in zip(sources, tables, strict=True)]
+        )
     extent = extent_of_feed(path, [source.seen for source in sources])
-    found = []
+    tables_read = []
     for source, table in zip(sources, tables, strict=True):
         options = source.options
-        found.append(
+        tables_read.append(
             read_feed(
                 path,
                 extent,
@@ -101,7 +104,7 @@ def _read(home: OpenHome, sources: Sequence[SourceRecord], accepting: Accepting,
                 progress=progress,
             )
         )
-    return Fed(found)
+    return FeedBatch(tables_read)
 
 
 def _read_topic(
@@ -110,16 +113,16 @@ def _read_topic(
     tables: Sequence[TableRecord],
     accepting: Accepting,
     progress: Progress | None,
-) -> Fed:
+) -> FeedBatch:
     poll = TopicPoll.begun(home, sources[0].location, [source.seen for source in sources])
-    found = []
+    tables_read = []
     for source, table in zip(sources, tables, strict=True):
         options, schema = source.options, source_schema(table)
         of, chosen = options.get("table"), chosen_columns(options)
-        found.append(poll.read(of, schema, chosen, source.seen, table.keys, accepting, progress))
-    return Fed(found)
+        tables_read.append(poll.read(of, schema, chosen, source.seen, table.keys, accepting, progress))
+    return FeedBatch(tables_read)
 
 
-def _read_delta(path: Location, source: SourceRecord, table: TableRecord, accepting: Accepting) -> FedTable:
+def _read_delta(path: Location, source: SourceRecord, table: TableRecord, accepting: Accepting) -> TableFeed:
     schema, chosen = source_schema(table), chosen_columns(source.options)
     return read_delta(path, schema, table.keys, chosen, source.seen, accepting)

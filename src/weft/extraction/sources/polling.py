@@ -1,7 +1,8 @@
-"""Polling a source: what it holds now compared with the open rows of its tracked table; the change is one transaction.
+"""Poll a source: compare its rows with the open rows of its tracked table and record the difference as one transaction.
 
-All that begins and ends shares one instant and one Delta commit.  A poll that died is simply made again: what it had
-stored is no change any more (design law 6).  What cannot be read as a whole changes nothing, and the catalog says why.
+All begins and ends share one instant and one Delta commit. A poll that died can be repeated: what it stored is no
+longer a difference (design law 6). A source that cannot be read completely changes nothing, and the catalog records the
+reason.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ def poll_feed(
     now: int | None = None,
     progress: Progress | None = None,
 ) -> list[Polled]:
-    """Polls one source at the home's clock, or at ``now`` (µs UTC; replay homes only).
+    """Poll one source at the home's clock, or at ``now`` (µs UTC; replay homes only).
 
-    Those that the same feed of changes tells of are polled with it, and come after it: a transaction may touch several.
-    Raises NotFound, ClockError; ExtractionError and Refused for a source that cannot be read as a whole, is empty
-    though it was not, has two rows of one key, or other columns: the catalog then says so, too; LeaseBusy,
-    StorageError.
+    Sources of the same change feed are polled with it and follow it in the result, since a transaction may change
+    several. Raises NotFound and ClockError; ExtractionError and Refused for a source that cannot be read completely, is
+    empty although it was not before, has two rows with one key, or has other columns (the catalog records these);
+    LeaseBusy; StorageError.
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)
@@ -64,7 +65,7 @@ def poll_feed(
             return follow(home, sources, clock, accepting, progress)
         return [_polled(home, source, clock, accepting, progress)]
     except (LeaseBusy, LeaseLost, Conflict):
-        raise  # the source is all right
+        raise  # the source is not at fault
     except WeftError as error:
         for each in sources:
             home.catalog.sources.troubled(each.table_id, home.clock(), error.message)
@@ -72,15 +73,15 @@ def poll_feed(
 
 
 def clock_of(home: OpenHome, now: int | None) -> int:
-    """The instant of a poll: the wall's clock, or a replay home's, which may be told; raises ClockError."""
+    """Return the instant of a poll: the wall clock, or on a replay home ``now`` or its clock. Raises ClockError."""
     if now is None:
         return home.now()
-    found = home.catalog.home()
-    if found.clock == "wall":
-        raise ClockError("this home's clock is the wall's: a poll is now", hint="Leave --now out.")
-    if now < found.forward:
+    record = home.catalog.home()
+    if record.clock == "wall":
+        raise ClockError("this home uses the wall clock, so a poll cannot have another time", hint="Leave --now out.")
+    if now < record.forward:
         raise ClockError(
-            f"this home has gone on to {format_instant(found.forward)}, and {format_instant(now)} is before it",
+            f"this home is already at {format_instant(record.forward)}, and {format_instant(now)} is earlier",
             hint="A clock never goes back: poll at a later instant.",
         )
     return now
@@ -93,31 +94,31 @@ def _polled(
         home.catalog.sources.polled(source.table_id, home.clock(), source.open_rows, source.seen)
         return Polled(source.name, 0, 0, source.open_rows)
     table = home.catalog.tables.by_id(source.table_id)
-    found = _read(source, table, accepting, progress)
-    if not found.rows.num_rows:
-        found = _without_added(found)
-    _refuse_repeated(found.rows, table.keys, source)
-    with polling(home, source, found.added) as (writer, table):
-        asked = _asked(home, source, found, clock)
-        done, open_rows = _record(writer, home, source, table, found, asked, accepting)
-        late = int(done.first is not None and done.first > asked)
-        return finished(writer, home, source, done, open_rows, found.seen, late)
+    snapshot = _read(source, table, accepting, progress)
+    if not snapshot.rows.num_rows:
+        snapshot = _without_added(snapshot)
+    _refuse_repeated(snapshot.rows, table.keys, source)
+    with polling(home, source, snapshot.added) as (writer, table):
+        at_least = _requested_instant(home, source, snapshot, clock)
+        done, open_rows = _record(writer, home, source, table, snapshot, at_least, accepting)
+        late = int(done.first is not None and done.first > at_least)
+        return finished(writer, home, source, done, open_rows, snapshot.seen, late)
 
 
-def _without_added(found: Snapshot) -> Snapshot:
-    """A snapshot without rows changes no columns: it may be refused, and the columns come with the first row."""
-    added = [name for name, _ in found.added]
-    columns = tuple(each for each in found.columns if each[0] not in added)
-    return replace(found, rows=found.rows.drop_columns(added), columns=columns, added=())
+def _without_added(snapshot: Snapshot) -> Snapshot:
+    """Drop the added columns of a snapshot without rows: it may be refused, and the first row will add them."""
+    added = [name for name, _ in snapshot.added]
+    columns = tuple(each for each in snapshot.columns if each[0] not in added)
+    return replace(snapshot, rows=snapshot.rows.drop_columns(added), columns=columns, added=())
 
 
-def _asked(home: OpenHome, source: SourceRecord, found: Snapshot, clock: int) -> int:
-    """The instant that a snapshot asks for; the wall may have gone on while it was read."""
+def _requested_instant(home: OpenHome, source: SourceRecord, snapshot: Snapshot, clock: int) -> int:
+    """Return the instant that a snapshot requests. Time may have passed while it was read."""
     wall = home.catalog.home().clock == "wall"
     now = max(clock, home.clock()) if wall else clock
-    if source.stamps != "file" or found.changed_at is None:
+    if source.stamps != "file" or snapshot.changed_at is None:
         return now
-    return min(found.changed_at, now) if wall else found.changed_at
+    return min(snapshot.changed_at, now) if wall else snapshot.changed_at
 
 
 def _read(source: SourceRecord, table: TableRecord, accepting: Accepting, progress: Progress | None) -> Snapshot:
@@ -136,11 +137,11 @@ def _read(source: SourceRecord, table: TableRecord, accepting: Accepting, progre
 def _refuse_repeated(rows: pa.Table, keys: Sequence[str], source: SourceRecord) -> None:
     repeated = repeated_keys(rows, keys)
     if repeated:
-        told = "; ".join(f"{', '.join(map(str, values))}: {count:,} rows" for values, count in repeated)
+        keys_found = "; ".join(f"{', '.join(map(str, values))}: {count:,} rows" for values, count in repeated)
         raise ExtractionError(
-            f"{source.name} has several rows with one key ({', '.join(keys)}): {told}",
+            f"{source.name} has several rows with the same key ({', '.join(keys)}): {keys_found}",
             where=source.location,
-            hint="Nothing was changed. A key has one row at a time: name more columns of it when the source is added.",
+            hint="Nothing was changed. A key must identify one row: add the source with more key columns.",
         )
 
 
@@ -149,20 +150,24 @@ def _record(
     home: OpenHome,
     source: SourceRecord,
     table: TableRecord,
-    found: Snapshot,
-    asked: int,
+    snapshot: Snapshot,
+    at_least: int,
     accepting: Accepting,
 ) -> tuple[Recorded, int]:
-    """What of the snapshot was recorded, and how many rows are open then."""
+    """Record the snapshot. Return what was recorded and the number of rows that are open afterwards."""
     there = current_rows(writer, table)
-    refuse_emptied(there, found.rows.num_rows, source.name, source.location, empty=accepting.empty)
-    ended, begun = difference(there, found.rows)
+    refuse_emptied(there, snapshot.rows.num_rows, source.name, source.location, empty=accepting.empty)
+    ended, begun = difference(there, snapshot.rows)
     open_rows = there.num_rows - ended.num_rows + begun.num_rows
     if not ended.num_rows and not begun.num_rows:
         return Recorded(0, 0), open_rows
     at = home.clock()
     load_id = writer.loads.begin(table.table_id, source.location, "poll", None, at)
-    done = record(writer, table, load_id, asked, lambda floor: change_at(ended, begun, floor, table.stored), found.seen)
-    update_cache(writer, table.table_id, there, done.rows)
-    writer.loads.finish(load_id, done.began + done.ended, 0, 0, int(done.first is not None and done.first > asked), at)
+    done = record(
+        writer, table, load_id, at_least, lambda floor: change_at(ended, begun, floor, table.stored), snapshot.seen
+    )
+    keep(writer, table.table_id, there, done.rows)
+    writer.loads.finish(
+        load_id, done.began + done.ended, 0, 0, int(done.first is not None and done.first > at_least), at
+    )
     return done, open_rows

@@ -1,7 +1,7 @@
-"""A table of a PostgreSQL database, read whole in one transaction that sees one state and writes nothing.
+"""Read a table of a PostgreSQL database completely, in one read-only transaction with one snapshot.
 
-The types of its columns are the database's.  Its URI names no password: what the catalog keeps and commands print is no
-place for one.
+The database defines the column types. The URI must not contain a password, since the catalog stores it and commands
+print it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _KINDS: Final = {
     "timestamptz": "TIMESTAMP",
     "bytea": "BINARY",
 }
-# Its digits before and after the point are in one number; a numeric without them has any.
+# atttypmod packs the precision and the scale of a numeric; a numeric without it has any.
 _COLUMNS: Final = """
     SELECT a.attname, t.typname, (a.atttypmod - 4) >> 16, (a.atttypmod - 4) & 2047, a.atttypmod
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
@@ -54,24 +54,24 @@ _COLUMNS: Final = """
 
 
 def check_uri(uri: str) -> str:
-    """The URI itself; raises Refused for one that is none of PostgreSQL, or names a password."""
+    """Return the URI. Raise Refused for a URI that is not PostgreSQL's or contains a password."""
     if not uri.startswith(SCHEMES):
-        raise Refused("this is no URI of PostgreSQL", hint="Write it like postgresql://anna@db.example/shop.")
+        raise Refused("this is not a PostgreSQL URI", hint="Write it like postgresql://anna@db.example/shop.")
     if urlsplit(uri).password is not None or "password" in parse_qs(urlsplit(uri).query):
         raise Refused(
-            "the URI names a password, and the catalog would keep it",
-            hint="Leave it out, and put it into ~/.pgpass or the variable PGPASSWORD.",
+            "the URI contains a password, which the catalog would store",
+            hint="Leave it out, and put it into ~/.pgpass or the environment variable PGPASSWORD.",
         )
     return uri
 
 
 def columns_of_postgres(uri: str, table: str | None, chosen: Chosen) -> Columns:
-    """The columns of the table (``name`` or ``schema.name``); raises NotFound, ExtractionError, Refused."""
+    """Return the columns of the table (``name`` or ``schema.name``). Raises NotFound, ExtractionError and Refused."""
     if table is None:
         raise Refused("a database has several tables", hint="Name one with --table, such as public.staff.")
     with _reading(uri) as connection:
-        found = columns_in(connection, table, uri)
-    return found if chosen is None else tuple(chosen_of(found, chosen, uri))
+        columns_there = columns_in(connection, table, uri)
+    return columns_there if chosen is None else tuple(chosen_of(columns_there, chosen, uri))
 
 
 def read_postgres(
@@ -83,27 +83,29 @@ def read_postgres(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """All rows of the table as the types of ``schema``, which has the source's columns only.
+    """Read all rows of the table with the types of ``schema``, which has the source's columns only.
 
-    Raises ExtractionError where it cannot be read as a whole, Refused for columns that are not those of ``schema``.
+    Raise ExtractionError if it cannot be read completely, Refused for columns that do not match ``schema``.
     """
     with _reading(uri) as connection:
-        found = columns_in(connection, table, uri)
-        taken = found if chosen is None else tuple(chosen_of(found, chosen, uri))
+        columns_there = columns_in(connection, table, uri)
+        taken = columns_there if chosen is None else tuple(chosen_of(columns_there, chosen, uri))
         added = added_columns(taken, schema, evolve, uri)
         columns = (*((column.name, column.type) for column in schema.columns), *added)
-        rows = rows_of(records_in(connection, table, found), columns, uri, progress)
+        rows = rows_of(records_in(connection, table, columns_there), columns, uri, progress)
     return Snapshot(rows, columns, added, None, {})
 
 
 @contextmanager
 def connected(uri: str) -> Iterator[psycopg.Connection[Any]]:
-    """A connection in which values are written as they are stored here; raises ExtractionError, also of the block."""
+    """Connect with settings that print values as they are stored here. Raises ExtractionError, also for errors in the
+    context.
+    """
     try:
         import psycopg
     except ImportError:
         raise ExtractionError(
-            "PostgreSQL is read by psycopg, which is not installed", hint="pip install 'weft[postgres]'"
+            "reading PostgreSQL requires psycopg, which is not installed", hint="pip install 'weft[postgres]'"
         ) from None
     try:
         with psycopg.connect(uri, connect_timeout=_PATIENCE_SECONDS, autocommit=True) as connection:
@@ -111,13 +113,13 @@ def connected(uri: str) -> Iterator[psycopg.Connection[Any]]:
                 connection.execute(setting)
             yield connection
     except psycopg.Error as error:
-        told = " ".join(str(error).split())[:300]
-        raise ExtractionError(f"PostgreSQL cannot be read: {told}", where=uri) from None
+        reason = " ".join(str(error).split())[:300]
+        raise ExtractionError(f"PostgreSQL cannot be read: {reason}", where=uri) from None
 
 
 @contextmanager
 def one_state(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """A transaction that sees one state, and writes nothing."""
+    """Run a read-only transaction with one snapshot."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield
@@ -130,48 +132,50 @@ def _reading(uri: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def identified(table: str) -> Any:
-    """The name of a table (``name`` or ``schema.name``) for ``psycopg.sql``."""
+    """Return a table name (``name`` or ``schema.name``) for ``psycopg.sql``."""
     from psycopg import sql
 
     return sql.Identifier(*table.split("."))
 
 
 def columns_in(connection: psycopg.Connection[Any], table: str, uri: str) -> Columns:
-    """The columns of the table, with their types; raises NotFound, Refused."""
+    """Return the columns of the table with their types. Raises NotFound and Refused."""
     named = identified(table).as_string(connection)
     rows = connection.execute(_COLUMNS, [named]).fetchall()
     if not rows:
         raise NotFound(
-            f"there is no table {table!r}", where=uri, hint="Names are as PostgreSQL has them, in their case."
+            f"the table {table!r} does not exist", where=uri, hint="Write the name as in PostgreSQL; case matters."
         )
     check_names([name for name, *_ in rows], uri)
     return tuple((name, _kind(type_, *digits)) for name, type_, *digits in rows)
 
 
-def told_columns(connection: psycopg.Connection[Any], table: str, uri: str) -> tuple[int, Mapping[str, str], Columns]:
-    """Of a table whose changes are told: its OID, the types as PostgreSQL writes them, by column, and the columns.
+def replicated_columns(
+    connection: psycopg.Connection[Any], table: str, uri: str
+) -> tuple[int, Mapping[str, str], Columns]:
+    """Return the OID of a replicated table, its column types in PostgreSQL's notation, and its columns.
 
-    Generated columns are none: of these no change is told.  Raises NotFound, Refused.
+    Excludes generated columns, which logical decoding does not publish. Raises NotFound and Refused.
     """
-    found = columns_in(connection, table, uri)
+    columns_there = columns_in(connection, table, uri)
     rows = connection.execute(
         "SELECT attrelid, attname, format_type(atttypid, atttypmod), attgenerated <> '' FROM pg_attribute "
         "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
         [identified(table).as_string(connection)],
     ).fetchall()
     types = {name: type_ for _, name, type_, generated in rows if not generated}
-    return int(rows[0][0]), types, tuple(each for each in found if each[0] in types)
+    return int(rows[0][0]), types, tuple(each for each in columns_there if each[0] in types)
 
 
 def _kind(name: str, digits: int, scale: int, modifier: int) -> DataType:
-    """The type in which a column of that type is stored; what Weft lacks is STRING."""
+    """Return the type that stores a column of that PostgreSQL type; STRING if Weft lacks it."""
     if name == "numeric" and modifier >= 0 and digits <= _MOST_DIGITS and scale <= digits:
         return DataType("DECIMAL", digits, scale)
     return DataType(_KINDS[name]) if name in _KINDS else STRING
 
 
 def records_in(connection: psycopg.Connection[Any], table: str, columns: Columns) -> Iterator[TextRecord]:
-    """The rows, a number at a time, each value as PostgreSQL writes it, bytes in base64."""
+    """Yield the rows with a server-side cursor; each value is in PostgreSQL's notation, bytes in base64."""
     from psycopg import sql
 
     names = [name for name, _ in columns]

@@ -1,4 +1,4 @@
-"""What a PostgreSQL server tells of a table's changes: its publication, and what names the row that changed."""
+"""Manage the publication of a PostgreSQL table, and check its replica identity."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _PATIENCE: Final = "60s"
 
 
 def publish(connection: psycopg.Connection[Any], publication: str, table: Any, oid: int) -> None:
-    """Puts the table into a publication, which is made where there is none.
+    """Add the table to a publication, creating the publication if necessary.
 
-    It is done once nobody is in the middle of writing to the table: of what these write nothing would be told.
+    The lock waits for concurrent writers, since their changes would not be published.
     """
     from psycopg import sql
 
@@ -31,29 +31,34 @@ def publish(connection: psycopg.Connection[Any], publication: str, table: Any, o
 
 
 def check_publication(connection: psycopg.Connection[Any], publication: str, oid: int) -> None:
-    """Raises NotFound, Refused for a publication that is missing or does not tell all changes of the table."""
+    """Raise NotFound or Refused for a publication that is missing or does not publish all changes of the table."""
     row = connection.execute(
         "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s",
         [publication],
     ).fetchone()
     if row is None:
-        raise NotFound(f"there is no publication {publication!r}", hint="CREATE PUBLICATION … FOR TABLE … makes one.")
+        raise NotFound(
+            f"the publication {publication!r} does not exist", hint="Create it: CREATE PUBLICATION … FOR TABLE …"
+        )
     if not row[0]:
-        raise Refused(f"the publication {publication!r} does not tell all kinds of changes", hint="Name another.")
+        raise Refused(
+            f"the publication {publication!r} does not publish all operations", hint="Name another publication."
+        )
     published = _published(connection, publication, oid)
     if not published:
         raise Refused(
             f"the table is not in the publication {publication!r}",
-            hint=f"ALTER PUBLICATION {publication} ADD TABLE … puts it there; what it missed until then is missing.",
+            hint=f"Add it: ALTER PUBLICATION {publication} ADD TABLE … Its changes before that are missing.",
         )
     if published[0]:
         raise Refused(
-            f"the publication {publication!r} tells only some rows or columns of the table", hint="Name another."
+            f"the publication {publication!r} has only some rows or columns of the table",
+            hint="Name another publication.",
         )
 
 
 def _published(connection: psycopg.Connection[Any], publication: str, oid: int) -> tuple[bool] | None:
-    """Whether the publication tells of the table only in part; None: not at all."""
+    """Return whether the publication has only a part of the table; None if it does not have the table."""
     partial = "p.rowfilter IS NOT NULL OR r.prattrs IS NOT NULL"
     row = connection.execute(
         f"SELECT {partial} FROM pg_publication_tables p JOIN pg_class c ON c.relname = p.tablename "
@@ -67,7 +72,7 @@ def _published(connection: psycopg.Connection[Any], publication: str, oid: int) 
 
 
 def unpublish(connection: psycopg.Connection[Any], publication: str, table: Any | None) -> None:
-    """Takes the table out of the publication; with None the publication goes."""
+    """Remove the table from the publication; with None, drop the publication."""
     from psycopg import errors, sql
 
     named = sql.Identifier(publication)
@@ -81,26 +86,27 @@ def unpublish(connection: psycopg.Connection[Any], publication: str, table: Any 
 
 
 def identity(connection: psycopg.Connection[Any], oid: int) -> tuple[str, list[str]]:
-    """What an UPDATE or a DELETE tells of the old row: relreplident, and the columns of that index or primary key."""
+    """Return the replica identity, which UPDATE and DELETE send: relreplident, and the columns of that index or primary
+    key.
+    """
     row = connection.execute("SELECT relreplident FROM pg_class WHERE oid = %s", [oid]).fetchone()
     kind = "n" if row is None else str(row[0])
     index = "i.indisprimary" if kind == "d" else "i.indisreplident"
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) "
         f"WHERE i.indrelid = %s AND {index}".encode(),
         [oid],
     ).fetchall()
-    return kind, [name for (name,) in found]
+    return kind, [name for (name,) in rows]
 
 
 def require_identity(connection: psycopg.Connection[Any], oid: int, keys: Sequence[str], table: str) -> None:
-    """Raises Refused where an UPDATE or a DELETE would not tell which key it was about."""
+    """Raise Refused if the replica identity does not include the key."""
     kind, columns = identity(connection, oid)
     if kind == "f" or (columns and {key.lower() for key in keys} <= {name.lower() for name in columns}):
         return
-    told = ", ".join(columns) or "nothing"
+    identity_columns = ", ".join(columns) or "empty"
     raise Refused(
-        f"of a row that changes or goes PostgreSQL tells {told} (its replica identity), and the key is "
-        f"{', '.join(keys)}",
-        hint=f"ALTER TABLE {table} REPLICA IDENTITY FULL; or take the primary key as --key.",
+        f"the replica identity of {table} is {identity_columns}, which lacks columns of the key {', '.join(keys)}",
+        hint=f"Run ALTER TABLE {table} REPLICA IDENTITY FULL, or use the primary key as --key.",
     )

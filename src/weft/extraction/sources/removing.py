@@ -1,4 +1,4 @@
-"""Forgetting a source; its table stays."""
+"""Remove a source; its table stays."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from weft.extraction.sources.subscribing import SLOT, unsubscribe
 
 
 def remove_source(home: OpenHome, name: str) -> tuple[SourceRecord, str | None]:
-    """Forgets the source, once a server that keeps changes for it was told not to; what it was not told, if anything.
+    """Remove the source and, on a PostgreSQL server, its slot and publication if no other source uses them.
 
-    Raises NotFound, LeaseBusy.
+    Return the source and a message about what could not be dropped, if anything. Raises NotFound and LeaseBusy.
     """
     with home.writing(f"remove the source {name}") as writer:
-        found = writer.sources.named(name)
-        left = None
-        if SLOT in found.options:
-            all_others = [each for each in writer.sources.all() if each.table_id != found.table_id]
-            left = unsubscribe(found, [each for each in all_others if same_feed(each, found)])
-        writer.sources.remove(found.table_id)
-        return found, left
+        source = writer.sources.named(name)
+        problem = None
+        if SLOT in source.options:
+            all_others = [each for each in writer.sources.all() if each.table_id != source.table_id]
+            problem = unsubscribe(source, [each for each in all_others if same_feed(each, source)])
+        writer.sources.remove(source.table_id)
+        return source, problem

@@ -1,7 +1,8 @@
-"""A replication slot of PostgreSQL, read by SQL functions: what has been committed, and how far that was recorded.
+"""Read a PostgreSQL replication slot by SQL functions: the committed transactions, and the LSN up to which they are
+recorded.
 
-*Peek, record, and only then advance*: what was read stays in the slot until the catalog says that it is recorded, so a
-poll that died is made again; what was recorded is left out by the place in the log that the source has ``seen``.
+*Peek, record, then advance*: messages stay in the slot until the catalog has recorded them, so a poll that died can be
+repeated. Transactions that are already recorded are skipped by the LSN in the source's ``seen``.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     import psycopg
 
 AGAIN: Final = (
-    "`weft source remove {name}` and `weft source add` it again under the same name: its history goes on with what "
-    "the table holds then."
+    "Run `weft source remove {name}`, then `weft source add` with the same name: the history continues with the "
+    "current rows."
 )
 _AT_ONCE: Final = 10_000
 _PATIENCE: Final = "60s"
@@ -25,20 +26,20 @@ _OPTIONS: Final = "'proto_version', '1', 'publication_names', %s"
 
 
 def require_logical(connection: psycopg.Connection[Any], uri: str) -> None:
-    """Raises Refused for a server that does not write down what logical decoding needs."""
+    """Raise Refused for a server whose wal_level does not support logical decoding."""
     (level,) = connection.execute("SHOW wal_level").fetchone() or ("",)
     if level != "logical":
         raise Refused(
-            f"the server's wal_level is {level}, and changes are told where it is logical",
+            f"the server's wal_level is {level}, but logical decoding requires logical",
             where=uri,
-            hint="Set it: ALTER SYSTEM SET wal_level = logical; then restart the server.",
+            hint="Run ALTER SYSTEM SET wal_level = logical, then restart the server.",
         )
 
 
 def check_slot(connection: psycopg.Connection[Any], slot: str, name: str, uri: str) -> int:
-    """The place in the log up to which the slot was advanced; ``name`` is the source's.
+    """Return the confirmed LSN of the slot, in bytes; ``name`` is the name of the source.
 
-    Raises Refused for one that is missing, is another plugin's or database's, or has lost a part of the log.
+    Raise Refused for a slot that is missing, belongs to another plugin or database, or has lost WAL.
     """
     row = connection.execute(
         "SELECT plugin, database = current_database(), wal_status, confirmed_flush_lsn - '0/0'::pg_lsn "
@@ -46,48 +47,48 @@ def check_slot(connection: psycopg.Connection[Any], slot: str, name: str, uri: s
         [slot],
     ).fetchone()
     if row is None:
-        raise Refused(f"there is no replication slot {slot!r} any more", where=uri, hint=AGAIN.format(name=name))
+        raise Refused(f"the replication slot {slot!r} does not exist", where=uri, hint=AGAIN.format(name=name))
     plugin, here, status, confirmed = row
     if plugin != "pgoutput" or not here:
         raise Refused(
-            f"the replication slot {slot!r} is one of {plugin or 'physical replication'}"
-            + ("" if here else ", of another database"),
+            f"the replication slot {slot!r} belongs to {plugin or 'physical replication'}"
+            + ("" if here else " in another database"),
             where=uri,
-            hint="Name another with --slot: one of pgoutput in this database, or one that is to be made.",
+            hint="Name a pgoutput slot of this database with --slot, or leave --slot out: Weft then creates a slot.",
         )
     if status == "lost":
         raise Refused(
-            f"the server has deleted a part of its log that the slot {slot!r} had not told yet",
+            f"the server has deleted WAL that the slot {slot!r} still needed",
             where=uri,
-            hint=f"Set max_slot_wal_keep_size higher, drop the slot, and then: {AGAIN.format(name=name)}",
+            hint=f"Increase max_slot_wal_keep_size and drop the slot. {AGAIN.format(name=name)}",
         )
     return int(confirmed)
 
 
 def check_place(connection: psycopg.Connection[Any], name: str, seen: int, confirmed: int, uri: str) -> None:
-    """Raises Refused where the slot has gone beyond what was seen, or the server is behind it."""
+    """Raise Refused if the slot has advanced beyond what was recorded, or the server's WAL ends before it."""
     if confirmed > seen:
         raise Refused(
-            f"the slot of {name} was advanced by another reader: changes are missing between what was recorded and it",
+            f"another reader has advanced the slot of {name}, so changes are missing",
             where=uri,
             hint=AGAIN.format(name=name),
         )
     if seen > log_place(connection, "pg_current_wal_insert_lsn"):
         raise Refused(
-            f"the server's log ends before what was recorded of {name}: it is another server, or an older copy",
+            f"the server's WAL ends before the last recorded change of {name}: it is another server, or an older copy",
             where=uri,
             hint=AGAIN.format(name=name),
         )
 
 
 def log_place(connection: psycopg.Connection[Any], function: str) -> int:
-    """The place in the log that a function without arguments tells, in bytes."""
+    """Return the LSN that an SQL function without arguments returns, in bytes."""
     row = connection.execute(f"SELECT {function}() - '0/0'::pg_lsn".encode()).fetchone()
     return 0 if row is None else int(row[0])
 
 
 def peek(connection: psycopg.Connection[Any], slot: str, publications: Sequence[str], upto: int) -> Iterator[bytes]:
-    """The messages of pgoutput about what was committed up to a place in the log, which stay in the slot."""
+    """Yield the pgoutput messages of transactions committed up to an LSN, without consuming them."""
     with connection.transaction(), connection.cursor(name="weft_feed") as cursor:
         cursor.itersize = _AT_ONCE
         cursor.execute(
@@ -100,12 +101,12 @@ def peek(connection: psycopg.Connection[Any], slot: str, publications: Sequence[
 
 
 def advance(connection: psycopg.Connection[Any], slot: str, place: int) -> None:
-    """Has the server forget what comes before a place in the log."""
+    """Advance the slot to an LSN, so that the server can discard older WAL."""
     connection.execute("SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + %s::numeric)", [slot, place])
 
 
 def make_slot(connection: psycopg.Connection[Any], slot: str) -> None:
-    """Makes the slot where there is none; it waits for the transactions that are under way."""
+    """Create the slot unless it exists. Waits for running transactions."""
     if connection.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchone() is None:
         connection.execute(f"SET statement_timeout = '{_PATIENCE}'".encode())
         connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
@@ -113,7 +114,7 @@ def make_slot(connection: psycopg.Connection[Any], slot: str) -> None:
 
 
 def drop_slot(connection: psycopg.Connection[Any], slot: str) -> None:
-    """Drops the slot where there is one."""
+    """Drop the slot if it exists."""
     connection.execute(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", [slot]
     )

@@ -1,7 +1,7 @@
-"""What a source holds now, read whole: the first half of the *snapshot* monitor (Yang and Widom 1998, section 4.1).
+"""Read the current rows of a source: the first half of the *snapshot* monitor (Yang and Widom 1998, section 4.1).
 
-A source that cannot be read as a whole gives nothing: a record that does not parse, a file that changes while it is
-read, a text that used to end with a line's end and does not any more, columns that are not the table's.
+A source must be read completely. Reading fails for a record that does not parse, a file that changes while it is read,
+a text that no longer ends with a line end, and columns that do not match the table's.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ from weft.extraction.paths import opened
 from weft.storage.columns import arrow_type
 
 FORMATS: Final[Mapping[SourceKind, Format]] = {"csv": "csv", "jsonl": "json", "parquet": "parquet"}
-_DAMAGED: Final = "Nothing was changed. If it is half written, let its writer write another file and rename it."
+_DAMAGED: Final = (
+    "Nothing was changed. If the file is half written, let its writer write a temporary file and rename it."
+)
 Chosen = Sequence[tuple[str, DataType | None]] | None
 Renamed = Sequence[tuple[str, str]]
-"""Pairs of a column's name in the source and the one in the table."""
+"""Pairs of a column name in the source and one in the table."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All rows of a source at one moment: columns ``columns``, of which the table lacks ``added``.
+    """All rows of a source at one moment, with ``columns``; ``added`` are the columns that the table lacks.
 
-    ``changed_at`` is when the source says it was last changed (µs UTC; None: it does not say).  ``seen`` tells what was
-    read, so that the same need not be read again (JSON-able).
+    ``changed_at`` is the source's modification time (µs UTC; None: unknown). ``seen`` describes what was read, so that
+    an unchanged source is not read again (JSON-able).
     """
 
     rows: pa.Table
@@ -50,7 +52,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Mark:
-    """What tells a file from what it was before."""
+    """The size, modification time and inode of a file, which detect changes."""
 
     size: int
     modified_ns: int
@@ -58,34 +60,34 @@ class Mark:
 
     @classmethod
     def of(cls, path: Path) -> Mark:
-        """That of a regular file; raises NotFound, ExtractionError."""
+        """Return the mark of a regular file. Raises NotFound and ExtractionError."""
         try:
             with opened(path) as file:
-                found = os.fstat(file.fileno())
+                stat = os.fstat(file.fileno())
         except FileNotFoundError:
             raise NotFound(
-                f"no such file: {printable(str(path))}", hint="The source may be away for a moment."
+                f"no such file: {printable(str(path))}", hint="The source may be temporarily unavailable."
             ) from None
         except OSError as error:
             raise ExtractionError(f"cannot be read: {printable(str(path))} ({error.strerror})") from None
-        return cls(found.st_size, found.st_mtime_ns, found.st_ino)
+        return cls(stat.st_size, stat.st_mtime_ns, stat.st_ino)
 
 
 def file_path(location: str) -> Path:
-    """The path of a file that is named by a path or a ``file:///`` URI."""
+    """Return the path of a file named by a path or a ``file:///`` URI."""
     return Path(os.path.abspath(location.removeprefix("file://") if location.startswith("file:///") else location))
 
 
 def columns_of_file(
     path: Path, kind: SourceKind, chosen: Chosen, rename: Renamed = ()
 ) -> tuple[tuple[str, DataType], ...]:
-    """The columns of a file as a new tracked table has them; raises as ``open_file``."""
+    """Return the columns of a file for a new tracked table. Raises what ``open_file`` raises."""
     options = FileOptions(rename=tuple(rename))
     return open_file(path, None, written=FORMATS[kind], chosen=chosen, options=options).columns
 
 
 def is_unchanged(path: Path, seen: Mapping[str, Any]) -> bool:
-    """Whether the file has the very bytes that were read last; raises NotFound, ExtractionError."""
+    """Return whether the file still has the bytes that were read last. Raises NotFound and ExtractionError."""
     Mark.of(path)
     return "sha256" in seen and digest(path) == seen["sha256"]
 
@@ -101,13 +103,13 @@ def read_file(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """The rows of a file, as the types of ``schema``, which has the source's columns only.
+    """Read the rows of a file with the types of ``schema``, which has the source's columns only.
 
-    Raises ExtractionError where it cannot be read as a whole, Refused for columns that are not the table's.
+    Raise ExtractionError if it cannot be read completely, Refused for columns that do not match the table's.
     """
     before = Mark.of(path)
     sha256 = digest(path)
-    if kind in ("csv", "jsonl") and _is_blank(path):  # it has no line that would name a column
+    if kind in ("csv", "jsonl") and _is_blank(path):  # no line names the columns
         columns = tuple((column.name, column.type) for column in schema.columns)
         nothing = pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in columns]).empty_table()
         return Snapshot(nothing, columns, (), before.modified_ns // 1_000, {"sha256": sha256, "ends_line": False})
@@ -115,9 +117,9 @@ def read_file(
     ends_line = kind == "parquet" or _ends_line(path, before.size)
     if not ends_line and seen.get("ends_line"):
         raise ExtractionError(
-            "the file ends within a line, as it did not before: it seems to be half written",
+            "the last line is incomplete, which it was not before: the file seems to be half written",
             where=source.name,
-            hint="Nothing was changed. Let its writer write another file and rename it.",
+            hint="Nothing was changed. Let its writer write a temporary file and rename it.",
         )
     rows = _rows(source, progress)
     if Mark.of(path) != before or digest(path) != sha256:
@@ -129,7 +131,7 @@ def read_file(
 
 
 def _is_blank(path: Path) -> bool:
-    """Whether the file ends rightly and has nothing but blank lines."""
+    """Return whether the file is intact and has only blank lines."""
     with opened(path) as raw:
         stream = plain(raw)
         while chunk := stream.read(1 << 16):
@@ -146,12 +148,12 @@ def _opened(
         source = read(evolve=evolve)
     except Refused as error:
         if not evolve:
-            found = read(evolve=True)
-            refuse_lost(_absent(found), schema.name, found.name)
+            opened_source = read(evolve=True)
+            refuse_lost(_absent(opened_source), schema.name, opened_source.name)
         raise Refused(
             error.message,
             where=error.where,
-            hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` takes columns that are new.",
+            hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` adds new columns.",
         ) from None
     except ExtractionError as error:
         raise ExtractionError(error.message, where=error.where, hint=_DAMAGED) from None
@@ -160,11 +162,11 @@ def _opened(
 
 
 def refuse_lost(lost: Sequence[str], name: str, where: str) -> None:
-    """Raises Refused where a source lacks columns: NULL in every row would be a change that nobody made."""
+    """Raise Refused if a source has lost columns: NULL in every row would be a change that nobody made."""
     if lost:
         raise Refused(
-            f"the source of {name} has no column {', '.join(lost)} any more",
-            hint="Nothing was changed. Track what is left as another table, naming its columns with --columns.",
+            f"the source of {name} no longer has the column {', '.join(lost)}",
+            hint="Nothing was changed. Track the remaining columns as another table: list them with --columns.",
             where=where,
         )
 
@@ -186,14 +188,14 @@ def _rows(source: FileSource, progress: Progress | None) -> pa.Table:
     return pa.concat_tables([empty, *pieces])
 
 
-_IN_PART: Final = "Nothing was changed: what is missing from a part of the source would count as gone."
+_IN_PART: Final = "Nothing was changed: rows missing from a partial read would count as deleted."
 
 
 def refuse_rejected(batch: Batch, where: str, hint: str = _IN_PART) -> None:
-    """Raises ExtractionError where a record of the batch cannot be read."""
+    """Raise ExtractionError if any record of the batch is rejected."""
     if batch.rejected:
         first, count = batch.rejected[0], len(batch.rejected)
-        others = "" if count == 1 else f" ({count:,} such records at least)"
+        others = "" if count == 1 else f" (at least {count:,} such records)"
         raise ExtractionError(
             f"{first.position} cannot be read: {first.reason}{others}",
             where=where,
@@ -202,7 +204,7 @@ def refuse_rejected(batch: Batch, where: str, hint: str = _IN_PART) -> None:
 
 
 def _ends_line(path: Path, size: int) -> bool:
-    """Whether the last byte ends a line; a compressed file, whose end says so itself, does."""
+    """Return whether the file ends with a line end. A compressed file always counts, since its format marks the end."""
     if not size:
         return False
     with opened(path) as file:

@@ -1,4 +1,4 @@
-"""The tracked tables of sources, held to be written: the lease, and what a poll tells the catalog."""
+"""Take the lease on the tracked tables of sources, and record the result of a poll in the catalog."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Added = Sequence[tuple[str, DataType]]
 
 @dataclass(frozen=True, repr=False)
 class Polled(Brief):
-    """What a poll of the source of the tracked table ``name`` found: rows that ``began`` and that ``ended``.
+    """The result of polling the source of the tracked table ``name``: the rows that ``began`` and ``ended``.
 
-    ``at`` is the instant of the (last) change (µs UTC; None: nothing changed).  ``late`` counts transactions whose own
-    time was not open any more.  ``open_rows`` is how many rows the source has now, ``quarantined`` how many lines of
-    its feed went to quarantine.
+    ``at`` is the instant of the last change (µs UTC; None: nothing changed). ``late`` counts transactions that got a
+    later instant than their own time. ``open_rows`` is the number of rows the source has now; ``quarantined`` is the
+    number of lines of its feed that went to quarantine.
     """
 
     name: str
@@ -49,8 +49,9 @@ class Polled(Brief):
 
 @dataclass(frozen=True)
 class Accepting:
-    """What a poll takes that is refused otherwise: columns that are new, a source that is empty now, and a feed with
-    lines that are no changes, which go to quarantine."""
+    """What a poll accepts that it otherwise refuses: new columns, an emptied source, and invalid lines of a feed, which
+    go to quarantine.
+    """
 
     evolve: bool = False
     empty: bool = False
@@ -58,24 +59,26 @@ class Accepting:
 
 
 def refuse_emptied(there: pa.Table, count: int, name: str, where: str, *, empty: bool) -> None:
-    """Raises Refused where a source has no rows (of ``count``) though its open ones are ``there``, unless ``empty``."""
+    """Raise Refused if a source has no rows (``count``) although rows are open (``there``), unless ``empty`` allows
+    it.
+    """
     if there.num_rows and not count and not empty:
         raise Refused(
-            f"the source of {name} is empty, and had {count_text(there.num_rows)}",
+            f"the source of {name} is empty, but had {counted(there.num_rows)}",
             where=where,
-            hint=f"Nothing was changed. `weft source poll {name} --allow-empty` takes them all as gone.",
+            hint=f"Nothing was changed. `weft source poll {name} --allow-empty` records all of them as deleted.",
         )
 
 
 def source_schema(table: TableRecord) -> TableSchema:
-    """The columns of a tracked table that are its source's."""
+    """Return the schema with only the columns that come from the source."""
     names = values_of(table.stored)
     return replace(table.stored, columns=tuple(each for each in table.stored.columns if each.name in names))
 
 
 @contextmanager
 def polling(home: OpenHome, source: SourceRecord, added: Added = ()) -> Iterator[tuple[Writer, TableRecord]]:
-    """The lease, and the source's table with the columns added; see ``polling_together``."""
+    """Take the lease; yield the writer and the source's table with the columns added. See ``polling_together``."""
     with polling_together(home, [source], [added]) as (writer, (table,)):
         yield writer, table
 
@@ -84,10 +87,11 @@ def polling(home: OpenHome, source: SourceRecord, added: Added = ()) -> Iterator
 def polling_together(
     home: OpenHome, sources: Sequence[SourceRecord], added: Sequence[Added]
 ) -> Iterator[tuple[Writer, list[TableRecord]]]:
-    """The lease, and the tables of the sources, each with the columns added; what dead writers left is settled.
+    """Take the lease and settle dead writers; yield the writer and the tables of the sources, each with its columns
+    added.
 
-    Raises Conflict where one of them was polled or taken away since it was read: what was read of it since may be older
-    than what is recorded.
+    Raises Conflict if a source was polled or removed since it was read, because what was read may then be older than
+    what is recorded.
     """
     purpose = f"poll {', '.join(source.name for source in sources)}"
     with home.catalog.writing(purpose, home.clock, wait_us=LEASE_WAIT_US) as writer, renewing_lease(writer, home.clock):
@@ -101,7 +105,7 @@ def polling_together(
 
 
 def settle_polls(home: OpenHome) -> None:
-    """Has what dead polls recorded count as read, before it is read how far each source was."""
+    """Record the feed positions of polls that died after recording their changes, before the positions are read."""
     if not home.catalog.sources.unsettled():
         return
     with (
@@ -117,7 +121,7 @@ def _unchanged(writer: Writer, source: SourceRecord) -> TableRecord:
     writer.sources.settle(source.table_id)
     now = writer.sources.named(source.name)
     if (now.table_id, now.polled_at, now.seen) != (source.table_id, source.polled_at, source.seen):
-        raise Conflict(f"another process has polled {source.name} meanwhile", hint="Poll it again.")
+        raise Conflict(f"another process has polled {source.name} in the meantime", hint="Poll it again.")
     return writer.tables.by_id(source.table_id)
 
 
@@ -130,7 +134,7 @@ def finished(
     seen: Mapping[str, Any],
     late: int,
 ) -> Polled:
-    """Notes that a poll came to its end, and tells what it found."""
+    """Record the end of a poll in the catalog and return its result."""
     writer.sources.settle(source.table_id)
     writer.sources.polled(source.table_id, home.clock(), open_rows, seen)
     return Polled(source.name, done.began, done.ended, open_rows, done.last, late)

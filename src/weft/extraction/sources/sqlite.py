@@ -1,7 +1,7 @@
-"""A table of an SQLite database, read whole in one transaction, with Python's own SQLite and without writing to it.
+"""Read a table of an SQLite database completely, in one read-only transaction, with Python's sqlite3.
 
-SQLite has types of values, not of columns.  So the type of a column is inferred from its values, as that of JSON lines
-is; one that has nothing but blobs is BINARY.
+SQLite types values rather than columns. So a column's type is inferred from its values, as for JSON lines; a column
+with only blobs is BINARY.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from weft.storage.local_sql import connect, quoted
 
 
 def columns_of_sqlite(path: Path, table: str | None, chosen: Chosen) -> tuple[str, Columns]:
-    """The table (the only one, where none is named) and its columns; raises NotFound, ExtractionError, Refused."""
+    """Return the name of the table (the only one if None is given) and its columns. Raises NotFound, ExtractionError
+    and Refused.
+    """
     with _reading(path) as connection:
         name = _table(connection, table, path)
         return name, _columns(connection, name, chosen, path)
@@ -39,33 +41,33 @@ def read_sqlite(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """All rows of the table as the types of ``schema``, which has the source's columns only.
+    """Read all rows of the table with the types of ``schema``, which has the source's columns only.
 
-    Raises ExtractionError where it cannot be read as a whole, Refused for columns that are not those of ``schema``.
+    Raise ExtractionError if it cannot be read completely, Refused for columns that do not match ``schema``.
     """
     where = printable(str(path))
     with _reading(path) as connection:
         name = _table(connection, table, path)
-        found: Sequence[tuple[str, DataType]] = [(each, STRING) for each in _names(connection, name)]
+        columns_there: Sequence[tuple[str, DataType]] = [(each, STRING) for each in _names(connection, name)]
         if evolve:
-            found = _columns(connection, name, chosen, path)
+            columns_there = _columns(connection, name, chosen, path)
         elif chosen is not None:
-            found = chosen_of(found, chosen, where)
-        added = added_columns(found, schema, evolve, where)
+            columns_there = chosen_of(columns_there, chosen, where)
+        added = added_columns(columns_there, schema, evolve, where)
         columns = (*((column.name, column.type) for column in schema.columns), *added)
         rows = rows_of(_records(connection, name), columns, where, progress)
         return Snapshot(rows, columns, added, _changed_at(path), {})
 
 
 def _changed_at(path: Path) -> int:
-    """When the database was last written to; what was committed last may lie beside it."""
+    """Return the time of the last write; the latest commits may be in the write-ahead log."""
     beside = path.with_name(path.name + "-wal")
     return max(Mark.of(each).modified_ns for each in (path, beside) if each == path or each.exists()) // 1_000
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """One transaction that sees one state."""
+    """Open a read-only transaction with one snapshot."""
     Mark.of(path)
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
@@ -78,12 +80,12 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 def _table(connection: sqlite3.Connection, wanted: str | None, path: Path) -> str:
     listed = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
     names = [str(name) for (name,) in connection.execute(f"{listed} ORDER BY name")]
-    found = names if wanted is None else [name for name in names if name.lower() == wanted.lower()]
-    if len(found) != 1:
+    matches = names if wanted is None else [name for name in names if name.lower() == wanted.lower()]
+    if len(matches) != 1:
         shown = ", ".join(names[:12]) or "none"
-        problem = "it has not one table" if wanted is None else f"there is no table {wanted!r}"
+        problem = f"the database has {len(names)} tables" if wanted is None else f"the table {wanted!r} does not exist"
         raise Refused(problem, where=printable(str(path)), hint=f"Name one with --table: {shown}.")
-    return found[0]
+    return matches[0]
 
 
 def _names(connection: sqlite3.Connection, table: str) -> list[str]:
@@ -91,30 +93,30 @@ def _names(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _columns(connection: sqlite3.Connection, table: str, chosen: Chosen, path: Path) -> Columns:
-    """The columns, their types inferred from all values."""
+    """Return the columns with types inferred from all values."""
     names, where = _names(connection, table), printable(str(path))
     check_names(names, where)
-    found = []
+    columns = []
     with connect() as local:
         types = infer_json(_records(connection, table), where, local)
     for name in names:
         of_values = f"SELECT DISTINCT typeof({quoted(name)}) FROM {quoted(table)} WHERE {quoted(name)} IS NOT NULL"
         blobs = [kind for (kind,) in connection.execute(of_values)] == ["blob"]
-        found.append((name, BINARY if blobs else types.get(name, STRING)))
-    return tuple(found if chosen is None else chosen_of(found, chosen, where))
+        columns.append((name, BINARY if blobs else types.get(name, STRING)))
+    return tuple(columns if chosen is None else chosen_of(columns, chosen, where))
 
 
 def _records(connection: sqlite3.Connection, table: str) -> Iterator[TextRecord]:
     cursor = connection.execute(f"SELECT * FROM {quoted(table)}")
     names = [str(each[0]) for each in cursor.description]
     for number, row in enumerate(cursor, 1):
-        told = [_cell(value) for value in row]
-        kinds: Mapping[str, str] = {n: kind for n, (_, kind) in zip(names, told, strict=True) if kind is not None}
-        yield TextRecord(number, b"", {n: text for n, (text, _) in zip(names, told, strict=True)}, None, dict(kinds))
+        cells = [_cell(value) for value in row]
+        kinds: Mapping[str, str] = {n: kind for n, (_, kind) in zip(names, cells, strict=True) if kind is not None}
+        yield TextRecord(number, b"", {n: text for n, (text, _) in zip(names, cells, strict=True)}, None, dict(kinds))
 
 
 def _cell(value: object) -> tuple[str | None, str | None]:
-    """The text of a value, and what it is in JSON's words."""
+    """Return the text of a value and its JSON type."""
     if value is None:
         return None, None
     if isinstance(value, bytes):

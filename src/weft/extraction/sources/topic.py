@@ -1,8 +1,8 @@
-"""A topic of Kafka as a feed of changes: Debezium envelopes, or the simple form, one change a record.
+"""Read a Kafka topic as a change feed: Debezium envelopes or the simple form, one change per record.
 
-Each partition is in order, and so is each key, whose changes Debezium puts into one partition.  Across partitions the
-records are taken by the source's time.  A poll reads up to where the topic went when it began, at most MOST_RECORDS;
-the place after the last record taken of each partition is kept as ``seen``.
+Each partition is ordered, and so is each key, whose changes Debezium writes to one partition. Across partitions,
+records are ordered by the source's time. A poll reads up to the end offsets at its start, at most MOST_RECORDS;
+``seen`` stores the next offset of each partition.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from weft.extraction.batches import Progress
 from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.csv_sniff import infer_json
 from weft.extraction.files.text_records import TextRecord, json_record
-from weft.extraction.sources.fed import FedTable
+from weft.extraction.sources.fed import TableFeed
 from weft.extraction.sources.feed import Reading, own_time, refuse_others, typed_changes
 from weft.extraction.sources.feed_transactions import TransactionTimes, transaction_of
 from weft.extraction.sources.slot import AGAIN
@@ -45,27 +45,27 @@ from weft.storage.local_sql import connect
 
 SCHEME: Final = "kafka://"
 MOST_RECORDS: Final = 200_000
-"""How many records a poll takes: they are held in memory, and an envelope with its schema takes some kilobytes."""
+"""The most records of a poll. They are held in memory, and an envelope with its schema takes a few kilobytes."""
 
 _URI: Final = re.compile(r"kafka://(?P<servers>[\w.\-\[\]]+:\d+(?:,[\w.\-\[\]]+:\d+)*)/(?P<name>[A-Za-z0-9._-]{1,249})")
 
 
 def topic_of(uri: str) -> Topic:
-    """The topic that a URI names; raises Refused for what is none."""
-    found = _URI.fullmatch(uri)
-    if found is None:
+    """Return the topic that a URI names. Raise Refused for an invalid URI."""
+    match = _URI.fullmatch(uri)
+    if match is None:
         raise Refused(
-            "this is no URI of a topic of Kafka",
+            "this is not the URI of a Kafka topic",
             where=uri,
-            hint="Write it like kafka://broker.example:9092/shop.public.staff, several brokers with commas between.",
+            hint="Write it like kafka://broker.example:9092/shop.public.staff; separate several brokers by commas.",
         )
-    return Topic(found["servers"], found["name"])
+    return Topic(match["servers"], match["name"])
 
 
 def columns_of_topic(home: OpenHome, uri: str, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
-    """The columns of the changes that are in the topic, as far as one poll reads.
+    """Return the columns of the changes in the topic, as far as one poll reads.
 
-    Raises Refused where it has none yet, NotFound, ExtractionError.
+    Raise Refused if the topic has no changes yet; NotFound; ExtractionError.
     """
     topic, session = topic_of(uri), home.kafka_session()
     extent = extent_of_topic(session, topic)
@@ -73,26 +73,26 @@ def columns_of_topic(home: OpenHome, uri: str, table: str | None, chosen: Chosen
     columns = inferred(records_between(session, topic, extent.earliest, end), table, uri)
     if not columns:
         raise Refused(
-            "the topic has no changes yet, so nothing tells the columns" + (f" of {table}" if table else ""),
+            "the topic has no changes yet, so it defines no columns" + (f" of {table}" if table else ""),
             where=uri,
-            hint="Add the source when there is a change, a snapshot of Debezium's for example.",
+            hint="Add the source after the first change, such as a Debezium snapshot.",
         )
     return columns if chosen is None else tuple(chosen_of(columns, chosen, uri))
 
 
 def inferred(records: pa.Table, table: str | None, where: str) -> tuple[tuple[str, DataType], ...]:
-    """The columns that the changes among the records have."""
+    """Return the columns of the changes among the records."""
     reading = Reading(table)
     with connect() as connection:
-        found = infer_json(_texts(in_order(records), reading), where, connection, CHANGE_COLUMNS)
-    columns = tuple((each, kind) for each, kind in found.items() if each not in CHANGE_COLUMNS)
+        types = infer_json(_texts(in_order(records), reading), where, connection, CHANGE_COLUMNS)
+    columns = tuple((each, kind) for each, kind in types.items() if each not in CHANGE_COLUMNS)
     check_names([each for each, _ in columns], where)
     return columns
 
 
 def bounded(begin: Offsets, latest: Offsets, most: int) -> dict[int, int]:
-    """Where a poll ends: ``latest``, or nearer, so that there are about ``most`` records at most, each partition's part
-    of them being as large as its part of what waits.
+    """Return the end offsets of a poll: ``latest``, or earlier so that it reads about ``most`` records, divided among
+    the partitions in proportion to their waiting records.
 
     >>> bounded({0: 0, 1: 50}, {0: 900, 1: 150}, 100)
     {0: 90, 1: 60}
@@ -105,27 +105,27 @@ def bounded(begin: Offsets, latest: Offsets, most: int) -> dict[int, int]:
 
 
 def begin_of(seen: Mapping[str, Any], extent: TopicExtent, uri: str, name: str) -> dict[int, int]:
-    """Where each partition is read on: one that is new, from its earliest record.
+    """Return the start offset of each partition; for a new partition, its earliest offset.
 
-    Raises Refused where records that were not read are gone: by retention, or with a topic that was made again.
+    Raise Refused if unread records are gone because of retention or because the topic was recreated.
     """
     if not seen:
         return dict(extent.earliest)
-    told = {int(each): offset for each, offset in seen["offsets"].items()}
-    if seen["topic_id"] != extent.topic_id or set(told) - set(extent.latest):
-        raise Refused("this is another topic of that name than the one that was followed", where=uri, hint=_again(name))
+    offsets = {int(each): offset for each, offset in seen["offsets"].items()}
+    if seen["topic_id"] != extent.topic_id or set(offsets) - set(extent.latest):
+        raise Refused("the topic was deleted and created again", where=uri, hint=_again(name))
     begin = {}
     for each, earliest in extent.earliest.items():
-        offset = begin[each] = told.get(each, earliest)
+        offset = begin[each] = offsets.get(each, earliest)
         if offset < earliest:
             raise Refused(
-                f"the topic has deleted records of partition {each} that were not read: {offset:,} to {earliest - 1:,}",
+                f"the topic has deleted unread records of partition {each}: offsets {offset:,} to {earliest - 1:,}",
                 where=uri,
                 hint=_again(name),
             )
         if offset > extent.latest[each]:
             raise Refused(
-                f"partition {each} of the topic ends at offset {extent.latest[each]:,}, before what was read of it",
+                f"partition {each} of the topic ends at offset {extent.latest[each]:,}, before the last record read",
                 where=uri,
                 hint=_again(name),
             )
@@ -133,13 +133,13 @@ def begin_of(seen: Mapping[str, Any], extent: TopicExtent, uri: str, name: str) 
 
 
 def _again(name: str) -> str:
-    told = AGAIN.format(name=name).partition(":")[0]
-    return f"{told}: it goes on with what the topic has. A new snapshot of Debezium's tells all rows."
+    commands = AGAIN.format(name=name).partition(":")[0]
+    return f"{commands}: the history continues with the records in the topic. A new Debezium snapshot has all rows."
 
 
 @dataclass(frozen=True)
 class Taken:
-    """A record of a topic, and what was to be known of it to put it in its place."""
+    """A record of a topic with its sort key and transaction."""
 
     partition: int
     offset: int
@@ -149,35 +149,35 @@ class Taken:
 
 
 def in_order(records: pa.Table) -> list[Taken]:
-    """The records (RECORDS) by the source's time, each partition in its own order."""
+    """Return the records (RECORDS) ordered by the source's time, preserving the order of each partition."""
     parts: dict[int, list[Taken]] = {}
     columns = (records.column(each).to_pylist() for each in (PARTITION, OFFSET, VALUE))
     for partition, offset, value in zip(*columns, strict=True):
         part = parts.setdefault(partition, [])
-        own, transaction = _told(value)
+        own, transaction = _time_and_transaction(value)
         before = part[-1].own if part else 0
         part.append(Taken(partition, offset, value, max(before, own or 0), transaction))
     return list(heapq.merge(*parts.values(), key=lambda each: (each.own, each.partition, each.offset)))
 
 
-def _told(value: bytes | None) -> tuple[int | None, str | None]:
-    """The source's time (µs UTC) and the transaction of a change; None where it does not tell, or cannot be read."""
+def _time_and_transaction(value: bytes | None) -> tuple[int | None, str | None]:
+    """Return the source's time (µs UTC) and the transaction of a change; None where absent or unreadable."""
     try:
-        found = json.loads(value or b"null")
+        change = json.loads(value or b"null")
     except (ValueError, RecursionError):
         return None, None
-    if isinstance(found, dict) and isinstance(found.get("payload"), dict):
-        found = found["payload"]
-    if not isinstance(found, dict):
+    if isinstance(change, dict) and isinstance(change.get("payload"), dict):
+        change = change["payload"]
+    if not isinstance(change, dict):
         return None, None
-    own = own_time(found)
-    return (own if isinstance(own, int) else None), transaction_of(found)
+    own = own_time(change)
+    return (own if isinstance(own, int) else None), transaction_of(change)
 
 
 def without_last(taken: Sequence[Taken]) -> list[Taken]:
-    """The records before those of the last transaction, of which more may come; all where it is not named.
+    """Return the records without the last transaction, which may be incomplete; all if it is not named.
 
-    What follows one of its records in a partition waits, too.
+    Records that follow one of its records in a partition are left out, too.
     """
     last = next((each.transaction for each in reversed(taken) if each.value is not None), None)
     if last is None:
@@ -191,9 +191,9 @@ def without_last(taken: Sequence[Taken]) -> list[Taken]:
 
 @dataclass
 class TopicPoll:
-    """One poll of a topic, for all the sources that follow it; those that have seen the same share the records.
+    """One poll of a topic for all sources that follow it. Sources at the same offsets share the records.
 
-    ``quiet`` says that nothing was added since the last poll.
+    ``quiet`` means that the topic has not grown since the last poll.
     """
 
     home: OpenHome
@@ -206,7 +206,7 @@ class TopicPoll:
 
     @classmethod
     def begun(cls, home: OpenHome, uri: str, seen: Sequence[Mapping[str, Any]]) -> TopicPoll:
-        """Looks how far the topic goes; raises NotFound, ExtractionError, ExecutionError."""
+        """Start a poll at the current end offsets. Raises NotFound, ExtractionError and ExecutionError."""
         extent = extent_of_topic(home.kafka_session(), topic_of(uri))
         latest = _keyed(extent.latest)
         return cls(home, uri, extent, all(each and each["latest"] == latest for each in seen))
@@ -220,18 +220,18 @@ class TopicPoll:
         keys: Sequence[str],
         accepting: Accepting,
         progress: Progress | None,
-    ) -> FedTable:
-        """The changes of one table that came since ``seen``, as ``read_feed`` of a file; raises the same."""
+    ) -> TableFeed:
+        """Return the changes of one table since ``seen``, as ``read_feed`` does for a file; raises the same errors."""
         begin = begin_of(seen, self.extent, self.uri, schema.name)
         taken, end = self._taken(begin)
         known = tuple((column.name, column.type) for column in schema.columns)
         added: tuple[tuple[str, DataType], ...] = ()
         if accepting.evolve:
-            found = inferred(_as_records(taken), table, self.uri)
+            columns = inferred(_as_records(taken), table, self.uri)
             if chosen is not None:
                 wanted = {name.lower() for name, _ in chosen}
-                found = tuple(each for each in found if each[0].lower() in wanted)
-            added = tuple(each for each in found if schema.column(each[0]) is None)
+                columns = tuple(each for each in columns if each[0].lower() in wanted)
+            added = tuple(each for each in columns if schema.column(each[0]) is None)
         reading = Reading(table, keys, times=TransactionTimes(seen.get("transaction")))
         with connect() as connection:
             texts = _texts(taken, reading)
@@ -239,18 +239,18 @@ class TopicPoll:
         rejected = [replace(each, position=_position(each.position, taken)) for each in bad]
         if rejected and not accepting.bad_lines:
             raise ExtractionError(
-                f"{rejected[0].position} of the topic is no change: {rejected[0].reason}"
-                + (f" ({len(rejected):,} records are none)" if len(rejected) > 1 else ""),
+                f"{rejected[0].position} of the topic is not a change: {rejected[0].reason}"
+                + (f" ({len(rejected):,} such records)" if len(rejected) > 1 else ""),
                 where=self.uri,
-                hint="Nothing was changed. `--bad-lines quarantine` sets such records aside.",
+                hint="Nothing was changed. To quarantine such records, use `--bad-lines quarantine`.",
             )
         if chosen is None:
             refuse_others(reading.names, (*known, *added), schema.name, self.uri)
         reached = {"topic_id": self.extent.topic_id, "offsets": _keyed(end), "latest": _keyed(self.extent.latest)}
-        return FedTable(lambda _: rows, added, {**reached, "transaction": reading.times.last}, rejected=rejected)
+        return TableFeed(lambda _: rows, added, {**reached, "transaction": reading.times.last}, rejected=rejected)
 
     def _taken(self, begin: Offsets) -> tuple[list[Taken], dict[int, int]]:
-        """The records that this poll takes from these places on, and the places after them."""
+        """Return the records of this poll from these offsets, and the offsets after them."""
         name = json.dumps(_keyed(begin))
         if name not in self._read:
             end = bounded(begin, self.extent.latest, MOST_RECORDS)
@@ -259,13 +259,13 @@ class TopicPoll:
             taken = in_order(records)
             held = taken if self.quiet and all_of_it else without_last(taken)
             if not held and not all_of_it:
-                held = taken  # one transaction is more than a poll takes
+                held = taken  # a single transaction exceeds the size of a poll
             self._read[name] = (held, _after(held, taken, end))
         return self._read[name]
 
 
 def _after(held: Sequence[Taken], taken: Sequence[Taken], end: Offsets) -> dict[int, int]:
-    """The place in each partition after the records that are taken now; ``end`` where none of its records waits."""
+    """Return the next offset of each partition after the records taken now; ``end`` if none of its records waits."""
     now = {(each.partition, each.offset) for each in held}
     places = dict(end)
     for each in taken:
@@ -285,13 +285,15 @@ def _as_records(taken: Sequence[Taken]) -> pa.Table:
 
 
 def _texts(taken: Sequence[Taken], reading: Reading) -> Iterator[TextRecord]:
-    """The changes, and what is none; a record's line is its place in ``taken``.  Without a value it is no change."""
+    """Yield the changes and the invalid records. The line of a record is its index in ``taken``. A tombstone is
+    skipped.
+    """
     for number, each in enumerate(taken):
-        record = None if each.value is None else json_record(number, each.value, reading.told)
+        record = None if each.value is None else json_record(number, each.value, reading.parse)
         if record is not None:
             yield record
 
 
 def _position(line: str, taken: Sequence[Taken]) -> str:
-    found = taken[int(line.removeprefix("line "))]
-    return f"partition {found.partition}, offset {found.offset}"
+    record = taken[int(line.removeprefix("line "))]
+    return f"partition {record.partition}, offset {record.offset}"

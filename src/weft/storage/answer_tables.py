@@ -1,9 +1,9 @@
-"""Delta tables of a user's own, each with the answers of one query, appended without Spark, each once.
+"""Append the answers of one query to a Delta table of the user, without Spark, each answer once.
 
-The table says whose answers it has (its properties ``weft.…``), and its log how far they go: each commit carries the
-query's transaction, whose version is the last ordinal.  So what was committed before is never appended again, whatever
-its sender remembers.  Ordinals below it that were never given to the table are noted in its properties, too: they
-cannot be told from rows that its owner has deleted, so that they are refused when they are sent later.
+The table's properties (``weft.…``) name the query.  Each commit carries the query's transaction, whose version is the
+last ordinal appended, so an answer that was committed is never appended again, whatever its sender remembers.  The
+properties also record the ordinals that the table skipped.  A skipped ordinal looks like a row that the table's owner
+has deleted, so Weft refuses it when it is sent later.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _HOME: Final = "weft.home"
 _QUERY: Final = "weft.query"
 _NAME: Final = "weft.name"
 _GAPS: Final = "weft.gaps"
-"""First and last ordinals that the table was never given: ``1-2,7-9``."""
+"""The ranges of ordinals that the table skipped, first and last: ``1-2,7-9``."""
 _HINT: Final = "Move the table away, or deliver to another path."
 _NO_NAME: Final = set(" ,;{}()\n\t=")
-"""What no column of a Delta table has in its name."""
+"""Characters that Delta refuses in a column's name."""
 
 
 def require_fit(answers: Answers) -> None:
-    """Raises Conflict where no Delta table can have such columns."""
+    """Raise Conflict if a Delta table cannot have these columns."""
     for name, kind in answers.columns:
         if not _NO_NAME.isdisjoint(name):
             raise Conflict(
@@ -59,12 +59,15 @@ def require_fit(answers: Answers) -> None:
 
 
 def table_id(table: Location) -> str | None:
-    """What tells the Delta table from any other that is ever made there; None where there is none."""
+    """Return the id that Delta gave to the table when it was created; None if there is no table."""
     return str(_metadata(table).id) if has_commits(table) else None
 
 
 def require_own(table: Location, answers: Answers) -> None:
-    """Raises Conflict where there is a table that is not of these answers, or has other columns; StorageError."""
+    """Raise Conflict if the table exists and belongs to something else or has other columns.
+
+    Raises StorageError if its log cannot be read.
+    """
     if not has_commits(table):
         return
     described, there = _metadata(table), _schema(table)
@@ -86,11 +89,11 @@ def require_own(table: Location, answers: Answers) -> None:
 
 
 def append_answers(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
-    """Appends the rows that are not in the table yet, in one commit, and makes the table where there is none.
+    """Append the rows that are not in the table yet, in one commit; create the table if it does not exist.
 
-    When it returns they are on the disk.  Raises as ``require_own``, and Conflict where the table has other answers
-    under their ordinals, as one has that is ahead of a home that was restored from a copy, or went on without some of
-    the rows.
+    The rows are on the disk when this returns.  Raises as ``require_own`` does.  Raises Conflict if the table has other
+    answers under the same ordinals (its home ran on after the copy that this home was restored from), or if it skipped
+    some of the ordinals.
     """
     _require_made(table, answers)
     before = transaction_version(table, _app_id(answers)) or 0
@@ -141,9 +144,9 @@ def _gaps(table: Location) -> list[tuple[int, int]]:
 
 
 def _note_gap(table: Location, before: int, first: int) -> None:
-    """Notes that the table goes on with the ordinal ``first`` after ``before``, where some lie between."""
+    """Record that the table skips the ordinals between ``before`` and ``first``, if there are any."""
     noted = _gaps(table)
-    wanted = [gap for gap in noted if gap[1] <= before]  # another was noted by an append that did not come to its end
+    wanted = [gap for gap in noted if gap[1] <= before]  # drops the gap of an append that died
     if first > before + 1:
         wanted.append((before + 1, first - 1))
     if wanted == noted:
@@ -159,7 +162,7 @@ def _note_gap(table: Location, before: int, first: int) -> None:
 
 
 def _require_given(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
-    """Raises Conflict where the table went on without some of these rows."""
+    """Raise Conflict if the table skipped some of these rows."""
     first, last = rows[0].ordinal, rows[-1].ordinal
     gap = next((each for each in _gaps(table) if each[0] <= last and first <= each[1]), None)
     if gap is not None:
@@ -172,7 +175,7 @@ def _require_given(table: Location, answers: Answers, rows: Sequence[ResultRow])
 
 
 def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
-    """Raises Conflict where the table has other answers under the rows' ordinals; some may be gone by its owner."""
+    """Raise Conflict if the table has other answers under the rows' ordinals; its owner may have deleted some."""
     import pyarrow.compute as pc
 
     first, last = rows[0].ordinal, rows[-1].ordinal
@@ -192,7 +195,7 @@ def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) 
 
 
 def _app_id(answers: Answers) -> str:
-    """The application under which Delta counts the ordinals that a table has."""
+    """Return the application id under which Delta records the last ordinal of the table."""
     return f"weft-{answers.home_id}-{answers.query_id}"
 
 
@@ -201,13 +204,13 @@ def _may_hold(file: DataFile, first: int, last: int) -> bool:
 
 
 def _texts(rows: pa.Table) -> list[str]:
-    """Each row as text: two NaN are the same, and an instant may lie beyond Python's years."""
+    """Return each row as text, in which two NaN are equal and an instant may lie beyond Python's years."""
     plain = [column.cast(_counted(column.type)) for column in rows.columns]
     return [repr(each) for each in zip(*(column.to_pylist() for column in plain), strict=True)]
 
 
 def _counted(kind: pa.DataType) -> pa.DataType:
-    """The type with numbers for instants and days, those within nested values too."""
+    """Return the type with integers in place of instants and dates, nested ones included."""
     if pa.types.is_timestamp(kind):
         return pa.int64()
     if pa.types.is_date(kind):
@@ -220,7 +223,7 @@ def _counted(kind: pa.DataType) -> pa.DataType:
 
 
 def _differences(wanted: pa.Schema, there: pa.Schema) -> str:
-    """The columns that only one of them has, or both in other types."""
+    """Describe the columns that only one schema has, or that have different types."""
     ours = [f"{field.name} {field.type}" for field in wanted if field not in there]
     theirs = [f"{field.name} {field.type}" for field in there if field not in wanted]
     told = [f"it has {', '.join(theirs)}"] if theirs else []
@@ -236,5 +239,5 @@ def _metadata(table: Location) -> Any:
 
 
 def _schema(table: Location) -> pa.Schema:
-    """Its columns, whatever else the table says of them (a user may have given them comments)."""
+    """Return the table's columns without their metadata (a user may have added comments)."""
     return pa.schema([pa.field(field.name, field.type) for field in schema_of(open_table(table))])

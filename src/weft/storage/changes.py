@@ -1,9 +1,9 @@
-"""Dated changes of a source's rows, and what they add to the log of its tracked table.
+"""Turn dated changes of a source's rows into rows of the history log of its tracked table.
 
-Changes are an Arrow table: the source's columns, ``_op`` (``D``: there is no row with that key from then on; ``T``:
-there is none at all, see ``without_truncations``; anything else: the row is so from then on), ``_own`` (the source's
-own time of the change, microseconds UTC, or NULL) and ``_order`` (the place in the feed; no two of a key are the same).
-Changes of one own time are one transaction.  Keys are equal as everywhere in ``storage.periods``: two NULLs are.
+Changes are an Arrow table: the source's columns, ``_op`` (``D``: the row with this key ends; ``T``: all rows end, see
+``without_truncations``; anything else: the row has these values from then on), ``_own`` (the source's own time of the
+change, microseconds UTC, or NULL) and ``_order`` (the position in the feed, unique within a key).  Changes with the
+same own time are one transaction.  Two keys are equal as in ``storage.periods``: NULL equals NULL.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ OP: Final = "_op"
 OWN: Final = "_own"
 ORDER: Final = "_order"
 CHANGE_COLUMNS: Final = (OP, OWN, ORDER)
-"""The columns of a change beside those of its table."""
+"""The columns that a change has in addition to those of its table."""
 DELETE: Final = "D"
 TRUNCATE: Final = "T"
 _AT: Final = "_at"
 
 
 def changes_of(rows: pa.Table, ops: Sequence[str], owns: Sequence[int], places: Sequence[int]) -> pa.Table:
-    """Rows as changes: what each does, its own time (µs UTC) and its place in the order, a value a row."""
+    """Return the rows as changes, with the operation, own time (µs UTC) and position of each."""
     rows = rows.append_column(OP, pa.array(ops, pa.string())).append_column(OWN, pa.array(owns, pa.int64()))
     return rows.append_column(ORDER, pa.array(places, pa.int64()))
 
 
 def all_anew(rows: pa.Table, own: int, place: int) -> pa.Table:
-    """All rows of a table as the changes of one transaction, before which all that were there go; it has two places."""
+    """Return one transaction that ends all stored rows and inserts these; it takes two positions."""
     gone = pa.table([pa.nulls(1, each.type) for each in rows.schema], schema=rows.schema)
     count = rows.num_rows
     ops, places = [TRUNCATE, *["U"] * count], [place, *[place + 1] * count]
@@ -46,7 +46,7 @@ def all_anew(rows: pa.Table, own: int, place: int) -> pa.Table:
 
 
 def of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The part of a log that is about the keys of the changes."""
+    """Return the rows of the history log whose keys occur in the changes."""
     if not log.num_rows:
         return log
     with over(log=log, given=changes.select(list(keys))) as connection:
@@ -57,8 +57,10 @@ def of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The changes, those that end all rows told as one for each key: of the open periods ``there``, and of the changes
-    before."""
+    """Return the changes with each truncation replaced by one deletion for each key that it ends.
+
+    The keys are those of the open periods ``there`` and of the changes before the truncation.
+    """
     if not pc.any(pc.equal(changes.column(OP), TRUNCATE)).as_py():
         return changes
     by_key = _list(keys)
@@ -77,10 +79,11 @@ def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str])
 
 
 def with_kept(changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, int]:
-    """The changes with the cells that some of them lack, and of how many changes there is no row to take them from.
+    """Return the changes with their missing cells filled in, and the number of changes for which no row has them.
 
-    ``lacking`` names them: the key of the row whose cells they are, ``_order`` of the change, ``_before`` (the row is
-    the last before that place), and ``_columns``.  The row is one of ``there``, or of a snapshot among the changes.
+    ``lacking`` lists the missing cells: the key of the row to take them from, ``_order`` of the change, ``_before``
+    (take the last row before that position), and ``_columns``.  The row is one of ``there``, or of a snapshot among the
+    changes.
     """
     if not lacking.num_rows:
         return changes, 0
@@ -108,11 +111,11 @@ def with_kept(changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Seque
 
 
 def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The changes without those that say nothing new, in the order of the feed.
+    """Return the changes that the history does not contain yet, in the order of the feed.
 
-    Of those of a key at one own time the last one counts.  One that is not after all that is recorded of its key is
-    left out where the history says the same of that time already, or said it before it was corrected: so a feed that is
-    read again changes nothing.  ``log`` is that of the keys.
+    The last change of a key at one own time counts.  A change that is not later than everything recorded of its key is
+    dropped if the history says the same for that time, or said so before a correction, so reading a feed again changes
+    nothing.  ``log`` holds the history of these keys.
     """
     for instant in correction_instants(log):
         changes = _unknown(known_at(log, instant - 1), changes, keys)
@@ -120,7 +123,7 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The same as far as this part of the log tells."""
+    """Return the changes that this part of the log does not contain yet."""
     values = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
     by_key = _list(keys)
     agrees = agreeing(values, "c", "h")
@@ -142,11 +145,11 @@ def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def instants_of(changes: Sequence[pa.Table], floor: int, latest: int | None, clock: int) -> dict[int | None, int]:
-    """The instant of each transaction, by its own time (None: none), rising in the order of the feed.
+    """Return the instant of each transaction, by its own time (None: no own time), ascending in the order of the feed.
 
-    ``changes`` are those of all tables that the transactions may touch.  It is the own time where that is open, else
-    the earliest instant that is: from ``floor`` on, after the one before, and not after ``latest`` (None: no limit).
-    Those without one are of the instant ``clock``.
+    ``changes`` are those of all tables that the transactions touch.  A transaction gets its own time if that is still
+    open, else the earliest open instant: at least ``floor``, after the previous transaction, and at most ``latest``
+    (None: no limit).  Changes without an own time get the instant ``clock``.
     """
     first: dict[int | None, int] = {}
     for each in changes:
@@ -165,9 +168,10 @@ def instants_of(changes: Sequence[pa.Table], floor: int, latest: int | None, clo
 def log_rows(
     there: pa.Table, changes: pa.Table, instants: dict[int | None, int], log: TableSchema, keys: Sequence[str]
 ) -> pa.Table:
-    """The log rows that the changes add.  ``there`` are the open periods of their keys, which began before them all.
+    """Return the rows that the changes add to the history log.
 
-    A row that goes on as it was adds none.
+    ``there`` are the open periods of the changed keys; each began before all changes.  A row that does not change adds
+    no log row.
     """
     names = values_of(log)
     row, by_key = _list(names), _list(keys)
@@ -195,9 +199,10 @@ def log_rows(
 
 
 def as_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Whole states of a source as changes: ``dated`` are all its rows at each own time, with ``_own`` and ``_order``.
+    """Return full states of a source as changes.
 
-    A key that a state has not, though the one before it has, or the open periods ``there``, has ended.
+    ``dated`` holds all rows of the source at each own time, with ``_own`` and ``_order``.  A key ends if a state lacks
+    it and the state before it, or the open periods ``there``, has it.
     """
     values = [name for name in dated.column_names if name not in (OWN, ORDER)]
     row, by_key, same = _list(values), _list(keys), agreeing(keys, "a", "b")
@@ -220,12 +225,12 @@ def as_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Tabl
 
 
 def undated(changes: pa.Table) -> pa.Table:
-    """The changes without their own times."""
+    """Return the changes without their own times."""
     return changes.set_column(changes.column_names.index(OWN), OWN, pa.nulls(changes.num_rows, pa.int64()))
 
 
 def change_schema(values: pa.Schema) -> pa.Schema:
-    """The columns of changes of a source with these columns."""
+    """Return the schema of the changes of a source with these columns."""
     own = [pa.field(OP, pa.string()), pa.field(OWN, pa.int64()), pa.field(ORDER, pa.int64())]
     return pa.schema([*values, *own])
 

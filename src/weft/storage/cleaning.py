@@ -1,9 +1,9 @@
-"""Files of a Delta table that nobody needs any more are deleted: no sooner than their time, and while nobody reads.
+"""Delete the files of a Delta table that no snapshot needs, after their retention and while no reader uses the table.
 
-Data files go that the table does not have: compaction or a purge took them out of the log, or a writer died before its
-commit.  Of the log itself what lies behind a checkpoint goes.  Each is kept for some time after it was taken out, or
-last written, for readers that Weft does not know of; Weft's own hold the table's folder meanwhile
-(``Location.shared``).
+Data files that the table does not name are deleted: compaction or a purge removed them from the log, or their writer
+died before its commit.  Log files behind a checkpoint are deleted too.  Each file stays for the retention after it was
+removed or last written, for readers that Weft does not know of.  Weft's own readers hold a shared lock on the table's
+folder (``Location.shared``).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from weft.storage.removing import REMOVING, Remover, require_latest
 
 HOUR_US: Final = 60 * 60 * 1_000_000
 LONGEST_KEPT_US: Final = 7 * 24 * HOUR_US
-"""Delta's log does not know for longer when a file was taken out of it (``delta.deletedFileRetentionDuration``)."""
+"""How long Delta's log records when a file was removed (``delta.deletedFileRetentionDuration``)."""
 
 _LISTED_US: Final = 10 * 60 * 1_000_000
-"""How long a reader may take from listing a log to reading it, for which it holds nothing."""
+"""The time that a reader may take between listing a log and reading it, during which it holds no lock."""
 
 _DATA: Final = re.compile(r"part-[^/]*\.parquet")
 _OF_THE_LOG: Final = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\.\S*)(\.crc)?")
@@ -34,7 +34,7 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 @dataclass(frozen=True)
 class Litter:
-    """What may be deleted: data files, files of the log, and their bytes together."""
+    """Files that may be deleted: data files, log files, and their total size in bytes."""
 
     data: tuple[Location, ...]
     log: tuple[Location, ...]
@@ -42,23 +42,23 @@ class Litter:
 
 
 def litter(table: Location, keep_us: int, at: int) -> Litter:
-    """What was taken out, or last written, ``keep_us`` before ``at`` (microseconds, the wall's) or earlier.
+    """Return the files that were removed, or last written, at least ``keep_us`` before ``at`` (µs, wall clock).
 
-    Whole hours count, begun ones as whole.  Raises StorageError for a log that is damaged.
+    The retention is rounded up to whole hours.  Raises StorageError for a damaged log.
     """
     if not has_commits(table):
         return Litter((), (), 0)
     named = {file.location for file in delta_snapshot(table, check_files=False).files}
     try:
         opened = open_table(table)
-        # It knows from the log when a file was taken out of it.
+        # delta-rs knows from the log when each file was removed.
         found = opened.vacuum(
             retention_hours=-(-keep_us // HOUR_US), dry_run=True, enforce_retention_duration=False, full=True
         )
         keep_open(table, opened)
     except delta_errors() as error:
         raise StorageError(f"the files of a table could not be listed: {error}", where=str(table)) from error
-    # Whatever else somebody has put there is not Weft's to delete.
+    # Files that somebody else has put into the folder are not Weft's to delete.
     places = dict.fromkeys(table / name for name in found if _DATA.fullmatch(name))
     data = tuple(place for place in places if place not in named and place.exists())
     log = _behind_a_checkpoint(table, at - max(keep_us, _LISTED_US))
@@ -66,12 +66,12 @@ def litter(table: Location, keep_us: int, at: int) -> Litter:
 
 
 def delete(table: Location, found: Litter, remover: Remover, patience_seconds: float) -> bool:
-    """Deletes it, unless somebody uses the table for longer than ``patience_seconds``; whether it did.
+    """Delete the files and return True; return False if the table stays in use for ``patience_seconds``.
 
-    The caller holds the lease, and has found the table whole.  The lease is checked while nobody else uses the table:
-    a later writer's file that no commit names yet is not deleted, since that writer uses the table until its commit.
-    An earlier writer can no longer commit what is deleted here: the numbers of loads and ticks are spent by whoever
-    settles them, that of compactions is spent here.  Raises LeaseLost, StorageError.
+    The caller holds the lease and has checked that the table is undamaged.  The lease is checked while nobody else uses
+    the table: the new file of a later writer is safe, since that writer uses the table until its commit.  An earlier
+    writer can no longer commit a file that is deleted here: settling spends the numbers of loads and ticks, and this
+    function spends that of compactions.  Raises LeaseLost, StorageError.
     """
     if not found.data and not found.log:
         return True
@@ -97,7 +97,7 @@ def delete(table: Location, found: Litter, remover: Remover, patience_seconds: f
 
 
 def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
-    """The log's files that no reader needs who began after the instant ``before``, the oldest first."""
+    """Return the log files that no reader that began after the instant ``before`` needs, the oldest first."""
     log = table / "_delta_log"
     names = log.names()
     old = [
@@ -109,7 +109,7 @@ def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
 
 
 def _force_log(table: Location) -> None:
-    """The log from its last checkpoint on, which names the files that stay, has to survive a power cut first."""
+    """Force the log from its last checkpoint on to the disk: it names the files that stay."""
     log = table / "_delta_log"
     names = log.names()
     since = max((int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name))), default=0)
@@ -121,7 +121,7 @@ def _force_log(table: Location) -> None:
 
 
 def _remove(file: Location) -> None:
-    """The file, and the checksum that Spark keeps beside it."""
+    """Remove the file and the checksum file that Spark writes beside it."""
     for place in (file.parent / f".{file.name}.crc", file):
         with suppress(FileNotFoundError):
             place.remove()

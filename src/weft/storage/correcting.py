@@ -1,7 +1,7 @@
-"""A retroactive correction of a tracked table: what a past period of one key becomes, and the log rows that say so.
+"""Correct a tracked table retroactively: compute the new periods of one key, and the log rows that record them.
 
-The log is only ever added to: the rows that say a correction have its own instant as ``ts``, so that what was known
-before it stays readable (``storage.periods``).  Of each key at most one row holds at a time, before and after.
+The history log is append-only.  The rows of a correction have the correction's own instant as ``ts``, so that the
+knowledge before it stays readable (``storage.periods``).  A key has at most one row at a time, before and after.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from weft.storage.columns import conformed, stored_schema
 from weft.storage.periods import TS
 
 Row: TypeAlias = tuple[Any, ...]
-"""A row's values, comparable: NULL is NULL, NaN is NaN, -0.0 is 0.0."""
+"""The values of a row in comparable form: NULL is NULL, NaN is NaN, -0.0 is 0.0."""
 Period: TypeAlias = tuple[int, int]
 OPEN: Final = 2**63 - 1
-"""The end of a period that is open, µs."""
+"""The end of an open period, µs."""
 
 
 @dataclass
 class Held:
-    """The periods of one key's rows, and for each row where its values are found: a table and a place in it."""
+    """The periods of one key's rows, and where the values of each row are: a table and an index into it."""
 
     periods: dict[Row, list[Period]] = field(default_factory=dict)
     places: dict[Row, tuple[pa.Table, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, told: pa.Table, names: Sequence[str]) -> Held:
-        """What periods (the columns of a log but ``ts``) tell."""
+        """Return the periods of a table with the columns of a history log except ``ts``."""
         found = cls()
         bounds = [told.column(name).cast(pa.int64()).to_pylist() for name in (VALID_FROM, VALID_TO)]
         for place, (row, begin, end) in enumerate(zip(_rows(told, names), *bounds, strict=True)):
@@ -42,16 +42,16 @@ class Held:
         return found
 
     def add(self, row: Row, period: Period, place: tuple[pa.Table, int]) -> None:
-        """Takes a period of a row in."""
+        """Add a period of a row."""
         self.periods.setdefault(row, []).append(period)
         self.places.setdefault(row, place)
 
 
 def corrected(there: Held, within: Period, changed: pa.Table | None, names: Sequence[str]) -> Held:
-    """What holds when the rows within a period are those of ``changed`` instead, or none are (None).
+    """Return the history with the rows within a period replaced by those of ``changed`` (None: by no rows).
 
-    ``changed`` has the values of each row of ``there`` that held in it, in the order of ``there.periods``, then, where
-    there is one more, those of the row that held where none did.
+    ``changed`` has the new values of each row of ``there`` that held in the period, in the order of ``there.periods``.
+    An additional last row holds wherever no row held.
     """
     begin, end = within
     found = Held()
@@ -72,7 +72,7 @@ def corrected(there: Held, within: Period, changed: pa.Table | None, names: Sequ
 
 
 def gaps(there: Held, within: Period) -> list[Period]:
-    """The parts of a period in which no row held."""
+    """Return the parts of a period in which no row held."""
     reached, found = within[0], []
     for first, last in sorted(period for periods in there.periods.values() for period in periods):
         if last <= reached or first >= within[1]:
@@ -86,7 +86,7 @@ def gaps(there: Held, within: Period) -> list[Period]:
 
 
 def first_change(before: Held, after: Held) -> int | None:
-    """The first instant at which the two differ (µs UTC; None: none)."""
+    """Return the first instant at which the two differ (µs UTC; None: they are equal)."""
     starts = [
         one
         for row in before.periods.keys() | after.periods.keys()
@@ -97,13 +97,13 @@ def first_change(before: Held, after: Held) -> int | None:
 
 def _differing(left: Sequence[Period], right: Sequence[Period]) -> Iterable[int]:
     for first, _ in {*left} ^ {*right}:
-        # Two that begin together differ from the earlier end on.
+        # Two periods that begin together differ from the earlier end on.
         ends = [end for begin, end in (*left, *right) if begin == first]
         yield first if len(ends) == 1 else min(ends)
 
 
 def log_rows_of(before: Held, after: Held, instant: int, log: TableSchema) -> pa.Table:
-    """What the log gains at ``instant`` for the one to become the other."""
+    """Return the rows to append to the history log at ``instant`` so that ``before`` becomes ``after``."""
     schema = stored_schema(log)
     pieces = []
     for held, row, begin, end in _gained(before, after):
@@ -149,9 +149,9 @@ def _comparable(column: pa.ChunkedArray) -> list[Any]:
 
 
 def correction_instants(log: pa.Table) -> list[int]:
-    """The instants at which rows of a source's log were corrected, in their order (µs UTC).
+    """Return the instants at which rows of a tracked table's history log were corrected, ascending (µs UTC).
 
-    What a source tells begins or ends at the instant at which it is recorded; what a correction says does neither.
+    An ordinary log row has a period that begins or ends at its own ``ts``; a correction's row does neither.
     """
     told = pc.or_kleene(
         pc.equal(log.column(VALID_FROM), log.column(TS)),
@@ -162,7 +162,7 @@ def correction_instants(log: pa.Table) -> list[int]:
 
 
 def key_condition(rows: pa.Table, key: Mapping[str, pa.Scalar]) -> pa.Table:
-    """The rows with these values in the columns of a key, NULL being NULL."""
+    """Return the rows with these values in the key columns; NULL equals NULL."""
     for name, value in key.items():
         column = rows.column(name)
         same = column.is_null() if not value.is_valid else pc.fill_null(pc.equal(column, value), False)

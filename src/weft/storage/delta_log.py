@@ -1,10 +1,10 @@
-"""A Delta table read without Spark: its version, its files, its transactions; and whether it is whole.
+"""Read a Delta table's log without Spark: its version, files and transactions, with integrity checks.
 
-delta-rs reads an empty commit as one that changed nothing, so the log's own files are looked at first: what was cut
-short is reported and never read as empty.  Every error is a StorageError that names the file and what to do.
+delta-rs reads an empty commit as one that changed nothing, so this module checks the log's files first: a truncated
+commit is an error, never an empty one.  Every error is a StorageError that names the file and what to do.
 
-What a process has read of a log it reads once: from then on only the commits that are new (``_Followed``).  All is read
-again where the commit that it had come to is not there as it was (a copy was put back), and after ``forget_log``.
+A process reads each log entry once and applies only new entries to its cached snapshot (``_LogPosition``).  It reads
+the log from the beginning if the cached commit has changed (a copy was restored), and after ``forget_log``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 _PARQUET_ENDS: Final = b"PAR1"
 
 _MOST_KEPT: Final = 64
-"""Tables of which a process keeps what it has read."""
+"""The number of tables that a process caches."""
 _Kept = TypeVar("_Kept")
 
 RESTORE_HINT: Final = "Put back the whole home from a copy; `weft doctor` lists everything that is damaged."
@@ -33,10 +33,10 @@ RESTORE_HINT: Final = "Put back the whole home from a copy; `weft doctor` lists 
 
 @dataclass(frozen=True)
 class DataFile:
-    """One data file of a table; ``size`` in bytes as the log has it.
+    """A data file of a table; ``size`` in bytes as the log records it.
 
-    ``rows`` is None where the log has no count.  ``least`` and ``greatest`` bound the columns' values where the log has
-    statistics, instants in microseconds; they may be wider than the values, never narrower.
+    ``rows`` is None if the log has no count.  ``least`` and ``greatest`` bound the values of the columns with
+    statistics (instants in microseconds); the bounds may be wider than the values, never narrower.
     """
 
     location: Location
@@ -48,7 +48,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class DeltaSnapshot:
-    """A table as of its last commit; ``rows`` is None where a file has no count."""
+    """A table as of its last commit."""
 
     location: Location
     version: int
@@ -56,7 +56,7 @@ class DeltaSnapshot:
 
     @property
     def rows(self) -> int | None:
-        """How many rows there are by the log's own counts."""
+        """The number of rows by the log's counts; None if a file has no count."""
         total = 0
         for file in self.files:
             if file.rows is None:
@@ -67,9 +67,11 @@ class DeltaSnapshot:
 
 @dataclass(frozen=True)
 class _Followed:
-    """How far this process has read a log: to ``version``, whose commit's file is told apart by ``mark``.
+    """The position up to which this process has read a log: ``version``, and the ``mark`` that identifies its commit
+    file.
 
-    ``snapshot`` is the table as of then, ``instants`` its columns that hold them; None where nobody asked for it.
+    ``snapshot`` is the table at that version and ``instants`` its timestamp columns; None and empty until somebody asks
+    for the snapshot.
     """
 
     version: int
@@ -80,26 +82,26 @@ class _Followed:
 
 _followed: dict[str, _Followed] = {}
 _idle: dict[str, tuple[Any, tuple[int, ...]]] = {}
-"""By table, a handle of delta-rs that nobody uses, and the mark of the commit that it has come to."""
-_keeping: Final = Lock()  # tables are written side by side
+"""By table, an idle delta-rs handle and the mark of the commit that it has read."""
+_keeping: Final = Lock()  # threads write different tables concurrently
 
 
 def has_commits(table: Location) -> bool:
-    """Whether there is a Delta table at all (a writer that died before its first commit leaves none)."""
+    """Return whether a Delta table exists (a writer that died before its first commit leaves none)."""
     if _still_followed(table) is not None:
         return True
     return bool(_numbered(table, _COMMIT)) or bool(_numbered(table, _CHECKPOINT))
 
 
 def last_commit(table: Location) -> int:
-    """The number of the log's last commit, be it whole or not; -1 where there is none."""
+    """Return the number of the log's last commit, intact or not; -1 if the log has none."""
     return max(_numbered(table, _COMMIT), default=-1)
 
 
 def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapshot:
-    """The table as of its last commit; ``check_files`` looks at each data file's size and ends, not at its content.
+    """Return the table as of its last commit; ``check_files`` checks the size and the ends of each data file.
 
-    Raises StorageError where there is no table, and for a log or a data file that is missing or cut.
+    Raises StorageError if there is no table, or if a log file or a data file is missing or truncated.
     """
     _read_on(table)
     followed = _followed.get(table.path)
@@ -119,15 +121,15 @@ def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapsho
 
 
 def forget_log(table: Location) -> None:
-    """Has this process read the table's log from its beginning when it is next asked for."""
+    """Drop the cached log of the table, so that the next reader reads it from the beginning."""
     _followed.pop(table.path, None)
     _idle.pop(table.path, None)
 
 
 def transaction_version(table: Location, app_id: str) -> int | None:
-    """The last ``txnVersion`` committed for ``app_id``; None where there is none, or no table yet.
+    """Return the last ``txnVersion`` committed for ``app_id``; None if there is none, or no table.
 
-    Raises StorageError where the log is damaged.
+    Raises StorageError if the log is damaged.
     """
     if not has_commits(table):
         return None
@@ -141,14 +143,14 @@ def transaction_version(table: Location, app_id: str) -> int | None:
 
 
 def latest_version(table: Location) -> int | None:
-    """The last commit's version, None where there is no table; raises StorageError for a damaged log."""
+    """Return the last commit's version, None if there is no table; raise StorageError for a damaged log."""
     if not has_commits(table):
         return None
     return _read_on(table)
 
 
 def added_files(table: Location, version: int) -> tuple[DataFile, ...]:
-    """The data files that one commit added; raises StorageError where that commit is missing or damaged."""
+    """Return the data files that a commit added; raise StorageError if the commit is missing or damaged."""
     added = []
     for action in commit_actions(commit_file(table, version)):
         if "add" in action:
@@ -159,9 +161,9 @@ def added_files(table: Location, version: int) -> tuple[DataFile, ...]:
 
 
 def check_log(table: Location) -> int:
-    """Looks at the log's own files; the last version.
+    """Check the log's files and return the last version.
 
-    Raises StorageError for a log that is missing, has a gap, or holds a commit that is empty or cut short.
+    Raises StorageError for a log that is missing, has a gap, or has an empty or truncated commit.
     """
     commits = _numbered(table, _COMMIT)
     checkpoints = _numbered(table, _CHECKPOINT)
@@ -187,7 +189,9 @@ def check_log(table: Location) -> int:
 
 
 def check_data_file(file: DataFile) -> None:
-    """Raises StorageError for a data file that is missing, of another size than the log says, or not Parquet's ends."""
+    """Raise StorageError for a data file that is missing, has another size than logged, or lacks Parquet's magic
+    bytes.
+    """
     try:
         size = file.location.size()
     except FileNotFoundError:
@@ -204,7 +208,7 @@ def check_data_file(file: DataFile) -> None:
 
 
 def _check_parquet(file: Location) -> None:
-    """A file that a power cut left full of zeros has the right size, but not Parquet's four letters at its ends."""
+    """Check the magic bytes at both ends: after a power cut a file may have the right size and only zeros."""
     try:
         ends = file.ends(len(_PARQUET_ENDS))
     except OSError as error:
@@ -214,12 +218,12 @@ def _check_parquet(file: Location) -> None:
 
 
 def commit_file(table: Location, version: int) -> Location:
-    """The file of the log with one commit."""
+    """Return the log file of a commit."""
     return table / f"_delta_log/{version:020d}.json"
 
 
 def commit_actions(commit: Location) -> list[dict[str, Any]]:
-    """The actions in a commit's file; raises StorageError where it is missing, empty or cut short."""
+    """Return the actions of a commit file; raise StorageError if the file is missing, empty or truncated."""
     try:
         text = commit.read().decode("utf-8")
     except FileNotFoundError:
@@ -257,7 +261,7 @@ def _numbered(table: Location, pattern: re.Pattern[str]) -> dict[int, list[Locat
 
 
 def delta_errors() -> tuple[type[Exception], ...]:
-    """What delta-rs and Arrow raise over a table that cannot be read or written."""
+    """Return the exceptions that delta-rs and Arrow raise for a table that they cannot read or write."""
     import pyarrow
     from deltalake.exceptions import DeltaError
 
@@ -265,12 +269,12 @@ def delta_errors() -> tuple[type[Exception], ...]:
 
 
 def open_table(table: Location) -> Any:
-    """The table as a delta-rs DeltaTable as of its last commit, which nobody else has.
+    """Return a delta-rs DeltaTable at the last commit, for the caller's exclusive use.
 
-    Raises StorageError where its log is missing or damaged.
+    Raises StorageError if the log is missing or damaged.
     """
     expected = _read_on(table)
-    # Loading delta-rs costs what most commands need not pay.
+    # Most commands do not need delta-rs, and loading it takes time.
     from deltalake import DeltaTable
 
     try:
@@ -284,14 +288,14 @@ def open_table(table: Location) -> Any:
 
 
 def keep_open(table: Location, opened: Any) -> None:
-    """Leaves a handle to whoever opens the table next; the caller uses it no more."""
+    """Return a handle to the cache for the next ``open_table``; the caller must not use it afterwards."""
     mark = commit_file(table, opened.version()).mark()
     if mark is not None:
         _keep(_idle, table, (opened, mark))
 
 
 def _brought_up(table: Location) -> Any:
-    """The handle that was left, with the commits since; None where there is none, or another log by now."""
+    """Return the cached handle, brought up to date; None if there is none or the log was replaced."""
     opened, mark = _idle.pop(table.path, (None, ()))
     if opened is None or commit_file(table, opened.version()).mark() != mark:
         return None
@@ -303,9 +307,9 @@ def _brought_up(table: Location) -> Any:
 
 
 def _read_on(table: Location) -> int:
-    """Reads the commits that this process has not, of a log that it does not know all of it; the last version.
+    """Apply the log entries after the cached version and return the latest version.
 
-    Raises StorageError as ``check_log``.
+    Raises StorageError as ``check_log`` does.
     """
     known = _still_followed(table)
     if known is None:
@@ -342,7 +346,7 @@ def _keep(kept: dict[str, _Kept], table: Location, what: _Kept) -> None:
 def _advanced(
     before: DeltaSnapshot, version: int, actions: Sequence[Mapping[str, Any]], instants: frozenset[str]
 ) -> DeltaSnapshot | None:
-    """The table after one more commit; None where that did more than add and remove files."""
+    """Return the snapshot after one more commit; None if the commit did more than add and remove files."""
     from weft.storage.statistics import bounds_told
 
     files = before.files

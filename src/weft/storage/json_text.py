@@ -1,4 +1,4 @@
-"""JSON text read with nothing lost, and written: numbers keep their digits, and objects tell whose names are twice."""
+"""Parse and write JSON text without loss: numbers keep their digits, and duplicate names in an object are detected."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from typing import Any, Final
 
 _LONGEST_NUMBER: Final = 1_000
 _LONGEST_NAME: Final = 50_000
-"""Letters of a number and of a name, beyond which Spark's parser of JSON gives a whole text up."""
+"""The longest number and the longest name that Spark's JSON parser reads; it rejects a text with a longer one."""
 _MOST_OFFSET: Final = 18 * 60
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _ZONE: Final = r"Z|UTC|[+-]\d\d(?::?[0-5]\d)?"
 _CLOCK: Final = rf"[T ]((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:\.(\d{{1,6}}))?(?: ?({_ZONE}))?)?"
 _INSTANT: Final = re.compile(rf"({_DAY.pattern})(?:{_CLOCK})?", re.ASCII)
-"""Spark takes a zone only behind seconds."""
+"""Spark accepts a zone only after seconds."""
 _FAR: Final = re.compile(r"([+-]?\d{4,7})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d\.\d{6})Z)?", re.ASCII)
-"""How Spark writes a day or an instant of any year."""
+"""A date or an instant of any year as Spark writes it."""
 _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
-"""After so many years and days the calendar begins anew."""
+"""The calendar repeats after this many years and days."""
 _MOST_DAYS: Final = 2**31
 _MOST_MICROS: Final = 2**63
 _DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
 NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
-"""How JSON has the numbers that are none of its own, as texts."""
+"""The texts that stand for non-finite numbers in JSON."""
 
 
 class _Number(str):
-    """A number as it is written."""
+    """A number as the text has it."""
 
 
 class _Ambiguous(dict[str, Any]):
-    """An object with two values of one name; ``pairs`` has both."""
+    """An object with two values of the same name; ``pairs`` has both."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -44,21 +44,21 @@ class _Ambiguous(dict[str, Any]):
 
 
 def parsed(text: str) -> Any:
-    """A JSON text's value, in which numbers are texts and ``ambiguous`` tells of objects.
+    """Return the value of a JSON text, with numbers as texts and duplicate names detected (``ambiguous``).
 
-    Raises ValueError for what is no JSON, or has a number or a name that is too long for Spark's parser, which then
-    reads nothing of the whole text; RecursionError for what is too deep.
+    Raises ValueError for invalid JSON, and for a number or name that is too long for Spark's parser, which rejects the
+    entire text.  Raises RecursionError if the nesting is too deep.
     """
     return json.loads(text, parse_int=_number, parse_float=_number, parse_constant=str, object_pairs_hook=_object)
 
 
 def ambiguous(value: Any) -> bool:
-    """Whether a value that was parsed is an object with two values of one name."""
+    """Return whether a parsed value is an object with two values of the same name."""
     return isinstance(value, _Ambiguous)
 
 
 def deeper(value: Any, most: int) -> bool:
-    """Whether a value that was parsed has more levels of objects and arrays than that.
+    """Return whether a parsed value has more than ``most`` levels of objects and arrays.
 
     >>> deeper(parsed('{"a": [1]}'), 1), deeper(parsed('{"a": [1]}'), 2)
     (True, False)
@@ -72,12 +72,12 @@ def deeper(value: Any, most: int) -> bool:
 
 
 def written_number(value: Any) -> str | None:
-    """How a number that was parsed is written; None for what is none."""
+    """Return the text of a parsed number; None if the value is not a number."""
     return str(value) if isinstance(value, _Number) else None
 
 
 def day_of(text: str) -> dt.date | None:
-    """The day that Spark reads in a text of JSON; None where it is no day."""
+    """Return the date that Spark reads from a JSON string; None if it reads none."""
     try:
         return dt.date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
@@ -85,7 +85,7 @@ def day_of(text: str) -> dt.date | None:
 
 
 def instant_of(text: str) -> dt.datetime | None:
-    """The instant, in UTC, that Spark reads in a text of JSON; None where it is none of the years 1 to 9999.
+    """Return the instant, in UTC, that Spark reads from a JSON string; None if it is not one of the years 1 to 9999.
 
     >>> str(instant_of("2026-01-02 03:04:05.5+01:00"))
     '2026-01-02 02:04:05.500000+00:00'
@@ -100,14 +100,14 @@ def instant_of(text: str) -> dt.datetime | None:
     written = f"{day}T{clock or '00:00'}:{seconds or '00'}.{(fraction or '').ljust(6, '0')}+00:00"
     try:
         return dt.datetime.fromisoformat(written) - dt.timedelta(minutes=offset)
-    except (ValueError, OverflowError):  # no such day, or an instant before the year 1 or after 9999
+    except (ValueError, OverflowError):  # no such date, or an instant before the year 1 or after 9999
         return None
 
 
 def far_time(text: str, *, instant: bool) -> int | None:
-    """Days since 1970, or microseconds for an instant, of a text as Spark's TO_JSON writes times beyond Python's years.
+    """Return the days, or for an instant the microseconds, since 1970 of a time that TO_JSON wrote in an expanded year.
 
-    None where it is no such text.
+    Spark's TO_JSON writes years beyond Python's range in that form.  Returns None for any other text.
 
     >>> far_time("+10000-01-01", instant=False), far_time("0000-12-31T23:59:59.999999Z", instant=True)
     (2932897, -62135596800000001)
@@ -129,9 +129,9 @@ def far_time(text: str, *, instant: bool) -> int | None:
 
 
 def written_json(value: Any) -> str:
-    """JSON of a value of Python's, or of one that was parsed; numbers with the digits that they have.
+    """Return the JSON text of a Python value or of a parsed value; numbers keep their digits.
 
-    Raises TypeError for what JSON does not have.
+    Raises TypeError for a value that JSON cannot represent.
     """
     match value:
         case _Ambiguous(pairs=pairs):
@@ -192,7 +192,7 @@ def _object_of(pairs: Iterable[tuple[Any, Any]]) -> str:
 
 
 def _offset(zone: str) -> int:
-    """Minutes east of Greenwich."""
+    """Return the minutes east of Greenwich."""
     if zone in ("Z", "UTC"):
         return 0
     digits = zone[1:].replace(":", "")
@@ -201,7 +201,7 @@ def _offset(zone: str) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """What a scalar or an array of numpy holds, whose library need not be there."""
+    """Return the Python value of a numpy scalar or array, without importing numpy."""
     plain: Callable[[], Any] | None = getattr(value, "tolist", None)
     if plain is None:
         raise TypeError(f"a {type(value).__name__} is no JSON")

@@ -1,7 +1,7 @@
-"""What Delta's log says of a file's values: which columns, written for a file that Weft makes, read from its log.
+"""Write and read the column statistics in Delta's log.
 
-Delta cuts instants down to milliseconds, the greatest too, and says nothing of years that its text has no room for.  So
-bounds may be wider than the values, and a bound that is not there is none; they are never narrower.
+Delta truncates instants to milliseconds, the greatest too, and records no bound for years that its text format cannot
+hold.  So bounds may be missing, or wider than the values, but never narrower.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from weft.instants import FIRST_INSTANT, LAST_INSTANT, read_instant, to_datetime
 from weft.storage.columns import INSTANT
 
 COLUMNS_PROPERTY: Final = "delta.dataSkippingStatsColumns"
-"""The property of a Delta table that names the columns with statistics."""
+"""The property of a Delta table that lists the columns with statistics."""
 
 _LOST_MICROSECONDS: Final = 999
 _NAME: Final = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,]+?))\s*(?:,|$)")
 
 
 def named_columns(names: Sequence[str]) -> str:
-    """The property's text for these columns.
+    """Return the property's text for these columns.
 
     >>> named_columns(["ts", "a.b"])
     '`ts`,`a.b`'
@@ -34,7 +34,7 @@ def named_columns(names: Sequence[str]) -> str:
 
 
 def columns_with_statistics(properties: Mapping[str, str], schema: pa.Schema) -> list[str]:
-    """The columns of a table that get statistics: those that it names, else all that hold whole numbers or instants.
+    """Return the integer and timestamp columns that get statistics: those that the property lists, else all of them.
 
     >>> columns_with_statistics({COLUMNS_PROPERTY: "`a.b`, ts"}, pa.schema([("a.b", pa.int8()), ("ts", pa.int64())]))
     ['a.b', 'ts']
@@ -49,7 +49,7 @@ def columns_with_statistics(properties: Mapping[str, str], schema: pa.Schema) ->
 
 
 def statistics(rows: pa.Table, columns: Sequence[str]) -> str:
-    """Delta's JSON about a file with these rows: their number, and the bounds and the NULLs of the columns."""
+    """Return Delta's JSON statistics of a file with these rows: row count, bounds and NULL counts of the columns."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -72,7 +72,9 @@ def _milliseconds(instant: int) -> str | None:
 
 
 def bounds_read(actions: pa.Table) -> pa.Table:
-    """The log's adds with instants as microseconds (Python has no years beyond 1 to 9999), the greatest rounded up."""
+    """Return the log's add actions with instants as microseconds (Python has only the years 1 to 9999), maxima rounded
+    up.
+    """
     for number, field in enumerate(actions.schema):
         if pa.types.is_timestamp(field.type):
             instants = actions.column(number).cast(INSTANT).cast(pa.int64())
@@ -83,12 +85,13 @@ def bounds_read(actions: pa.Table) -> pa.Table:
 
 
 def bounds_told(told: str | None, instants: Collection[str]) -> tuple[int | None, dict[str, Any], dict[str, Any]]:
-    """What one commit's JSON tells of a file: its rows (None: it does not), the least and greatest by column.
+    """Return the row count (None: not recorded) and the least and greatest values by column of a file's JSON
+    statistics.
 
-    ``instants`` are the columns that hold them; theirs are microseconds, as ``bounds_read`` gives them.  Of other
-    columns only whole numbers are taken.
+    ``instants`` are the timestamp columns; their bounds are microseconds, as in ``micros_in_bounds``.  Of the other
+    columns only integers are returned.
 
-    >>> bounds_told('{"numRecords": 2, "minValues": {"a": 1}, "maxValues": {"a": 7, "b": "x"}}', ())
+    >>> parse_statistics('{"numRecords": 2, "minValues": {"a": 1}, "maxValues": {"a": 7, "b": "x"}}', ())
     (2, {'a': 1}, {'a': 7})
     """
     found = json.loads(told or "{}")

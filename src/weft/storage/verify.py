@@ -1,4 +1,4 @@
-"""Whether what is stored is what the catalog recorded (design section 7): metadata and file sizes, no content."""
+"""Verify the Delta tables against the catalog (design section 7): metadata and file sizes, no content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from weft.storage.discarding import has_discarded
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: where, what, and what to do."""
+    """A problem: where, what, and what to do."""
 
     path: str
     problem: str
@@ -36,18 +36,18 @@ class Finding:
 
 
 _whole: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
-"""By table, the data files that this process has found whole, and the commit as of which, with its mark."""
+"""By table, the data files that this process has checked, with the commit as of which it checked them and its mark."""
 
 
 _LOOKS: Final = 20
-"""How often ``verify`` looks where something seems wrong and others are writing."""
+"""How often ``verify`` repeats its check if it finds a problem while other processes write."""
 
 
 def verify(catalog: CatalogParts) -> list[Finding]:
-    """What is wrong with the Delta tables of a home; empty where all is well.  Everything is looked at.
+    """Check all Delta tables of a home and return the problems; empty if there are none.
 
-    A commit that the catalog does not know is no finding while its writer's reservation or tick is still open: it is
-    settled by the next writer.  Needs no lease: while others write it looks again.
+    A commit that the catalog does not know is no problem while its writer's reservation or tick is still open: the next
+    writer settles it.  Needs no lease: if other processes write meanwhile, the check is repeated.
     """
     others = (stored.path for stored in catalog.tables.versions())
     for path in {*(table.path for table in catalog.tables.all()), layout.LEDGER, *others}:
@@ -63,14 +63,14 @@ def verify(catalog: CatalogParts) -> list[Finding]:
 
 
 def _written(catalog: CatalogParts) -> tuple[object, ...]:
-    """What of the catalog changes with whatever is written to a table."""
+    """Return the part of the catalog that changes with every write to a table."""
     undoing = catalog.load_history.half_undone()
     parts = (catalog.tables.versions(), catalog.reservations.still_open(), catalog.queries.purging(), undoing)
     return (*map(tuple, parts), catalog.ticks.planned())
 
 
 def _what_is_new(catalog: CatalogParts) -> list[Finding]:
-    """``verify`` of what this process has not looked at yet."""
+    """Return the problems in files that this process has not checked yet."""
     recorded = {stored.path: stored for stored in catalog.tables.versions()}
     tables = {table.table_id: table.path for table in catalog.tables.all()}
     unsettled = {tables[reservation.table_id] for reservation in catalog.reservations.still_open()}
@@ -91,10 +91,10 @@ def _what_is_new(catalog: CatalogParts) -> list[Finding]:
 
 
 def require_whole(catalog: CatalogParts) -> None:
-    """Raises StorageError with what is wrong; what a writer calls before it begins.
+    """Raise StorageError if the home is damaged; a writer calls this before it begins.
 
-    A process looks at everything once, then at what is new.  A file that is damaged after that is noticed when it is
-    read, or by ``verify``.
+    A process checks everything once, then only new files.  Damage after that is detected when the file is read, or by
+    ``verify``.
     """
     findings = _what_is_new(catalog)
     if findings:
@@ -116,7 +116,7 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
             )
         ]
     try:
-        with table.shared():  # nobody deletes them meanwhile
+        with table.shared():  # nobody deletes files meanwhile
             found = delta_snapshot(table, check_files=False)
             findings = _of_files(path, found)
     except StorageError as error:
@@ -137,7 +137,7 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
 def _of_files(path: str, found: DeltaSnapshot) -> list[Finding]:
     findings = []
     commit, mark, whole = _whole.get(str(found.location), (found.location, None, set()))
-    if mark is None or commit.mark() != mark:  # a copy was put back: another log by now
+    if mark is None or commit.mark() != mark:  # a copy was restored, so this is another log
         whole = set()
     here = {file.location.path for file in found.files}
     for file in found.files:
@@ -154,7 +154,7 @@ def _of_files(path: str, found: DeltaSnapshot) -> list[Finding]:
 
 
 def _of_log(path: str, error: StorageError, table: Location, stored: StoredVersion) -> Finding:
-    """A damaged last commit that the catalog never recorded can simply go: its load or tick is then done again."""
+    """Return the problem; the remedy for a damaged last commit that was never recorded is to move it away."""
     finding = _finding(path, error)
     last = last_commit(table)
     if last > stored.version and error.where == str(commit_file(table, last)):

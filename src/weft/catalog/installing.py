@@ -1,4 +1,4 @@
-"""Queries as they are stored when they are installed, any number at once: statements do not grow with their number."""
+"""Store new queries, any number at once; the number of statements does not grow with the number of queries."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from weft.catalog.reservations import go_forward
 from weft.errors import Conflict, NotFound
 
 AT_ONCE: Final = 500
-"""Names or ids in one statement: databases limit the number of its parameters."""
+"""The number of names or ids in one statement: databases limit a statement's parameters."""
 
 Item = TypeVar("Item")
 
 
 def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], at: int) -> tuple[int, ...]:
-    """Stores the queries with their subscriptions and plans; their ids, in the same order.
+    """Store the queries with their subscriptions and plans and return their ids, in the same order.
 
-    Raises as ``Queries.install``.
+    Raises as ``Queries.install`` does.
     """
     if not queries:
         return ()
@@ -58,7 +58,7 @@ def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], a
 
 
 def plan_of(connection: Connection, signature: str, body: str) -> int:
-    """The id of the plan of that signature, made where there is none."""
+    """Return the id of the plan with that signature, created if it does not exist."""
     found = connection.execute(
         select(ddl.plans.c.plan_id).where(ddl.plans.c.signature == signature)
     ).scalar_one_or_none()
@@ -68,7 +68,7 @@ def plan_of(connection: Connection, signature: str, body: str) -> int:
 
 
 def parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """The items, so many at a time as one statement takes."""
+    """Yield the items in batches of the size that one statement takes."""
     return (items[at : at + AT_ONCE] for at in range(0, len(items), AT_ONCE))
 
 
@@ -104,7 +104,7 @@ def _ids(connection: Connection, names: Sequence[str]) -> tuple[int, ...]:
 
 
 def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) -> None:
-    """Raises Conflict for a name that a live query has, or two of these, and for a file that two would write to."""
+    """Raise Conflict if a live query or another of these queries has the same name or writes to the same file."""
     names = {folded(query_name(query.name)): query.name for query in queries}
     kept = ddl.queries.c
     for some in parts(list(names)):
@@ -120,9 +120,9 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
 
 
 def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
-    """Raises Conflict where a live query writes to one of these file channels.
+    """Raise Conflict if a live query writes to one of these file channels.
 
-    A file is cut back to where a message began when its delivery died: it must be one query's alone.
+    A delivery that died is undone by truncating its file to where the message began, so a file belongs to one query.
     """
     kept, subscribed = ddl.queries.c, ddl.subscriptions.c
     for some in parts(files):
@@ -142,7 +142,7 @@ def _refuse_twice(given: Iterable[str], words: str, other: str) -> None:
 
 
 def stratum_of(connection: Connection, reads: Iterable[int]) -> int:
-    """One more than the greatest of those read; raises NotFound where one is gone."""
+    """Return one more than the greatest stratum of the queries read; raise NotFound if one of them is gone."""
     kept, found = ddl.queries.c, 0
     for query_id in reads:
         row = connection.execute(select(kept.name, kept.state, kept.stratum).where(kept.query_id == query_id)).first()

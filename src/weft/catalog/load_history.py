@@ -1,7 +1,7 @@
-"""Loads as a person looks back on them, and those that are undone.
+"""List past loads, and record the undoing of loads.
 
-A load that is being undone is marked first: its rows are then taken out of Delta, and in one transaction with what the
-table has left it is undone.  Whoever finds one that is only marked goes on (``execution.undoing``).
+An undo first marks the load, then removes its rows from Delta, and then updates the table's counts and marks the load
+as undone in one transaction.  A later writer completes an undo that was only marked (``execution.undoing``).
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ LoadState = Literal["done", "at work", "ended in the middle", "being undone", "u
 
 @dataclass(frozen=True, repr=False)
 class ToldLoad(Brief):
-    """A load, the table that it is of, and what it has stored so far: ``rows`` with ts from ``first_ts`` to ``last_ts``
-    (None: nothing)."""
+    """A load, its table, and its stored rows: ``rows`` with ts from ``first_ts`` to ``last_ts`` (None: no rows)."""
 
     load: LoadRecord
     table: str
@@ -41,7 +40,7 @@ class ToldLoad(Brief):
 
     @property
     def state(self) -> LoadState:
-        """What became of it."""
+        """The outcome of the load so far."""
         if self.load.state != KEPT:
             return "undone" if self.load.state == UNDONE else "being undone"
         if self.load.finished_at is not None:
@@ -55,7 +54,7 @@ class ToldLoad(Brief):
 
 @dataclass(frozen=True)
 class Commits:
-    """What is to be taken out of Delta for a load: the table's id and path, and the versions of its commits."""
+    """The commits to remove from Delta for a load: the table's id and path, and the versions."""
 
     load_id: int
     table_id: int
@@ -64,13 +63,13 @@ class Commits:
 
 
 class LoadHistory:
-    """What was loaded when, from what, and what of it was taken back."""
+    """The history of loads: when, from what, and whether they were undone."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def latest(self, table_id: int | None = None, limit: int | None = None) -> tuple[ToldLoad, ...]:
-        """The latest loads, into one table or into all but views, the newest first."""
+        """Return the latest loads into one table, or into all tables except views, the newest first."""
         wanted = _told().where(ddl.loads.c.kind != "view").order_by(ddl.loads.c.load_id.desc()).limit(limit)
         if table_id is not None:
             wanted = wanted.where(ddl.loads.c.table_id == table_id)
@@ -78,7 +77,7 @@ class LoadHistory:
             return tuple(_as_told(row._mapping) for row in connection.execute(wanted))
 
     def one(self, load_id: int) -> ToldLoad:
-        """One load; raises NotFound."""
+        """Return one load; raise NotFound."""
         with self._database.reading() as connection:
             row = connection.execute(_told().where(ddl.loads.c.load_id == load_id)).first()
         if row is None:
@@ -86,12 +85,12 @@ class LoadHistory:
         return _as_told(row._mapping)
 
     def begin_undo(self, load_id: int) -> None:
-        """Marks a load as one that is being undone."""
+        """Mark a load as being undone."""
         with self._database.changing_under_lease() as connection:
             connection.execute(update(ddl.loads).where(ddl.loads.c.load_id == load_id).values(state=UNDOING))
 
     def half_undone(self) -> tuple[Commits, ...]:
-        """The loads that are marked and not undone yet."""
+        """Return the loads that are marked and not undone yet."""
         loads, kept = ddl.loads.c, ddl.reservations.c
         with self._database.reading() as connection:
             rows = connection.execute(
@@ -102,16 +101,17 @@ class LoadHistory:
             return tuple(Commits(row.load_id, row.table_id, row.path, _versions(connection, kept, row)) for row in rows)
 
     def commits(self, load_id: int) -> tuple[int, ...]:
-        """Delta's versions of what a load has stored."""
+        """Return Delta's versions of the commits of a load."""
         with self._database.reading() as connection:
             rows = select(ddl.loads.c.load_id).where(ddl.loads.c.load_id == load_id)
             return _versions(connection, ddl.reservations.c, connection.execute(rows).one())
 
     def undone(self, load_id: int, stored: tuple[int, int] | None) -> tuple[str, ...]:
-        """Notes that nothing of a marked load is there any more, ``stored`` being the version and the rows of its table
-        in Delta (None: it has none); the digests of what it has put in quarantine, which other records may have.
+        """Record that a marked load is undone; return the digests of the records that it put in quarantine.
 
-        Later loads that found rows known may have known them by this one: what they read can be loaded again.
+        ``stored`` is the version and the number of rows of its table in Delta (None: no table).  Other records may
+        share the digests.  A later load may have skipped rows because this load had stored them, so the sources of
+        later loads can be loaded again.
         """
         with self._database.changing_under_lease() as connection:
             table_id = connection.execute(
@@ -165,13 +165,13 @@ def _as_told(row: Mapping[Any, Any]) -> ToldLoad:
 
 
 def _versions(connection: Connection, kept: Any, row: Any) -> tuple[int, ...]:
-    """Delta's versions of the commits of a load; a batch without rows has none."""
+    """Return Delta's versions of the commits of a load; a batch without rows has no commit."""
     wanted = select(kept.delta_version).where(kept.load_id == row.load_id, kept.state == "committed", kept.rows > 0)
     return tuple(connection.execute(wanted.order_by(kept.delta_version)).scalars())
 
 
 def _reopen_retried(connection: Connection, load_id: int) -> None:
-    """A record that the load took out of quarantine is in it again."""
+    """Reopen the quarantined record that the load retried."""
     digest = connection.execute(select(ddl.loads.c.digest).where(ddl.loads.c.load_id == load_id)).scalar_one()
     begin, _, number = (digest or "").partition("-")
     if begin == "quarantine" and number.isdigit():
@@ -180,7 +180,7 @@ def _reopen_retried(connection: Connection, load_id: int) -> None:
 
 
 def _shrink(connection: Connection, table_id: int, version: int, rows: int) -> None:
-    """The table as it is without the load, and how far time has gone with what is left."""
+    """Record the table's version, rows and bounds without the load, and recompute the home's."""
     kept = ddl.reservations.c
     bounds = select(func.min(kept.first_ts), func.max(kept.last_ts))
     first, last = connection.execute(bounds.where(kept.table_id == table_id, kept.state == "committed")).one()
@@ -191,7 +191,7 @@ def _shrink(connection: Connection, table_id: int, version: int, rows: int) -> N
 
 
 def forget_instants(connection: Connection) -> None:
-    """The home's last ts, and before any tick its first, are again those of the rows that are there."""
+    """Recompute the home's last ts, and before the first tick also its first, from the stored rows."""
     first, last = connection.execute(select(func.min(ddl.tables.c.first_ts), func.max(ddl.tables.c.last_ts))).one()
     home = read_home(connection)
     set_home(connection, last_ts=MIN_INSTANT if last is None else last)
@@ -203,7 +203,9 @@ def forget_instants(connection: Connection) -> None:
 
 
 def _without_quarantine(connection: Connection, which: Any) -> tuple[str, ...]:
-    """Takes records out of the index of the quarantine; the digests of their bytes, which other records may have."""
+    """Delete records from the index of the quarantine; return the digests of their bytes, which other records may
+    share.
+    """
     kept = ddl.quarantine
     digests = tuple(connection.execute(select(kept.c.sha256).where(which).distinct()).scalars())
     connection.execute(delete(kept).where(which))
@@ -211,5 +213,5 @@ def _without_quarantine(connection: Connection, which: Any) -> tuple[str, ...]:
 
 
 def forget_quarantined(connection: Connection, table_id: int) -> tuple[str, ...]:
-    """Takes what a table has in quarantine out of the index; the digests of the bytes, which other records may have."""
+    """Delete a table's records from the quarantine index; return their digests, which other records may share."""
     return _without_quarantine(connection, ddl.quarantine.c.table_id == table_id)

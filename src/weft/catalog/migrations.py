@@ -1,7 +1,7 @@
-"""From an older layout of the catalog to this one: numbered steps of plain SQL, each in one transaction.
+"""Migrate a home's catalog to the current format, in numbered migrations of plain SQL, each in one transaction.
 
-Alembic would bring a version table of its own, an environment and a script a step for what a home's ``format`` says
-already; the steps are few, never branch, and always go forward.
+Alembic would add a version table, an environment and a script per migration for what a home's ``format`` already
+records.  The migrations are few, never branch, and never go back.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ FIRST_FORMAT: Final = 1
 
 @dataclass(frozen=True)
 class Step:
-    """What makes a home of format ``to`` out of one of the format before.
+    """A migration of a home from the format before to the format ``to``.
 
-    ``statements`` are written out, since ``ddl`` goes on changing; ``then`` is what SQL alone cannot do.
+    ``statements`` are written out, because ``ddl`` continues to change.  ``then`` does what SQL cannot.
     """
 
     to: int
@@ -40,9 +40,9 @@ class Step:
 
 
 def bind_plans(connection: Connection) -> None:
-    """Format 1 kept a plan as a text that was bound by name at each start; from now on the bound form is kept.
+    """Replace the text of each plan, which format 1 bound by name at each start, by its bound form.
 
-    A query whose text no longer compiles is failed, with the reason.
+    A query whose text no longer compiles is set to failed, with the reason.
     """
     tables = _tables(connection)
     live = connection.execute(text("SELECT query_id, plan_id, parameters FROM queries WHERE state <> 'removed'")).all()
@@ -67,7 +67,7 @@ def bind_plans(connection: Connection) -> None:
 
 
 def _tables(connection: Connection) -> dict[str, TableSchema]:
-    """The tables by name, as far as every layout has them."""
+    """Return the tables by name, with the columns that every format has."""
     columns: dict[int, list[Column]] = {}
     wanted = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
     for row in connection.execute(text(wanted)):
@@ -78,11 +78,11 @@ def _tables(connection: Connection) -> dict[str, TableSchema]:
 
 
 def outbox_of_rounds(connection: Connection) -> None:
-    """Up to format 8 a subscription had one message from an ordinal on; sent again it is another one.
+    """Allow several messages from the same ordinal, in different rounds; format 8 allowed one per subscription.
 
-    SQLite takes no constraint away from a table: the messages move into a new one, under their own ids.
+    SQLite cannot drop a constraint, so the messages move to a new table with the same ids.
     """
-    # An attempt was counted when it failed; it is counted when it begins.
+    # Format 8 counted an attempt when it failed; now it counts when it begins.
     connection.execute(text("UPDATE outbox SET attempts = attempts + 1 WHERE state <> 'failed'"))
     if connection.dialect.name == "postgresql":
         connection.execute(text("ALTER TABLE outbox DROP CONSTRAINT outbox_sub_id_first_ordinal_key"))
@@ -108,16 +108,15 @@ def outbox_of_rounds(connection: Connection) -> None:
 
 
 def define_views(connection: Connection) -> None:
-    """Up to format 12 standing queries read the kept periods of every view; those of a view that depends on NOW are
-    judged at one instant, so that answers depended on when ticks happened.
+    """Set to failed, with the reason, each standing query that reads the stored periods of a view that depends on NOW.
 
-    Such a query is failed, with the reason.
+    Those periods are evaluated at one instant, so the answers of such a query depended on the times of the ticks.
     """
     columns = {table.id: table.columns for table in _tables(connection).values()}
     views = {row.table_id: row for row in connection.execute(text("SELECT table_id, form, reads, mode FROM views"))}
     schemas: dict[int, TableSchema] = {}
     for row in connection.execute(text("SELECT table_id, name, tracked FROM tables ORDER BY table_id")).all():
-        view = views.get(row.table_id)  # what it reads has a lower id
+        view = views.get(row.table_id)  # the tables that a view reads have lower ids
         depends = None if view is None else _judged(connection, schemas, view)
         stored = columns[row.table_id]
         schemas[row.table_id] = table_schema(
@@ -134,7 +133,7 @@ def define_views(connection: Connection) -> None:
 
 
 def _judged(connection: Connection, schemas: Mapping[int, TableSchema], view: Row[Any]) -> bool:
-    """Notes whether a view depends on NOW.  One that cannot be read any more counts as one that does."""
+    """Record whether a view depends on NOW, and return it; a view that cannot be read counts as dependent."""
     reads = {int(key): columns for key, columns in json.loads(view.reads).items()}
     try:
         depends = restored_view(view.form, schemas.values(), reads, auxiliary=view.mode == "auxiliary").depends_on_now
@@ -171,14 +170,14 @@ STEPS: Final = (
             "holder TEXT NOT NULL, expires_at BIGINT NOT NULL, floor BIGINT)",
         ),
     ),
-    # A tick has several outputs; a query may read another's results.
+    # A tick has several outputs; a query may read another query's results.
     Step(
         to=4,
         statements=(
             "ALTER TABLE queries ADD COLUMN reads TEXT NOT NULL DEFAULT '[]'",
             "ALTER TABLE queries ADD COLUMN stratum INTEGER NOT NULL DEFAULT 0",
             "ALTER TABLE queries ADD COLUMN last_first_at BIGINT",
-            # The answers so far began before the query's tau, and nobody has read them yet.
+            # All answers so far began before the query's tau, and nobody has read them yet.
             "UPDATE queries SET last_first_at = tau - 1 WHERE next_ordinal > 1",
             "CREATE INDEX queries_reading ON queries (query_id) WHERE reads <> '[]'",
             "ALTER TABLE tick_queries ADD COLUMN until BIGINT",
@@ -186,7 +185,7 @@ STEPS: Final = (
             "path TEXT NOT NULL, state TEXT NOT NULL, version BIGINT, rows BIGINT, PRIMARY KEY (tick_id, name))",
             "INSERT INTO tick_outputs (tick_id, name, path, state, version) "
             "SELECT tick_id, 'ledger', 'ledger', 'written', ledger_version FROM ticks WHERE ledger_version IS NOT NULL",
-            # A tick that was planned by then has the one output that there was.
+            # A tick that was planned before has one output.
             "INSERT INTO tick_outputs (tick_id, name, path, state) "
             "SELECT tick_id, 'ledger', 'ledger', 'open' FROM ticks WHERE state = 'planned'",
             "ALTER TABLE ticks DROP COLUMN ledger_version",
@@ -232,7 +231,7 @@ STEPS: Final = (
             "CREATE INDEX load_files_digest ON load_files (digest)",
         ),
     ),
-    # Subscriptions that are muted, or begun anew.
+    # Muting and restarting of subscriptions.
     Step(
         to=9,
         statements=(
@@ -250,7 +249,7 @@ STEPS: Final = (
             "ALTER TABLE subscriptions ADD COLUMN digest_at BIGINT",
         ),
     ),
-    # Loads that are undone.
+    # Undoing of loads.
     Step(
         to=11,
         statements=(
@@ -258,7 +257,7 @@ STEPS: Final = (
             "CREATE INDEX loads_undoing ON loads (load_id) WHERE state = 'undoing'",
         ),
     ),
-    # Queries whose text is replaced.
+    # Replacement of a query's text.
     Step(
         to=12,
         statements=(
@@ -266,12 +265,12 @@ STEPS: Final = (
             "CREATE TABLE replaced (query_id INTEGER NOT NULL REFERENCES queries (query_id), number INTEGER NOT NULL, "
             "sql TEXT NOT NULL, from_instant BIGINT, since BIGINT NOT NULL, until BIGINT NOT NULL, tau BIGINT, "
             "rows BIGINT NOT NULL, PRIMARY KEY (query_id, number))",
-            # One that had skipped what was there goes on as one from now: it kept no instant from which it did.
+            # A query that skipped the existing answers becomes one "from now"; the instant was not recorded.
             "UPDATE queries SET from_mode = 'now', from_instant = tau WHERE from_instant IS NULL AND tau IS NOT NULL "
             'AND plan_id IN (SELECT plan_id FROM plans WHERE body LIKE \'{"format"\\:1,"from_now"\\:true,%\')',
         ),
     ),
-    # Standing queries over the definitions of views; what a message says is stored with it.
+    # Standing queries over the definitions of views; the text of a message is stored with it.
     Step(
         to=13,
         statements=(
@@ -279,7 +278,7 @@ STEPS: Final = (
             "ALTER TABLE queries ADD COLUMN definitions TEXT DEFAULT '[]' NOT NULL",
             "CREATE INDEX queries_defined ON queries (query_id) WHERE definitions <> '[]'",
             "ALTER TABLE outbox ADD COLUMN about TEXT",
-            # The digests of replay homes were due by the wall's clock.
+            # In replay homes the digests were due by the wall clock.
             "UPDATE subscriptions SET digest_at = NULL WHERE EXISTS (SELECT 1 FROM home WHERE clock = 'replay')",
         ),
         then=define_views,
@@ -288,7 +287,7 @@ STEPS: Final = (
 
 
 def migrate(connection: Connection, found: int) -> None:
-    """Brings a home of the format ``found`` up to this one, within the caller's transaction."""
+    """Migrate a home of the format ``found`` to the current format, within the caller's transaction."""
     for step in STEPS:
         if step.to <= found:
             continue

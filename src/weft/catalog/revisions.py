@@ -1,7 +1,7 @@
-"""How far back a change of what is recorded reached: standing queries look again at the instants that it touches.
+"""Record how far back a change of the past reached, so that standing queries evaluate the affected instants again.
 
-A source's change begins at the instant at which it is recorded.  A correction, and what a view puts in with its past,
-begin earlier, in windows that queries have gone through.
+A source's change begins at the instant at which it is recorded.  A correction, and a view's initial past, begin
+earlier, in windows that queries have already evaluated.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class Revisions:
         self._database = database
 
     def intend(self, table_id: int, load_id: int, begins: int) -> None:
-        """Notes that a load which has reserved nothing yet will change a table from ``begins`` on (µs UTC)."""
+        """Record that a load, which has no reservation yet, will change a table from ``begins`` on (µs UTC)."""
         with self._database.changing_under_lease() as connection:
             values = {"load_id": load_id, "table_id": table_id, "begins": begins}
             connection.execute(insert(ddl.revisions).values(**values))
 
     def earliest(self, table_ids: Collection[int], since: int) -> int | None:
-        """The first instant that was changed, of any of the tables, by what was recorded from ``since`` on (µs UTC).
+        """Return the first instant of the tables that was changed by loads with a ts from ``since`` on (µs UTC).
 
-        None: nothing of the past was.
+        Returns None if they changed nothing in the past.
         """
         kept, noted = ddl.reservations, ddl.revisions
         wanted = (

@@ -1,4 +1,4 @@
-"""Tables that get another name, or go: only those that nothing stands on."""
+"""Rename and drop tables that nothing else uses."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from weft.errors import Conflict
 
 
 class TableChanges:
-    """Changes of whole tables."""
+    """Changes of entire tables."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def rename(self, table_id: int, name: str) -> TableRecord:
-        """Gives a table another name; raises Conflict where that is taken or something stands on the table, Refused for
-        one that no table can have."""
+        """Rename a table.
+
+        Raises Conflict if the name is taken or something uses the table, and Refused for an invalid name.
+        """
         wanted = table_name(name)
         with self._database.changing_under_lease() as connection:
             table = read_table(connection, table_id)
@@ -36,9 +38,9 @@ class TableChanges:
             return read_table(connection, table_id)
 
     def drop(self, table_id: int) -> tuple[str, ...]:
-        """Forgets a table, its loads, and what of them is in quarantine; the digests of these, which others may have.
+        """Delete a table, its loads and its quarantine records; return the records' digests, which others may share.
 
-        Raises Conflict where something stands on it, or a load is at work on it.
+        Raises Conflict if something uses the table or a load is running.
         """
         with self._database.changing_under_lease() as connection:
             table = read_table(connection, table_id)
@@ -53,7 +55,7 @@ class TableChanges:
 
 
 def _require_unused(connection: Connection, table: TableRecord, what: str) -> None:
-    """Raises Conflict, with the names, where standing queries, views or a source use the table."""
+    """Raise Conflict, with their names, if standing queries, views or a source use the table."""
     own = select(ddl.views.c.table_id).where(ddl.views.c.table_id == table.table_id)
     if connection.execute(own).first() is not None:
         raise Conflict(

@@ -1,7 +1,7 @@
-"""The log of ticks: planned with their clock before anything is computed, committed with what became of each query.
+"""Record ticks: planned with their clock before anything is computed, committed with the outcome for each query.
 
-A tick that died between the two is run again with its logged clock and queries (design section 6), which gives the
-same rows: nothing that it reads can change below its t, since no row may be given a ts there any more.
+A tick that died between the two runs again with its recorded clock and queries (design section 6).  It gives the same
+rows, because nothing that it reads can change below its t: no row may get an earlier ts any more.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from weft.instants import format_instant
 
 
 class Ticks:
-    """Planning, committing and reading ticks."""
+    """The ticks of a home."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def plan(self, t: int, choice: Choice, at: int) -> TickRecord:
-        """Logs a tick at ``t`` of the chosen queries and of the active ones that they read, each with its tau.
+        """Plan a tick at ``t`` of the chosen queries and of the active ones that they read, each with its tau.
 
-        Raises ClockError where t is before F, beyond an open reservation, or on a wall home beyond ``at``, the wall's
-        time; Conflict while an earlier tick is planned and not committed (finish ``planned()`` first).
+        Raises ClockError if t is before the watermark, beyond an open reservation, or in a wall home beyond ``at``, the
+        wall clock.  Raises Conflict while an earlier tick is planned and not committed (finish ``planned()`` first).
         """
         with self._database.changing_under_lease() as connection:
             _check_clock(connection, t, at)
@@ -53,7 +53,7 @@ class Ticks:
             return _read_tick(connection, key)
 
     def members(self, tick_id: int) -> tuple[tuple[QueryRecord, int | None], ...]:
-        """The queries of a tick in the order of their ids, each with its tau before it; removed ones are left out."""
+        """Return the queries of a tick ordered by id, without removed ones, each with its tau before the tick."""
         of, query = ddl.tick_queries.c, ddl.queries.c
         wanted = (
             select(*QUERY, of.tau.label("before"))
@@ -65,7 +65,7 @@ class Ticks:
             return tuple((query_record(row), row[-1]) for row in connection.execute(wanted))
 
     def planned(self) -> TickRecord | None:
-        """The tick that was planned and neither committed nor abandoned, or None."""
+        """Return the tick that is planned and neither committed nor abandoned, or None."""
         with self._database.reading() as connection:
             return _planned(connection)
 
@@ -76,10 +76,10 @@ class Ticks:
         versions: Iterable[tuple[str, int, int]],
         at: int,
     ) -> None:
-        """Closes a planned tick, all of whose outputs are written: from now on it is done.
+        """Commit a planned tick whose outputs are all written, in one transaction.
 
-        ``counts`` tells by query id what became of it; a query of the tick that is not in it keeps its tau.
-        ``versions`` are (path, Delta version, rows) of what was read and written.  All in one transaction.
+        ``counts`` has the outcome by query id; a query of the tick without one keeps its tau.  ``versions`` are (path,
+        Delta version, rows) of the tables that were read and written.
         """
         with self._database.changing_under_lease() as connection:
             tick = _require_planned(connection, tick_id)
@@ -100,7 +100,7 @@ class Ticks:
             set_home(connection, forward=max(home.forward, tick.t), now=tick.t if home.clock == "replay" else None)
 
     def open_outputs(self, tick_id: int, outputs: Iterable[tuple[str, str]]) -> None:
-        """Notes that a planned tick is about to write outputs (name, path); one that was noted before it died stays."""
+        """Record the outputs (name, path) that a planned tick will write; keep those recorded before it died."""
         of = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
@@ -110,9 +110,9 @@ class Ticks:
                 connection.execute(insert(ddl.tick_outputs).values(tick_id=tick_id, state="open"), new)
 
     def outputs_written(self, tick_id: int, outputs: Iterable[tuple[str, int, tuple[str, int, int]]]) -> None:
-        """Notes that outputs are in Delta: (name, the rows that it added, (path, version, rows) of its whole table).
+        """Record that outputs are in Delta: (name, rows added, (path, version, rows) of the table).
 
-        Raises CatalogError for one that was not opened.
+        Raises CatalogError for an output that was not opened.
         """
         of = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
@@ -128,14 +128,14 @@ class Ticks:
                 record_version(connection, *stored)
 
     def outputs(self, tick_id: int) -> tuple[TickOutput, ...]:
-        """The outputs of a tick, by name."""
+        """Return the outputs of a tick, by name."""
         of = ddl.tick_outputs
         with self._database.reading() as connection:
             rows = connection.execute(select(of).where(of.c.tick_id == tick_id).order_by(of.c.name))
             return tuple(TickOutput(**row._mapping) for row in rows)
 
     def set_aside(self, tick_id: int, failed: Mapping[int, str]) -> None:
-        """Takes queries that cannot be run out of a planned tick; they are failed from now on, with the reason."""
+        """Remove queries that cannot run from a planned tick and set them to failed, with the reason."""
         of, kept = ddl.tick_queries, ddl.queries
         with self._database.changing_under_lease() as connection:
             which = [{"which": query_id, "why": reason} for query_id, reason in failed.items()]
@@ -151,19 +151,19 @@ class Ticks:
                 )
 
     def abandon(self, tick_id: int) -> None:
-        """Drops a planned tick none of whose outputs is written; its t may then be ticked again."""
+        """Abandon a planned tick without written outputs; its t may be ticked again."""
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
             connection.execute(update(ddl.ticks).where(ddl.ticks.c.tick_id == tick_id).values(state="abandoned"))
 
     def latest(self, limit: int = 20) -> tuple[TickRecord, ...]:
-        """The latest ticks, the newest first."""
+        """Return the latest ticks, the newest first."""
         with self._database.reading() as connection:
             rows = connection.execute(_TICKS.order_by(ddl.ticks.c.tick_id.desc()).limit(limit))
             return tuple(TickRecord(**row._mapping) for row in rows)
 
     def of_query(self, query_id: int, limit: int = 20) -> tuple[TickQuery, ...]:
-        """What the latest ticks did for one query, the newest first."""
+        """Return a query's part of its latest ticks, the newest first."""
         of, tick = ddl.tick_queries.c, ddl.ticks.c
         with self._database.reading() as connection:
             rows = connection.execute(
@@ -184,7 +184,7 @@ class Ticks:
             return tuple(TickQuery(**row._mapping) for row in rows)
 
     def versions(self, tick_id: int) -> tuple[tuple[str, int, int], ...]:
-        """(path, Delta version, rows) as a tick recorded them."""
+        """Return (path, Delta version, rows) as a tick recorded them."""
         kept = ddl.tick_versions.c
         with self._database.reading() as connection:
             rows = connection.execute(
@@ -214,7 +214,7 @@ def _check_clock(connection: Connection, t: int, at: int) -> None:
 
 
 def _add_what_is_read(connection: Connection, tick_id: int) -> None:
-    """Takes the active queries that those of the tick read into it, too, and what these read."""
+    """Add the active queries that those of the tick read, directly or indirectly."""
     of, query = ddl.tick_queries.c, ddl.queries.c
     there = select(of.query_id).where(of.tick_id == tick_id)
     below = [each.query_id for each in read_below(connection, query.query_id.in_(there)) if each.state == "active"]
@@ -226,7 +226,7 @@ def _add_what_is_read(connection: Connection, tick_id: int) -> None:
 
 
 def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], planned: set[int]) -> None:
-    """Moves the queries on: what most of them have in common in one statement, what differs one by one."""
+    """Advance the queries: the most common outcome in one statement, the others one by one."""
     together = {query_id: count for query_id, count in counts.items() if count.until == tick.t}
     if together:
         _count_together(connection, tick, together, everything=together.keys() == planned)
@@ -236,7 +236,7 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
     kept = ddl.queries
     last = [{"which": key, "last": c.last_first_at} for key, c in counts.items() if c.last_first_at is not None]
     if last:
-        # With another text a query may add answers that all begin before those it has had.
+        # After a replacement of its text a query may add answers that begin before its earlier ones.
         this = bindparam("last", type_=kept.c.last_first_at.type)
         greatest = case((kept.c.last_first_at > this, kept.c.last_first_at), else_=this)
         connection.execute(
@@ -245,7 +245,7 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
 
 
 def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], *, everything: bool) -> None:
-    """Counts the queries whose windows end at the tick's t."""
+    """Advance the queries whose windows end at the tick's t."""
     of, kept = ddl.tick_queries, ddl.queries
     common = Counter((c.rows, c.reason, c.next_due) for c in counts.values()).most_common(1)[0][0]
     rows, reason, due = common
@@ -280,7 +280,7 @@ def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[in
 
 
 def _count_apart(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
-    """Counts the queries whose windows end elsewhere: what they read was not taken to the tick's t."""
+    """Advance the queries whose windows end elsewhere, because what they read did not reach the tick's t."""
     of, kept = ddl.tick_queries, ddl.queries
     for query_id, count in counts.items():
         connection.execute(
@@ -303,7 +303,7 @@ def _planned(connection: Connection) -> TickRecord | None:
 
 
 def _require_planned(connection: Connection, tick_id: int) -> TickRecord:
-    """The tick; raises CatalogError where it is done already."""
+    """Return the tick; raise CatalogError if it is committed or abandoned."""
     tick = _read_tick(connection, tick_id)
     if tick.state != "planned":
         raise CatalogError(f"the tick {tick_id} is {tick.state} already")

@@ -75,7 +75,9 @@ class Liveness:
             return False
         try:
             return _unlocked(self._folder / name)
-        except FileNotFoundError:  # the file was locked before its name was published, and removed after the lock was released
+        except (
+            FileNotFoundError
+        ):  # the file was locked before its name was published, and removed after the lock was released
             return True
         except OSError:
             return False

@@ -30,7 +30,9 @@ def table_name(name: str) -> str:
 
 def query_name(name: str) -> str:
     """Return the name; raise Refused if it cannot be used on a command line or in a file name."""
-    if _QUERY_NAME.fullmatch(name) is None or "__" in name:  # results.late__news is the view of the new rows of results.late
+    if (
+        _QUERY_NAME.fullmatch(name) is None or "__" in name
+    ):  # results.late__news is the view of the new rows of results.late
         raise Refused(
             f"{name!r} cannot be a query's name",
             hint="Use letters, digits, single _, - and . (at most 100, a letter, digit or _ first).",

@@ -1,4 +1,4 @@
-"""Every setting that a user may make: its name in ``weft.toml``, its variable, its default, and what it may be."""
+"""Define every user setting: its key in ``weft.toml``, its variable, its default, and its valid values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from weft.errors import Refused, WeftError
 from weft.instants import parse_interval
 
 FILE: Final = "weft.toml"
-"""The file in a home that has its settings."""
+"""The settings file in a home."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a setting is made: its key in the file (None: only by its variable), and its variable (None: only there).
+    """Where a setting is set: its key in the file and its environment variable (None: not available there).
 
-    What is ``secret`` is never shown.
+    The value of a ``secret`` setting is never shown.
     """
 
     key: str | None
@@ -56,7 +56,7 @@ def _zone(text: str) -> str:
 
 
 def require_zone(text: str) -> str:
-    """The name of a time zone; raises Refused for one that there is not."""
+    """Return the name of a time zone; raise Refused for an unknown one."""
     try:
         return _zone(text)
     except ValueError as error:
@@ -78,7 +78,7 @@ def _no_bool(value: Any) -> Any:
 
 
 def _secret(text: str) -> str:
-    """A secret of Standard Webhooks: at least 24 bytes and at most 64."""
+    """Return a secret of Standard Webhooks; raise ValueError unless it has 24 to 64 bytes."""
     prefix, _, encoded = text.rpartition("_")
     try:
         length = len(base64.b64decode(encoded, validate=True))
@@ -104,7 +104,7 @@ Number = Annotated[float, BeforeValidator(_no_bool)]
 
 
 class User(BaseModel):
-    """A person: the time zone of what is told to them, and where their mail goes."""
+    """A person: the time zone for their messages, and their e-mail address."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -113,7 +113,7 @@ class User(BaseModel):
 
 
 class Configuration(BaseModel):
-    """What holds.  A field's ``Place`` is where it is set, its description what it says."""
+    """The effective settings.  A field's ``Place`` says where it is set, its description what it means."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -243,18 +243,18 @@ class Configuration(BaseModel):
 
     @property
     def mail_port(self) -> int:
-        """The port of the server that takes mail."""
+        """The port of the mail server."""
         return self.smtp_port or {"starttls": 587, "implicit": 465, "none": 25}[self.smtp_tls]
 
     def zone_of(self, user: str, email: str | None = None) -> str:
-        """The time zone of whoever has the address, else of the user of that name, else UTC."""
+        """Return the time zone of the person with the address, else of the user with that name, else UTC."""
         zones = {each.email: each.zone for each in self.users.values() if each.email is not None}
         own = self.users.get(user)
         return (zones.get(email) if email else None) or (own.zone if own is not None else None) or "UTC"
 
 
 def place_of(field: str) -> Place | None:
-    """Where a field of ``Configuration`` is set; None for those of many keys, ``spark`` and ``users``."""
+    """Return where a field of ``Configuration`` is set; None for fields with many keys, ``spark`` and ``users``."""
     metadata = Configuration.model_fields[field].metadata
     return next((each for each in metadata if isinstance(each, Place)), None)
 
@@ -264,5 +264,5 @@ PLACES: Final = {name: place for name in Configuration.model_fields if (place :=
 
 
 def description(field: str) -> str:
-    """What a field says."""
+    """Return the description of a field."""
     return Configuration.model_fields[field].description or ""

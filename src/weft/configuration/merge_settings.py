@@ -1,4 +1,4 @@
-"""The settings of the environment and of a home's file put together, each with where it comes from."""
+"""Merge the settings of the environment and of a home's file, each with its origin."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ _WORDS: Final = {
     "tuple": 'it should be a list of texts, such as ["a", "b"]',
     "path": "it should be a text in quotes",
 }
-"""What a value of another type is told, by the first word of what the validation calls its error."""
+"""The message for a value of a wrong type, by the first word of pydantic's error type."""
 _NOT_SETTINGS: Final = ("WEFT_FAILPOINT", "WEFT_MESSAGE_ID", "WEFT_QUERY")
 
 
 @dataclass(frozen=True, repr=False)
 class Setting(Brief):
-    """One setting as it holds: its key, its value (of a secret only that there is one), and where it was set.
+    """An effective setting: its key, its value (hidden for a secret), and where it was set.
 
-    ``variable`` is that of the environment, where it has one; ``origin`` a variable, a file with its line, "default".
+    ``variable`` is its environment variable, if it has one; ``origin`` is a variable, a file with its line, or
+    "default".
     """
 
     key: str
@@ -54,23 +55,23 @@ class Setting(Brief):
 
 @dataclass
 class _Given:
-    """What was found: values by field, the way to each value with what it is called and where it stands."""
+    """The settings as read: values by field, and the name and origin of each value by its path."""
 
     values: dict[str, Any]
     places: dict[tuple[str, ...], tuple[str, str | None]]
-    """By the way to a value in ``values``: its name for a person, and the file with its line (None: a variable)."""
+    """By the path of a value in ``values``: its name in messages, and the file with its line (None: a variable)."""
 
 
 def configuration(home: Path | None = None) -> Configuration:
-    """The settings as they are now: variables over the file of ``home`` (None: variables only) over defaults.
+    """Return the current settings: variables override the file of ``home`` (None: no file), which overrides defaults.
 
-    Raises Refused, naming the variable or the key with its file and line, for one that is not known or cannot be.
+    Raises Refused, naming the variable or the key with its file and line, for an unknown setting or an invalid value.
     """
     return _checked(_given(home), home)
 
 
 def settings_of(home: Path) -> tuple[Setting, ...]:
-    """Every setting that holds for a home, the defaults too, with where it comes from; raises as ``configuration``."""
+    """Return every effective setting of a home, defaults included, with its origin; raise as ``configuration`` does."""
     given = _given(home)
     chosen = _checked(given, home)
     found = []
@@ -112,7 +113,7 @@ def _given(home: Path | None) -> _Given:
 
 
 def _take(given: _Given, written: Written) -> None:
-    """Puts one key of the file where it belongs; raises Refused for one that is not known."""
+    """Store one key of the file under its field; raise Refused for an unknown key."""
     path, key = written.path, ".".join(written.path)
     if key in _FIELDS:
         given.values[_FIELDS[key]] = written.value
@@ -192,7 +193,7 @@ def _user_keys(path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _by_last_word(key: str) -> list[str]:
-    """A key in another section, or in none: ``host`` for ``smtp.host``."""
+    """Return the known key with the same last word in another section: ``smtp.host`` for ``host``."""
     last = key.rpartition(".")[2]
     return [known for known in _FIELDS if known.rpartition(".")[2] == last][:1]
 
@@ -206,7 +207,7 @@ def _checked(given: _Given, home: Path | None) -> Configuration:
 
 
 def _beside(found: Configuration, given: _Given, home: Path) -> Configuration:
-    """Paths in a home's file are relative to the home."""
+    """Return the settings with the paths in the home's file resolved relative to the home."""
     moved = {
         field: home / Path(value).expanduser()
         for field in ("files_root", "delta_root", "smtp_ca_file", "smtp_password_file")
@@ -232,7 +233,7 @@ def _refusal(given: _Given, error: ValidationError) -> Refused:
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    """Why a value cannot be, in words that are not the validation's own."""
+    """Return the reason why a value is invalid, in Weft's words instead of pydantic's."""
     kind = str(error["type"])
     if kind == "string_too_short":
         return "it should not be empty"
@@ -242,7 +243,7 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 
 def _likely(error: Mapping[str, Any]) -> str:
-    """The word that was meant, where only some words are allowed."""
+    """Return a suggestion if only certain words are allowed."""
     if error["type"] != "literal_error":
         return ""
     words = [word for word in str(error["ctx"]["expected"]).split("'") if word.isalnum()]
@@ -251,7 +252,7 @@ def _likely(error: Mapping[str, Any]) -> str:
 
 
 def _refuse_two_passwords(given: _Given) -> None:
-    """Of what is set in the file one would go over the others in silence, and so among the variables."""
+    """Refuse two passwords in the file, or two in the environment: one would silently override the other."""
     for in_file in (True, False):
         ways = [path for field in _PASSWORD if (path := (field,)) in given.places]
         told = [given.places[path] for path in ways if (given.places[path][1] is not None) == in_file]
@@ -264,7 +265,7 @@ def _refuse_two_passwords(given: _Given) -> None:
 
 
 def _leave_one_password(given: _Given) -> None:
-    """Of a variable's password and the file's, which may be given in another way, the variable's."""
+    """Let an environment variable override the file, even if the two set the password in different ways."""
     ways = [path for field in _PASSWORD if (path := (field,)) in given.places]
     if any(given.places[path][1] is None for path in ways):
         for path in ways:
@@ -281,7 +282,7 @@ def _refuse_misspelt(named: object) -> None:
 
 
 def _misspelt(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Variables that look like one of Weft's and are none, each with the one that it looks like."""
+    """Yield each unknown variable that resembles one of Weft's, with the one that it resembles."""
     for name in names:
         if name.startswith(_PREFIX) and name not in _VARIABLES and name not in _NOT_SETTINGS:
             for near in difflib.get_close_matches(name, _VARIABLES, 1, _ALIKE):

@@ -1,7 +1,7 @@
-"""Which settings of Spark are a user's to make, and which are Weft's own: right answers rest on them.
+"""Decide which Spark settings a user may change; correct answers depend on the others.
 
-A standing query means the same at every tick, on every machine; what changes Spark's meaning of a text, of an instant
-or of an error is therefore not a matter of taste.
+A standing query means the same at every tick and on every machine.  So a setting that changes Spark's interpretation of
+a text, an instant or an error is Weft's own.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ ADJUSTABLE: Final[dict[str, int | tuple[str, ...] | None]] = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": 0,
     "spark.sql.parquet.pushdown.inFilterThreshold": 0,
 }
-"""Those that Weft sets, and a user may set otherwise: they change no answer.
+"""Settings that Weft sets and a user may override, because they do not change an answer.
 
-Each with what it may be: a whole number from there on, one of some words, anything (None).
+The value is the valid range: integers from a minimum, one of some words, or anything (None).
 """
 _USUAL: Final = (
     "spark.driver.cores", "spark.driver.maxResultSize", "spark.driver.memoryOverhead", "spark.executor.cores",
@@ -76,15 +76,15 @@ _USUAL: Final = (
     "spark.cores.max", "spark.default.parallelism", "spark.dynamicAllocation.enabled", "spark.eventLog.enabled",
     "spark.memory.fraction", "spark.network.timeout", "spark.serializer", "spark.sql.files.maxPartitionBytes",
 )  # fmt: skip
-"""Others that are often set, for the sake of those who misspell them."""
+"""Other common settings, for suggestions after a misspelling."""
 _SHORT: Final = ("master", "memory")
-"""Weft's own in [spark]."""
+"""Weft's own keys in [spark]."""
 _ALIKE: Final = 0.65
 _SECRET: Final = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
 
 
 def why_refused(name: str) -> str | None:
-    """Why a setting of Spark is not a user's to make; None where it is.
+    """Return the reason why a user may not change a Spark setting; None if they may.
 
     >>> why_refused("spark.sql.runSQLOnFiles")
     'a query is untrusted text'
@@ -97,7 +97,7 @@ def why_refused(name: str) -> str | None:
 
 
 def secret(name: str) -> bool:
-    """Whether a setting of Spark is one that nobody is to see, by the words that Spark itself hides.
+    """Return whether a Spark setting is secret, by the words in a name for which Spark itself hides the value.
 
     >>> secret("spark.authenticate.secret"), secret("spark.hadoop.fs.s3a.access.key"), secret("spark.local.dir")
     (True, True, False)
@@ -106,8 +106,10 @@ def secret(name: str) -> bool:
 
 
 def meant(name: str) -> str | None:
-    """The setting that a name is one of misspelt: of two words one of [spark], where the second is alike; else one that
-    is known, where one word of it is nearly the same, or the ``sql`` is missing.
+    """Return the setting of which a name is a misspelling; None if there is none.
+
+    A name of two words is compared with Weft's keys in [spark].  A longer one matches a known name that differs by one
+    slip in one word, or by a missing ``sql``.
 
     >>> meant("spark.memroy"), meant("spark.sql.shufle.partitions"), meant("spark.shuffle.partitions")
     ('spark.memory', 'spark.sql.shuffle.partitions', 'spark.sql.shuffle.partitions')
@@ -125,16 +127,16 @@ def meant(name: str) -> str | None:
 
 
 def _misspelt(name: str, known: str) -> bool:
-    """Whether all words but one are the same, and that one too but for one slip."""
+    """Return whether all words are equal except one, which differs by one slip."""
     given, right = name.lower().split("."), known.lower().split(".")
     if len(given) != len(right):
         return False
     other = [(a, b) for a, b in zip(given, right, strict=True) if a != b]
-    return not other or (len(other) == 1 and _one_slip(*other[0]))  # Spark tells capitals from small letters
+    return not other or (len(other) == 1 and _one_slip(*other[0]))  # Spark's names are case-sensitive
 
 
 def _one_slip(a: str, b: str) -> bool:
-    """Whether one letter is missing, too many or another one, or two stand the wrong way round, in a word of five."""
+    """Return whether the words differ by one missing, extra, wrong or swapped letter and have at least five letters."""
     same = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     a, b, shortest = a[same:], b[same:], min(len(a), len(b))
     turned = a[:2] == b[:2][::-1] and a[2:] == b[2:]
@@ -142,7 +144,7 @@ def _one_slip(a: str, b: str) -> bool:
 
 
 def why_wrong(name: str, text: str) -> str | None:
-    """Why Spark would not take the text for a setting whose values are known here; None where it would, or may.
+    """Return the reason why Spark would reject the value of a known setting; None if it would not, or may not.
 
     >>> why_wrong("spark.sql.shuffle.partitions", "lots")
     'it should be a whole number from 1 on'

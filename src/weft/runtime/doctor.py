@@ -1,6 +1,7 @@
-"""Whether Weft can run here: Python, Java, the pair of Spark and Delta, the jars, the home.  Starts no Spark.
+"""Check whether Weft can run here: Python, Java, the versions of Spark and Delta, the jars, the home.  Does not start
+Spark.
 
-Each check is one line, with the fix where something is wrong.
+Each check is one line, with the remedy if it fails.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PYTHON: Final = (3, 10)
 
 @dataclass(frozen=True, repr=False)
 class Check(Brief):
-    """One line of the doctor's report: what was looked at, whether it is well, what was seen, and the fix if not."""
+    """One line of the doctor's report: the subject, whether it is well, what was found, and the remedy if not."""
 
     name: str
     ok: bool
@@ -48,9 +49,9 @@ class Check(Brief):
 
 
 def examine(home: Path | None, at: int, channels: Callable[[Path], object] | None = None) -> Iterator[Check]:
-    """The checks, one after another; ``home`` None leaves the home out, ``at`` is the wall's instant (µs UTC).
+    """Yield the checks; without ``home`` the home is not checked.  ``at`` is the wall-clock instant (µs UTC).
 
-    ``channels`` raises Refused where the settings of a home name one that cannot be; of channels nothing is known here.
+    ``channels`` raises Refused if the settings of a home name an invalid channel; this module does not know channels.
     """
     yield _python()
     yield _guarded("settings", lambda: _settings(home, channels))
@@ -131,7 +132,7 @@ def _disk(home: Path) -> Check:
 
 
 def _access(home: Path) -> str:
-    """Who may enter the home; raises Refused where its permissions are not those that its settings say."""
+    """Return who may enter the home; raise Refused if its permissions differ from its settings."""
     chosen = configuration(home)
     access, mode = chosen.home_access, stat.S_IMODE(home.stat().st_mode)
     if access == "umask":
@@ -162,7 +163,7 @@ def _open_parts(home: Path, mode: int, found: Sequence[Path]) -> str:
 
 
 def _own_files(home: Path, chosen: Configuration) -> Iterator[Path]:
-    """What Weft makes in a home: all but its settings and what channels write."""
+    """Yield the files that Weft creates in a home: all except its settings and what channels write."""
     left = {layout.files_folder(home), layout.delta_folder(home), chosen.files_root, chosen.delta_root, home / FILE}
     for folder, below, names in os.walk(home):
         here = Path(folder)
@@ -200,7 +201,7 @@ def _home(home: Path, at: int) -> Iterator[Check]:
 
 
 def _deliveries(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Iterator[Check]:
-    """A line for each channel that is parked; else one for all."""
+    """Yield a check for each parked channel, or one for all channels."""
     parked = [(each, query) for each, query in subscribed if each.state == "parked"]
     for each, query in parked:
         seen = f"{each.channel} of {query.name} is {each.trouble or 'parked'}"

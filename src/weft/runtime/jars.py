@@ -1,9 +1,8 @@
-"""Delta's jars, and those of Spark's connector for Kafka where a home follows a topic: resolved
-once into a folder of Weft's own, and from then on started from those paths.
+"""Download the jars of Delta, and of Spark's Kafka connector for a home with a topic, once into a folder of Weft's own.
 
-The pair of pyspark and delta-spark is fixed: other pairs start and then break in the middle of a query (design,
-section 7).  Resolution is Ivy's, which comes with pyspark, run by itself with settings that know the central
-repository only: a half-empty ``~/.m2`` on the machine cannot stop it, and no Spark has to be started for it.
+The versions of pyspark and delta-spark are fixed: other pairs start and then fail in the middle of a query (design,
+section 7).  Ivy, which comes with pyspark, resolves the jars as a program of its own, with settings that use only the
+central repository.  So a half-empty ``~/.m2`` on the machine does no harm, and no Spark need be started.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ DELTA_VERSION: Final = "4.4.0"
 _MODULE: Final = "delta-spark_4.1_2.13"
 
 _EXCLUDED: Final = (
-    # What pyspark brings itself, or what only other catalogs need: 13 MB instead of 86.
+    # pyspark contains these, or only other catalogs need them: 13 MB instead of 86.
     ("org.scala-lang", "*"),
     ("org.slf4j", "*"),
     ("org.roaringbitmap", "*"),
@@ -46,10 +45,10 @@ _MANIFEST: Final = "MANIFEST"
 
 @dataclass(frozen=True)
 class JarSet:
-    """Jars that are resolved together: ``told`` is what a person calls them, ``folder`` its name in the cache.
+    """Jars that are resolved together: ``title`` is their name in messages, ``folder`` their folder in the cache.
 
-    ``modules`` are (organisation, name, version), with what they depend on less what is ``excluded``; ``alone``:
-    without that.
+    ``modules`` are (organisation, name, version).  Their dependencies are included, except those in ``excluded``; with
+    ``alone`` no dependencies are included.
     """
 
     told: str
@@ -60,7 +59,7 @@ class JarSet:
 
     @property
     def first(self) -> str:
-        """How the jar that all this is about is named."""
+        """The name of the main jar."""
         return self.modules[0][1]
 
 
@@ -72,12 +71,12 @@ CONNECTOR: Final = JarSet(
     f"{SPARK_VERSION}-kafka",
     (
         ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
-        # Not every patch release of it was published, and its classes are the same in all of 4.1.
+        # Not every patch release was published, and its classes are the same in all of 4.1.
         ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.1"),
         ("org.apache.kafka", "kafka-clients", "3.9.1"),
         ("org.apache.commons", "commons-pool2", "2.12.1"),
     ),
-    alone=True,  # pyspark brings the rest
+    alone=True,  # pyspark contains the dependencies
 )
 
 _SETTINGS: Final = """<ivysettings>
@@ -88,7 +87,7 @@ _SETTINGS: Final = """<ivysettings>
 
 
 def check_pair() -> tuple[str, str]:
-    """The installed (pyspark, delta-spark) versions; raises ExecutionError for any pair but the one that is tried."""
+    """Return the installed (pyspark, delta-spark) versions; raise ExecutionError for any pair but the tested one."""
     found = (_installed("pyspark"), _installed("delta-spark"))
     if found != (SPARK_VERSION, DELTA_VERSION):
         raise ExecutionError(
@@ -107,12 +106,12 @@ def _installed(package: str) -> str:
 
 
 def jar_folder(wanted: JarSet = DELTA) -> Path:
-    """Where the jars of this pair are or will be; ``WEFT_JARS`` names a folder of jars to use instead."""
+    """Return the folder of the jars, which may not exist yet; ``WEFT_JARS`` names another folder to use instead."""
     return configuration().jars or cache_folder() / "jars" / wanted.folder
 
 
 def present_jars(wanted: JarSet = DELTA) -> tuple[Path, ...]:
-    """The jars that are there and whole, sorted by name; empty where they have to be resolved (again)."""
+    """Return the jars in the folder, sorted by name; empty if they must be resolved (again)."""
     folder = jar_folder(wanted)
     if configuration().jars is not None:
         return tuple(sorted(folder.glob("*.jar")))
@@ -131,9 +130,9 @@ def present_jars(wanted: JarSet = DELTA) -> tuple[Path, ...]:
 
 
 def find_jars(java: Java, wanted: JarSet = DELTA) -> tuple[Path, ...]:
-    """The jars to start Spark with, resolved now if they are not there yet (some seconds, needs the network).
+    """Return the jars to start Spark with, downloaded if they are missing (some seconds, needs the network).
 
-    Raises ExecutionError where they are not there and cannot be had.  Processes that start together resolve once.
+    Processes that start together download them once.  Raises ExecutionError if they cannot be downloaded.
     """
     jars = present_jars(wanted)
     lacks = not jars or (wanted is CONNECTOR and not any(jar.name.startswith(wanted.first) for jar in jars))
@@ -163,7 +162,7 @@ def _only_one_process(wanted: JarSet) -> Iterator[None]:
 
 
 def _resolve(java: Java, wanted: JarSet) -> None:
-    """Fetches the jars into a folder beside the final one, writes their list, and renames it into place."""
+    """Download the jars into a temporary folder, write their manifest, and rename the folder into place."""
     final = jar_folder(wanted)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix="resolving-") as text:
         work = Path(text)
@@ -181,7 +180,7 @@ def _resolve(java: Java, wanted: JarSet) -> None:
 
 
 def _retrieve(java: Java, work: Path, options: tuple[str, ...], jars: JarSet) -> str:
-    """Runs Ivy by itself; what it said (it exits with 0 for much that failed)."""
+    """Run Ivy and return its output (its exit code is 0 after many errors)."""
     settings = work / "ivysettings.xml"
     settings.write_text(_SETTINGS)
     wanted = work / "ivy.xml"
@@ -213,7 +212,7 @@ def _ivy_module(jars: JarSet) -> str:
 
 
 def spark_folder() -> Path:
-    """Where pyspark is installed, which is a whole Spark; nothing of it is imported.  check_pair() comes before."""
+    """Return the folder of pyspark, which contains all of Spark, without importing it; call check_pair() first."""
     spec = find_spec("pyspark")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     return Path(folders[0]) if folders else Path()

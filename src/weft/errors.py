@@ -151,12 +151,12 @@ class TooLarge(SqlError):
 class Reasons:
     """A collector of the refusals of independent parts of one text, which raises them as one error.
 
-        reasons = Reasons()
-        with reasons.part():
-            read_one_part()
-        with reasons.part():
-            read_another_part()
-        reasons.check()
+    reasons = Reasons()
+    with reasons.part():
+        read_one_part()
+    with reasons.part():
+        read_another_part()
+    reasons.check()
     """
 
     def __init__(self) -> None:

@@ -66,16 +66,16 @@ class Location:
         if parts.scheme != "file" or parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
             named = _LOST_SLASH.sub(r"\1/", text)
             raise Refused(
-                f"{named} is no place for a home's data: Weft keeps it in a local folder only",
-                hint="Give a local path or a file:/// URI. Object stores and HDFS are not supported yet: the page on "
-                "Weft's architecture says what is missing.",
+                f"{named} cannot hold a home's data: Weft needs a local folder",
+                hint="Give a local path or a file:/// URI. Object stores and HDFS are not supported yet: the "
+                "architecture page lists what is missing.",
             )
         return cls(_plain(_absolute(unquote(parts.path))))
 
     def __truediv__(self, below: str) -> Location:
         """Return the location of a relative path below this one; raise StorageError for a path that leads out of it."""
         if below.startswith("/") or not {"", ".", ".."}.isdisjoint(below.split("/")):
-            raise StorageError(f"{below!r} is no place below {self}", hint="A copy of the home may be whole; use that.")
+            raise StorageError(f"{below!r} is not a path below {self}", hint="Restore the home from a backup.")
         return Location(f"{self.path.rstrip('/')}/{below}", self.follows)
 
     def __str__(self) -> str:
@@ -286,7 +286,7 @@ def _plain(path: str) -> str:
     misread = _MISREAD.search(path)
     if misread:
         raise Refused(
-            f"{path!r} is no place for a home's data: Spark or delta-rs would misread its {misread[0]!r}",
+            f"{path!r} cannot be the path of a home's data: Spark or delta-rs would misread its {misread[0]!r}",
             hint="Choose a path without brackets, *, ?, backslashes and percent codes.",
         )
     return path

@@ -87,7 +87,11 @@ DATA_PARTS = [path for path in SOURCES if re.search("weft/(storage/|execution/|e
 FILE_MODULES = {"pathlib", "shutil", "fcntl", "glob", "tempfile", "io"}
 OF_THE_PROCESS = {"environ", "getpid", "kill", "cpu_count"}
 # An open home's folder, for its catalog and Spark's log; the folders of arrangements and open rows, which are no data.
-LOCAL_FOLDERS = {"src/weft/execution/home.py", "src/weft/execution/look_ups.py", "src/weft/execution/current_rows_cache.py"}
+LOCAL_FOLDERS = {
+    "src/weft/execution/home.py",
+    "src/weft/execution/look_ups.py",
+    "src/weft/execution/current_rows_cache.py",
+}
 
 
 @pytest.mark.parametrize("path", DATA_PARTS, ids=_name)

@@ -117,10 +117,10 @@ def require_held(connection: Connection, lease: Lease) -> None:
     if current.token == lease.token and current.holder is not None:
         return
     if current.token == lease.token:
-        raise LeaseLost(f"the lease with token {lease.token} was given back already", hint="Acquire the lease again.")
+        raise LeaseLost(f"the lease with token {lease.token} was released already", hint="Acquire the lease again.")
     raise LeaseLost(
         f"another writer took this home over (its token is {current.token}, this one's {lease.token})",
-        hint="Nothing more was written. Run the command again: it goes on from what was committed.",
+        hint="Nothing more was written. Run the command again: it continues from what was committed.",
     )
 
 
@@ -133,7 +133,9 @@ def speaking_plainly(home: Path) -> Iterator[None]:
         require_text(error.object, "a text to be stored")
         raise
     except IntegrityError as error:
-        raise CatalogError(f"the catalog refused a change that does not fit: {error.orig}", where=str(home)) from error
+        raise CatalogError(
+            f"the catalog refused a change that violates a constraint: {error.orig}", where=str(home)
+        ) from error
     except DBAPIError as error:
         raise _explained(error, home) from error
     except SQLAlchemyError as error:
@@ -145,14 +147,14 @@ def _explained(error: DBAPIError, home: Path) -> CatalogError:
     if "is full" in reason or ("disk I/O" in reason and free_bytes(home)[0] < FULL):
         # If its write-ahead log cannot grow, SQLite reports an I/O error.
         return CatalogError(
-            f"the disk is full: {free_bytes(home)[0]:,} bytes are free where the catalog lies",
+            f"the disk of the catalog is full, with {free_bytes(home)[0]:,} bytes free",
             where=str(home),
-            hint="Make room and run the command again: it goes on from what was committed.",
+            hint="Free some space and run the command again: it continues from what was committed.",
         )
     if "locked" in reason or "busy" in reason:
         hint = "Another process is writing to it: try again in a moment."
     elif "readonly" in reason or "unable to open" in reason:
-        hint = "See whether the folder exists and may be written to."
+        hint = "Check that the folder exists and is writable."
     else:
-        hint = "The file catalog.sqlite is damaged: put back a copy of the whole home, not of this file alone."
+        hint = "The file catalog.sqlite is damaged: restore a backup of the entire home, not of this file alone."
     return CatalogError(f"the catalog could not be used: {reason}", where=str(home), hint=hint)

@@ -62,7 +62,7 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
         _refuse_orphan(home)
         if not create:
             raise CatalogError(
-                f"{home} is not a Weft home", hint="Make one with `weft init`, or name another with --home."
+                f"{home} is not a Weft home", hint="Create one with `weft init`, or name another with --home."
             )
     if create:
         _make_folders(home, new=not file.exists())
@@ -100,25 +100,23 @@ def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at:
     if not made:
         _refuse_orphan(home)
         if not create:
-            raise CatalogError(
-                f"{home} is not a Weft home: its catalog holds nothing", hint="Make one with `weft init`."
-            )
+            raise CatalogError(f"{home} is not a Weft home: its catalog is empty", hint="Create one with `weft init`.")
         _make_database(engine, clock=clock, at=at)
     with engine.connect() as connection:
         version = connection.execute(select(ddl.home.c.format)).scalar_one_or_none()
     if version is None:
         raise CatalogError(
             f"the catalog of {home} has no home record: it is damaged",
-            hint="Put back a copy of the whole home.",
+            hint="Restore a backup of the entire home.",
         )
     if not isinstance(version, int) or version < FIRST_FORMAT:
         raise CatalogError(
             f"the catalog of {home} says that its format is {version!r}, which no Weft has written: it is damaged",
-            hint="Put back a copy of the whole home.",
+            hint="Restore a backup of the entire home.",
         )
     if version > ddl.FORMAT:
         raise CatalogError(
-            f"the home {home} has format {version}, this Weft reads up to {ddl.FORMAT}",
+            f"the home {home} has format {version}, but this Weft reads only up to {ddl.FORMAT}",
             hint="Use the newer Weft that wrote it.",
         )
     if version < ddl.FORMAT:
@@ -159,7 +157,7 @@ def _make_folders(home: Path, *, new: bool) -> None:
         make_folder(layout.logs_folder(home))
     except OSError as error:
         raise CatalogError(
-            f"the home {home} could not be made: {error.strerror}", hint="Choose another with --home."
+            f"the home {home} could not be created: {error.strerror}", hint="Choose another with --home."
         ) from error
 
 
@@ -167,6 +165,6 @@ def _refuse_orphan(home: Path) -> None:
     """Raise CatalogError if a home has data but its catalog is missing or empty."""
     if layout.has_data(home):
         raise CatalogError(
-            f"the catalog of {home} is missing, but its data is there",
-            hint="Put back catalog.sqlite from the same copy as the data; a new home needs another folder.",
+            f"the catalog of {home} is missing, but its data exists",
+            hint="Restore catalog.sqlite from the same backup as the data; a new home needs another folder.",
         )

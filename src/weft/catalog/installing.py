@@ -111,7 +111,7 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
         live = select(kept.folded).where(kept.folded.in_(some), kept.state != "removed")
         taken = connection.execute(live.limit(1)).scalar_one_or_none()
         if taken is not None:
-            hint = "Choose another name, give that one this text (weft install --replace), or remove it."
+            hint = "Choose another name, replace its text (weft install --replace), or remove it."
             raise Conflict(f"there is a query {names[taken]!r} already", hint=hint)
     _refuse_twice((folded(query.name) for query in queries), "two of the queries are named {!r}", "another name")
     files = [c for query in queries for c in dict.fromkeys(query.channels) if c.startswith("file:")]
@@ -132,7 +132,9 @@ def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
             .where(subscribed.channel.in_(some), subscribed.state != "ended", kept.state != "removed")
         ).first()
         if owner is not None:
-            raise Conflict(f"{owner.channel} is where {owner.name!r} writes", hint="Give each query a file of its own.")
+            raise Conflict(
+                f"{owner.name!r} writes to {owner.channel} already", hint="Give each query a file of its own."
+            )
 
 
 def _refuse_twice(given: Iterable[str], words: str, other: str) -> None:

@@ -47,7 +47,7 @@ class Leases:
             raise CatalogError(
                 f"the home cannot be written to: {error.strerror}",
                 where=str(error.filename or self._database.home),
-                hint="See whether the folder exists and may be written to.",
+                hint="Check that the folder exists and is writable.",
             ) from error
         with self._database.changing() as connection:
             held = connection.execute(select(ddl.leases).where(self._own)).one()
@@ -55,7 +55,7 @@ class Leases:
             if not free and held.expires_at > at and not liveness.is_gone(held.holder):
                 raise LeaseBusy(
                     f"another writer is at work: {held.purpose} ({shown(held.holder)})",
-                    hint="Wait until it is done; its lease runs out by itself if it is dead.",
+                    hint="Wait until it is done; its lease expires by itself if it is dead.",
                 )
             lease = Lease(self._name, held.token + 1, purpose, holder, at, at + ttl_us)
             connection.execute(

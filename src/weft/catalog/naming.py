@@ -93,7 +93,7 @@ def not_found(kind: str, name: str, known: Iterable[str]) -> NotFound:
         hint = f"Did you mean {by_folded[near[0]]}?"
     elif names:
         shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-        hint = f"There is: {shown}."
+        hint = f"Known names: {shown}."
     else:
         hint = f"There is no {kind} yet."
     return NotFound(f"there is no {kind} {name!r}", hint=hint)

@@ -180,7 +180,8 @@ class Queries:
             query = self.by_id(query_id)
             if query.state == "removed" and query.reason in (PURGING, _PURGED):
                 raise NotFound(
-                    f"the query {query.name} was removed with its answers", hint="`weft queries` lists what there is."
+                    f"the query {query.name} was removed with its answers",
+                    hint="`weft queries` lists the installed queries.",
                 ) from None
             raise
 

@@ -135,10 +135,14 @@ def _refuse_circle(connection: Connection, query: QueryDefinition, old: QueryRec
     above = _above(live_readers(connection), old.query_id)
     for key in query.reads:
         if key == old.query_id or key in above:
-            told = "its own results" if key == old.query_id else f"those of {above[key].name}, which come from its own"
+            told = (
+                "its own results"
+                if key == old.query_id
+                else f"the results of {above[key].name}, which depend on its own"
+            )
             raise Conflict(
                 f"{old.name} would read {told}",
-                hint="A query reads what stands without it: install the new text under another name.",
+                hint="A query cannot depend on its own results: install the new text under another name.",
             )
     return above
 

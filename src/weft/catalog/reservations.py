@@ -111,8 +111,7 @@ def go_forward(connection: Connection, instant: int) -> None:
     reserved = earliest_reserved(connection)
     if reserved is not None and reserved < instant:
         raise ClockError(
-            f"a load is at work, and may bring rows from {format_instant(reserved)} on,"
-            f" before {format_instant(instant)}",
+            f"a running load may add rows from {format_instant(reserved)} on, before {format_instant(instant)}",
             hint="Wait until it is done.",
         )
     if instant > home.forward:

@@ -254,7 +254,7 @@ def _begun_anew(connection: Connection, sub_id: int, delivered: int) -> Subscrip
     of_this = kept.sub_id == sub_id
     if connection.execute(select(kept.entry_id).where(of_this, kept.state == "pending")).first() is not None:
         raise Conflict(
-            f"a message to {found.channel} is under way", hint="Try again when it is done; `weft tick` brings it about."
+            f"a message to {found.channel} is under way", hint="Try again when it is done; `weft tick` completes it."
         )
     unsent = update(ddl.outbox).where(of_this, kept.state.in_(("failed", "unknown")))
     connection.execute(unsent.values(state="withdrawn", about=None))

@@ -249,7 +249,7 @@ def _refuse_own(names: Iterable[str]) -> None:
     for name in names:
         if folded(name) in (TS, *_PERIODS):
             raise Refused(
-                f"the column {name!r} has the name of one that Weft adds to a tracked table",
+                f"the column {name!r} has the name of a column that Weft adds to a tracked table",
                 hint="Rename it in the source, or leave it out by naming the others with --columns.",
             )
 
@@ -293,11 +293,11 @@ def _check_columns(columns: Sequence[tuple[str, DataType]]) -> None:
         if not name.strip():
             raise Refused("a column needs a name")
         if folded(name) in seen:
-            raise Refused(f"the column {name!r} is there twice", hint="Names are compared without their case.")
+            raise Refused(f"the column {name!r} occurs twice", hint="Names are case-insensitive.")
         seen.add(folded(name))
         if name.startswith("_"):
-            raise Refused(f"{name!r}: names that begin with _ are Weft's own", hint="Rename the column.")
+            raise Refused(f"{name!r}: names that begin with _ are reserved", hint="Rename the column.")
         if folded(name) == TS and type_ != TIMESTAMP:
             raise Refused(f"the column ts is {type_}, it must be TIMESTAMP", hint="Rename the column.")
         if type_.name in ("NULL", "INTERVAL"):
-            raise Refused(f"the column {name!r} has the type {type_}, which no table stores")
+            raise Refused(f"the column {name!r} has the type {type_}, which a table cannot store")

@@ -197,18 +197,18 @@ def _check_clock(connection: Connection, t: int, at: int) -> None:
     home = read_home(connection)
     if t < home.forward:
         raise ClockError(
-            f"the home was ticked up to {home.forward} already, {t} is before it",
+            f"the home was ticked up to {home.forward} already, and {t} is before it",
             hint="A clock never goes back: tick at a later instant.",
         )
     if home.clock == "wall" and t > at:
         raise ClockError(
-            f"{t} is in the future, and this home's clock is the wall's",
-            hint="Only a home made with `weft init --clock replay` can be ticked at an instant of your choice.",
+            f"{t} is in the future, and this home uses the wall clock",
+            hint="Only a home created with `weft init --clock replay` can be ticked at an instant of your choice.",
         )
     reserved = earliest_reserved(connection)
     if reserved is not None and t > reserved:
         raise ClockError(
-            f"a load is at work, and may bring rows from {format_instant(reserved)} on, before {format_instant(t)}",
+            f"a running load may add rows from {format_instant(reserved)} on, before {format_instant(t)}",
             hint="Wait until it is done, or tick at an earlier instant.",
         )
 

@@ -59,7 +59,7 @@ class ViewRecord(Brief):
         return self.mode == "auxiliary"
 
     def _brief(self) -> str:
-        until = "not yet maintained" if self.tau is None else f"maintained at {format_instant(self.tau)}"
+        until = "not yet refreshed" if self.tau is None else f"refreshed at {format_instant(self.tau)}"
         return f"view {self.name}, {self.mode}, {until}: {self.sql}"
 
 
@@ -137,8 +137,8 @@ class Views:
             forward = forward_of(connection)
             if t < forward - 1 or (t < forward and _ticked_beyond(connection, t)):
                 raise ClockError(
-                    f"this home has gone on to {format_instant(forward)}, and {format_instant(t)} is before it",
-                    hint="A clock never goes back: maintain the view at a later instant.",
+                    f"the watermark of this home is {format_instant(forward)}, and {format_instant(t)} is before it",
+                    hint="A clock never goes back: refresh the view at a later instant.",
                 )
             go_forward(connection, t + 1)
             if read_home(connection).t0 is None:
@@ -160,7 +160,9 @@ class Views:
         """Reserve ``t`` for a view's change; the watermark is at the instant after it (``begin``)."""
         with self._database.changing_under_lease() as connection:
             if forward_of(connection) != t + 1:
-                raise ClockError(f"this home has gone on from {format_instant(t)} meanwhile", hint="Try again.")
+                raise ClockError(
+                    f"the watermark of this home has passed {format_instant(t)} meanwhile", hint="Try again."
+                )
             values: dict[str, Any] = {
                 "table_id": table_id,
                 "load_id": load_id,

@@ -28,9 +28,9 @@ _WORDS: Final = {
     "int": "it should be a whole number, such as 5",
     "float": "it should be a number",
     "bool": "it should be true or false",
-    "string": "it should be a text in quotes",
-    "tuple": 'it should be a list of texts, such as ["a", "b"]',
-    "path": "it should be a text in quotes",
+    "string": "it should be a string in quotes",
+    "tuple": 'it should be a list of strings, such as ["a", "b"]',
+    "path": "it should be a string in quotes",
 }
 """The message for a value of a wrong type, by the first word of pydantic's error type."""
 _NOT_SETTINGS: Final = ("WEFT_FAILPOINT", "WEFT_MESSAGE_ID", "WEFT_QUERY")
@@ -134,25 +134,25 @@ def _spark_name(path: tuple[str, ...], written: Written) -> str:
     if path[0] == "spark" and "." in last and not last.startswith("spark."):
         whole = meant(f"spark.{last}") or f"spark.{last}"
         raise Refused(
-            f"{last!r} is no setting of Spark, whose names begin with spark.: did you mean {whole!r}?",
+            f"{last!r} is not a Spark setting, their names begin with spark.: did you mean {whole!r}?",
             where=written.where,
-            hint="Write the whole name in quotes.",
+            hint="Write the full name in quotes.",
         )
     name = ".".join(path)
     while name.startswith("spark.spark."):  # "spark.x.y" = … below [spark]
         name = name.removeprefix("spark.")
     reason = why_refused(name)
     if reason is not None:
-        raise Refused(f"{name} is not a setting of yours: {reason}", where=written.where, hint="Take the line out.")
+        raise Refused(f"{name} cannot be set: {reason}", where=written.where, hint="Remove the line.")
     near = meant(name)
     if near is not None:
         own = why_refused(near) if near.count(".") > 1 else None
         raise Refused(
-            f"{name} is no setting of Weft or Spark: did you mean {near}?",
+            f"{name} is not a setting of Weft or Spark: did you mean {near}?",
             where=written.where,
-            hint=f"That one is not a setting of yours: {own}. Take the line out."
+            hint=f"That one cannot be set: {own}. Remove the line."
             if own
-            else 'In [spark] stand master, memory, and settings of Spark such as "spark.sql.shuffle.partitions" = 4.',
+            else '[spark] takes master, memory, and Spark settings such as "spark.sql.shuffle.partitions" = 4.',
         )
     return name
 
@@ -160,12 +160,12 @@ def _spark_name(path: tuple[str, ...], written: Written) -> str:
 def _spark_text(name: str, written: Written) -> str:
     value = written.value
     if not isinstance(value, str | int | float):
-        told = "not one that can be" if secret(name) else repr(value)
-        raise Refused(f"{name} is {told}: it should be a text, a number, true or false", where=written.where)
+        told = "invalid" if secret(name) else repr(value)
+        raise Refused(f"{name} is {told}: it should be a string, a number, true or false", where=written.where)
     text = str(value).lower() if isinstance(value, bool) else str(value)
     wrong = why_wrong(name, text)
     if wrong is not None:
-        raise Refused(f"{name} is {value!r}: {wrong}", where=written.where, hint="Change the line, or take it out.")
+        raise Refused(f"{name} is {value!r}: {wrong}", where=written.where, hint="Change or remove the line.")
     return text
 
 
@@ -173,17 +173,17 @@ def _unknown(key: str, written: Written) -> Refused:
     only = next((place for name, place in PLACES.items() if place.key is None and key.split(".")[-1] == name), None)
     if only is not None:
         return Refused(
-            f"{key} is not set in a home's file",
+            f"{key} cannot be set in a home's file",
             where=written.where,
-            hint=f"It is about the machine: set the variable {only.variable}.",
+            hint=f"It applies to the machine: set the variable {only.variable}.",
         )
     people = _user_keys(written.path)
     near = difflib.get_close_matches(key, [*_FIELDS, *people], 1, 0.6) or _by_last_word(key)
     likely = f": did you mean {near[0]}?" if near else ""
     return Refused(
-        f"{key} is no setting{likely}",
+        f"{key} is not a setting{likely}",
         where=written.where,
-        hint=None if near else "`weft config` lists those that there are.",
+        hint=None if near else "`weft config` lists all settings.",
     )
 
 
@@ -222,13 +222,13 @@ def _refusal(given: _Given, error: ValidationError) -> Refused:
     path = next(way[:length] for length in range(len(way), 0, -1) if way[:length] in given.places)
     name, where = given.places[path]
     place = PLACES.get(path[0], Place(None))
-    value = "not one that can be" if place.secret else repr(first["input"])
+    value = "invalid" if place.secret else repr(first["input"])
     reason = _reason(first)
     said = _likely(first)
-    undo = "Set it anew, or unset it for the default." if where is None else "Change the line, or take it out."
+    undo = "Change it, or unset it for the default." if where is None else "Change or remove the line."
     told = description(path[0])
     return Refused(
-        f"{name} is {value}: {reason[:1].lower()}{reason[1:]}{said}", where=where, hint=f"It says {told}. {undo}"
+        f"{name} is {value}: {reason[:1].lower()}{reason[1:]}{said}", where=where, hint=f"Meaning: {told}. {undo}"
     )
 
 
@@ -258,9 +258,9 @@ def _refuse_two_passwords(given: _Given) -> None:
         told = [given.places[path] for path in ways if (given.places[path][1] is not None) == in_file]
         if len(told) > 1:
             raise Refused(
-                f"the password is given twice: by {' and by '.join(name for name, _ in told)}",
+                f"the password is set twice: by {' and by '.join(name for name, _ in told)}",
                 where=told[1][1],
-                hint="Take out all of them but one.",
+                hint="Remove all but one.",
             )
 
 
@@ -276,7 +276,7 @@ def _leave_one_password(given: _Given) -> None:
 def _refuse_misspelt(named: object) -> None:
     for name, near in _misspelt(name for name in os.environ if name != named):
         raise Refused(
-            f"{name} is no setting: did you mean {near}?",
+            f"{name} is not a setting: did you mean {near}?",
             hint=f"Set {near} instead, or unset {name}.",
         )
 

@@ -10,44 +10,44 @@ import difflib
 import re
 from typing import Final
 
-_SAME: Final = "a query must mean the same at every tick, and Weft's own reading of it rests on that"
+_SAME: Final = "a query must mean the same at every tick, and Weft's own evaluation depends on this setting"
 _TEXT: Final = "a query is untrusted text"
 _OWN: Final = {
     "spark.master": "it is set as master in [spark]",
     "spark.driver.memory": "it is set as memory in [spark]",
-    "spark.driver.extraJavaOptions": "Java's zone, encoding and end on lack of memory are Weft's",
-    "spark.app.name": "Weft finds its own JVM by it",
-    "spark.jars": "Weft starts Spark with the jars of Delta that fit it",
-    "spark.jars.packages": "Weft starts Spark with the jars of Delta that fit it",
-    "spark.driver.extraClassPath": "Weft starts Spark with the jars of Delta that fit it",
-    "spark.sql.extensions": "Delta is one, and others change what SQL means",
+    "spark.driver.extraJavaOptions": "Weft sets Java's time zone, encoding and behaviour when out of memory",
+    "spark.app.name": "Weft finds its JVM by this name",
+    "spark.jars": "Weft starts Spark with the matching jars of Delta",
+    "spark.jars.packages": "Weft starts Spark with the matching jars of Delta",
+    "spark.driver.extraClassPath": "Weft starts Spark with the matching jars of Delta",
+    "spark.sql.extensions": "it is Delta's; others change the meaning of SQL",
     "spark.sql.catalog.spark_catalog": "tables are Delta's",
-    "spark.sql.catalogImplementation": "what Weft knows of tables is in its own catalog",
-    "spark.sql.warehouse.dir": "what Weft knows of tables is in its own catalog",
+    "spark.sql.catalogImplementation": "Weft has a catalog of its own",
+    "spark.sql.warehouse.dir": "Weft has a catalog of its own",
     "spark.sql.session.timeZone": "instants are UTC; a person's zone is [users.NAME] zone",
     "spark.sql.timestampType": _SAME,
-    "spark.sql.ansi.enabled": "what has no value is NULL: one row must not fail a standing query",
+    "spark.sql.ansi.enabled": "undefined values are NULL: one row must not fail a standing query",
     "spark.sql.caseSensitive": _SAME,
     "spark.sql.storeAssignmentPolicy": _SAME,
     "spark.sql.mapKeyDedupPolicy": _SAME,
     "spark.sql.defaultCatalog": "tables are Delta's",
     "spark.sql.runSQLOnFiles": _TEXT,
     "spark.sql.variable.substitute": _TEXT,
-    "spark.sql.optimizer.excludedRules": "ticks set it for their parts",
+    "spark.sql.optimizer.excludedRules": "Weft changes it within a tick",
     "spark.sql.optimizer.enableJsonExpressionOptimization": _SAME,
     "spark.sql.columnNameOfCorruptRecord": _SAME,
-    "spark.sql.adaptive.enabled": "ticks set it for their parts",
-    "spark.sql.autoBroadcastJoinThreshold": "ticks set it for their parts",
-    "spark.sql.maxSinglePartitionBytes": "ticks set it for their parts",
+    "spark.sql.adaptive.enabled": "Weft changes it within a tick",
+    "spark.sql.autoBroadcastJoinThreshold": "Weft changes it within a tick",
+    "spark.sql.maxSinglePartitionBytes": "Weft changes it within a tick",
     "spark.sql.parquet.outputTimestampType": "instants are microseconds",
-    "spark.databricks.delta.snapshotPartitions": "what Delta does in a tick is measured with it",
-    "spark.databricks.delta.commitStats.collect": "what Delta does in a tick is measured with it",
+    "spark.databricks.delta.snapshotPartitions": "Weft's ticks are tuned for it",
+    "spark.databricks.delta.commitStats.collect": "Weft's ticks are tuned for it",
 }
 _OWN_BELOW: Final = {
     "spark.sql.legacy.": _SAME,
     "spark.sql.json.": _SAME,
     "spark.sql.jsonGenerator.": _SAME,
-    "spark.sql.codegen.": "ticks set it for their parts",
+    "spark.sql.codegen.": "Weft changes it within a tick",
     "spark.sql.decimalOperations.": _SAME,
     "spark.sql.parquet.int96": "instants are microseconds",
     "spark.sql.parquet.datetimeRebase": "instants are microseconds",
@@ -147,12 +147,12 @@ def why_wrong(name: str, text: str) -> str | None:
     """Return the reason why Spark would reject the value of a known setting; None if it would not, or may not.
 
     >>> why_wrong("spark.sql.shuffle.partitions", "lots")
-    'it should be a whole number from 1 on'
+    'it should be an integer from 1 on'
     """
     allowed = ADJUSTABLE.get(name)
     if isinstance(allowed, int):
         fits = text.isdecimal() and text.isascii() and allowed <= int(text[:12]) and int(text[:12]) < 2**31
-        return None if fits else f"it should be a whole number from {allowed} on"
+        return None if fits else f"it should be an integer from {allowed} on"
     if isinstance(allowed, tuple) and text.lower() not in allowed:
         return f"it should be {' or '.join(allowed)}"
     return None

@@ -35,9 +35,9 @@ def read_toml(file: Path) -> list[Written]:
         tree = _loads(text)
     except ValueError as error:
         raise Refused(
-            f"the settings are no TOML: {str(error)[:1].lower()}{str(error)[1:]}",
+            f"the settings are not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}",
             where=str(file),
-            hint='A line is [section] or key = value; texts stand in quotes: host = "mail.example.com".',
+            hint='A line is [section] or key = value; strings are quoted: host = "mail.example.com".',
         ) from None
     places = _lines(text)
     return [Written(path, value, _where(file, path, places)) for path, value in _flat(tree, ())]

@@ -77,13 +77,13 @@ def _settings(home: Path | None, channels: Callable[[Path], object] | None) -> s
     if home is not None and channels is not None:
         channels(home)
     if home is None or not (file := home / FILE).exists():
-        return "as documented"
+        return "valid"
     if chosen.smtp_password is not None and stat.S_IMODE(file.stat().st_mode) & 0o077:
         raise Refused(
-            f"{file} has a password, and others on this machine can read it",
-            hint=f"chmod 600 {file}, or name a file of its own by password_file",
+            f"{file} contains a password, and other users of this machine can read it",
+            hint=f"chmod 600 {file}, or put the password into a file of its own and name that file by password_file",
         )
-    return f"as documented, {file} among them"
+    return f"valid, including {file}"
 
 
 def _guarded(name: str, look: Callable[[], str]) -> Check:
@@ -108,7 +108,7 @@ def _jars() -> str:
     jars = present_jars()
     if jars:
         return f"{len(jars)} in {jar_folder()}"
-    return f"not there yet; the first start of Spark fetches them into {jar_folder()}"
+    return f"not downloaded yet; the first start of Spark downloads them into {jar_folder()}"
 
 
 def _class_archive(home: Path | None) -> str:
@@ -116,19 +116,21 @@ def _class_archive(home: Path | None) -> str:
         return "not used: WEFT_CLASS_ARCHIVE is off"
     archive = wanted_archive(home)
     if archive is None:
-        return "none: it goes with Delta's jars and a Spark on this machine"
+        return "none: it needs Delta's jars and Spark on this machine"
     if archive.there():
         return f"{archive.file.stat().st_size / 1e6:.0f} MB, {archive.file}"
     if archive.failure.exists():
-        return f"could not be made, `weft prepare` tries again: {_one_line(archive.failure.read_text())}"
-    return "not there yet; `weft prepare` makes it, or a process of its own after a first command with Spark"
+        return f"could not be created, `weft prepare` tries again: {_one_line(archive.failure.read_text())}"
+    return "not created yet; `weft prepare` creates it, or a background process after the first command with Spark"
 
 
 def _disk(home: Path) -> Check:
     free, size = free_bytes(home)
     unit, bytes_each = ("GB", 1e9) if size >= 10e9 else ("MB", 1e6)
-    seen = f"{free / bytes_each:,.1f} of {size / bytes_each:,.1f} {unit} are free where {home} lies"
-    return Check("disk", free >= LEAST_FREE, seen, f"make room: loads and ticks need {LEAST_FREE >> 20} MiB at least")
+    seen = f"{free / bytes_each:,.1f} of {size / bytes_each:,.1f} {unit} are free on the disk of {home}"
+    return Check(
+        "disk", free >= LEAST_FREE, seen, f"free some space: loads and ticks need at least {LEAST_FREE >> 20} MiB"
+    )
 
 
 def _access(home: Path) -> str:
@@ -139,7 +141,7 @@ def _access(home: Path) -> str:
         return f"{home} has mode {mode:04o}: home.access leaves it to the umask"
     found = [path for path in _own_files(home, chosen) if wider(path, access)]
     if wider(home, access) or found:
-        taken, others = ("go", "others") if access == "owner" else ("o", "others than its group")
+        taken, others = ("go", "other users") if access == "owner" else ("o", "users outside its group")
         raise Refused(
             f"{_open_parts(home, mode, found)} open to {others}, and home.access is {access}",
             hint=f"chmod -R {taken}-rwx {shlex.quote(str(home))}, or set home.access in {home / FILE}",
@@ -175,7 +177,7 @@ def _own_files(home: Path, chosen: Configuration) -> Iterator[Path]:
 
 def _home(home: Path, at: int) -> Iterator[Check]:
     if not (home / "catalog.sqlite").exists() and not _occupied(home):
-        yield Check("home", True, f"{home} is not there yet; `weft init` makes it, or the first load")
+        yield Check("home", True, f"{home} does not exist yet; `weft init` or the first load creates it")
         return
     try:
         catalog = open_catalog(home, at=at)
@@ -196,7 +198,7 @@ def _home(home: Path, at: int) -> Iterator[Check]:
     if not os.access(home, os.W_OK):
         yield Check("home", False, f"{home} cannot be written to", "change its owner or permissions")
     elif not findings:
-        yield Check("home", True, f"{home}, tables: {tables}, all as recorded")
+        yield Check("home", True, f"{home}, tables: {tables}, all intact")
     yield from _deliveries(subscribed)
 
 
@@ -205,10 +207,10 @@ def _deliveries(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Itera
     parked = [(each, query) for each, query in subscribed if each.state == "parked"]
     for each, query in parked:
         seen = f"{each.channel} of {query.name} is {each.trouble or 'parked'}"
-        yield Check("deliveries", False, seen, f"mend that, then `weft resume {query.name}`")
+        yield Check("deliveries", False, seen, f"fix the cause, then `weft resume {query.name}`")
     if subscribed and not parked:
         failing = sum(1 for each, _ in subscribed if each.attempts and not each.muted)
-        again = f", {failing} to be tried again" if failing else ""
+        again = f", {failing} waiting for a retry" if failing else ""
         yield Check("deliveries", True, f"channels: {len(subscribed)}, none parked{again}")
 
 

@@ -91,8 +91,8 @@ def check_pair() -> tuple[str, str]:
     found = (_installed("pyspark"), _installed("delta-spark"))
     if found != (SPARK_VERSION, DELTA_VERSION):
         raise ExecutionError(
-            f"Weft runs on pyspark {SPARK_VERSION} with delta-spark {DELTA_VERSION}, "
-            f"and here are pyspark {found[0]} with delta-spark {found[1]}",
+            f"Weft needs pyspark {SPARK_VERSION} with delta-spark {DELTA_VERSION}, "
+            f"but pyspark {found[0]} with delta-spark {found[1]} is installed",
             hint=f"pip install pyspark=={SPARK_VERSION} delta-spark=={DELTA_VERSION}",
         )
     return SPARK_VERSION, DELTA_VERSION
@@ -140,7 +140,7 @@ def find_jars(java: Java, wanted: JarSet = DELTA) -> tuple[Path, ...]:
         raise ExecutionError(
             f"WEFT_JARS names a folder without {wanted.told if jars else 'jars'}",
             where=str(jar_folder(wanted)),
-            hint=f"put {wanted.first}-{wanted.modules[0][2]}.jar and what it depends on there, or unset WEFT_JARS",
+            hint=f"put {wanted.first}-{wanted.modules[0][2]}.jar and its dependencies there, or unset WEFT_JARS",
         )
     if jars:
         return jars
@@ -228,8 +228,8 @@ def _unresolved(told: str, wanted: JarSet) -> ExecutionError:
     lines = [line.strip() for line in told.splitlines() if "error" in line.lower() or "PKIX" in line]
     reason = lines[0][:200] if lines else told.strip()[-200:]
     return ExecutionError(
-        f"{wanted.told} could not be fetched: {reason}",
+        f"{wanted.told} could not be downloaded: {reason}",
         where=str(jar_folder(wanted)),
-        hint="the first start that needs them needs the central Maven repository: check the network and proxy, name a "
-        "mirror in an Ivy settings file by WEFT_IVYSETTINGS, or set WEFT_JARS to a folder that has the jars",
+        hint="the first start downloads them from the central Maven repository: check the network and the proxy, set "
+        "WEFT_IVYSETTINGS to an Ivy settings file with a mirror, or set WEFT_JARS to a folder with the jars",
     )

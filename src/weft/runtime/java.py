@@ -120,7 +120,7 @@ def _examine(place: str, executable: Path) -> Java | PassedOver:
     home = re.search(r"^\s*java\.home = (.+)$", told, re.MULTILINE)
     version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", told, re.MULTILINE)
     if home is None or version is None:
-        return PassedOver(place, f"{executable} does not tell its version")
+        return PassedOver(place, f"{executable} does not report its version")
     release = int(version[1])
     if not FIRST <= release <= LAST:
         return PassedOver(place, f"{executable} is Java {release}")

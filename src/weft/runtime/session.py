@@ -125,7 +125,7 @@ def require_connector() -> None:
     """Raise ExecutionError if the running JVM was started without the Kafka connector."""
     if _running is not None and not _running.kafka:
         raise ExecutionError(
-            "Spark runs in this process without its connector for Kafka, which it takes at its start only",
+            "Spark in this process runs without its Kafka connector, which it can load only at its start",
             hint="Stop the process (`weft serve`, for example), run this command by itself, and start it again: "
             "Spark starts with the connector where the home has a Kafka source.",
         )
@@ -139,7 +139,7 @@ def session_started() -> bool:
 def running_jvm() -> Jvm:
     """Return the current JVM; raise ExecutionError if there is none."""
     if _running is None:
-        raise ExecutionError("Spark is not started", hint="ask for a session first")
+        raise ExecutionError("Spark is not started", hint="call spark_session first")
     return Jvm(_running.session, _running.log, _running.gateway.proc, _running.memory)
 
 
@@ -190,7 +190,7 @@ def _start(home: Path | None, master: str, kafka: bool, chosen: Configuration) -
         raise ExecutionError(
             f"Spark did not start with Java {java.release} from {java.origin}: {_last_error(log, written)}",
             where=str(log),
-            hint="run `weft doctor`; the log named above has the whole story",
+            hint="run `weft doctor`; the log named above has the details",
         ) from problem
     except BaseException:  # Ctrl-C during the start must leave no JVM behind
         _close(gateway)
@@ -265,7 +265,7 @@ def _last_error(log: Path, begin: int) -> str:
     """Return the last line that mentions an error after the first ``begin`` bytes of the log."""
     lines = [line.strip() for line in log.read_bytes()[begin:].decode(errors="replace").splitlines()[-200:]]
     telling = [line for line in lines if "rror" in line or "Exception" in line]
-    return (telling or lines or ["no word from it"])[-1][:300]
+    return (telling or lines or ["it wrote no message"])[-1][:300]
 
 
 def _alive(running: _Running) -> bool:

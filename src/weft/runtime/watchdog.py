@@ -30,7 +30,7 @@ _EXIT_SECONDS: Final = 10.0
 
 _CAUSES: Final = {
     "OutOfMemoryError": ("needed more memory than Spark's JVM has", "memory"),
-    "StackOverflowError": ("nested too deep for Java, as a pattern like (a|b)* does over a long text", "stack"),
+    "StackOverflowError": ("nests too deep for Java, like the pattern (a|b)* over a long text", "stack"),
 }
 _THROWN: Final = re.compile(
     r"\s*(?:(?:Caused by|Suppressed|Exception): |(?:Terminating|Aborting) due to |Exception in thread \".*?\" )?"
@@ -135,7 +135,7 @@ def _ended(jvm: Jvm, written: int) -> JvmEnded:
     words, kind = _CAUSES[seen]
     if kind == "memory":
         return JvmEnded(f"the query {words}, {jvm.memory}", hint="Narrow it, or raise WEFT_SPARK_MEMORY.", known=True)
-    return JvmEnded(f"the query {words}", hint="Write it another way.", known=True)
+    return JvmEnded(f"the query {words}", hint="Rewrite the query.", known=True)
 
 
 def _sign(jvm: Jvm, written: int) -> str | None:

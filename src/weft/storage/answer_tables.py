@@ -47,13 +47,13 @@ def require_fit(answers: Answers) -> None:
     for name, kind in answers.columns:
         if not _NO_NAME.isdisjoint(name):
             raise Conflict(
-                f"no column of a Delta table can be named {name!r}",
+                f"a Delta table cannot have a column named {name!r}",
                 hint="Give it a name of letters, digits and _ in the query: … AS name.",
             )
         fields = () if kind.shape is None else field_names(kind.shape)
         if (found := next((each for each in fields if not _NO_NAME.isdisjoint(each)), None)) is not None:
             raise Conflict(
-                f"no field of a Delta table can be named {found!r}, as one of the column {name} is",
+                f"a Delta table cannot have a field named {found!r}, which the column {name} has",
                 hint="Select its parts under other names: … AS name; or its text: TO_JSON(…).",
             )
 
@@ -73,12 +73,12 @@ def require_own(table: Location, answers: Answers) -> None:
     described, there = _metadata(table), _schema(table)
     told = described.configuration
     if _QUERY not in told:
-        raise Conflict("another Delta table is there, which Weft did not make", where=str(table), hint=_HINT)
+        raise Conflict("the path has a Delta table that Weft did not create", where=str(table), hint=_HINT)
     if (told.get(_HOME), told[_QUERY]) != (answers.home_id, str(answers.query_id)):
-        other = "of another home" if told.get(_HOME) != answers.home_id else "another one by now"
-        raise Conflict(
-            f"the table has the answers of the query {told.get(_NAME)}, {other}", where=str(table), hint=_HINT
-        )
+        owner = f"the query {told.get(_NAME)} of another home"
+        if told.get(_HOME) == answers.home_id:
+            owner = f"another query, {told.get(_NAME)}"
+        raise Conflict(f"the table holds the answers of {owner}", where=str(table), hint=_HINT)
     wanted = answers_schema(answers.columns)
     if described.partition_columns or not there.equals(wanted):
         raise Conflict(
@@ -132,7 +132,7 @@ def _require_made(table: Location, answers: Answers) -> None:
             raise_if_key_not_exists=False,  # the properties are Weft's own
         )
     except delta_errors() as error:
-        raise StorageError(f"the table could not be made: {first_line(error)}", where=str(table)) from error
+        raise StorageError(f"the table could not be created: {first_line(error)}", where=str(table)) from error
     failpoint("delta.made")
     make_durable(table, 0)
 
@@ -168,9 +168,9 @@ def _require_given(table: Location, answers: Answers, rows: Sequence[ResultRow])
     if gap is not None:
         missing = f"the answers {gap[0]} to {gap[1]}" if gap[0] < gap[1] else f"the answer {gap[0]}"
         raise Conflict(
-            f"the table has gone on without {missing} of the query {answers.name}, and cannot take them any more",
+            f"the table skipped {missing} of the query {answers.name} and cannot accept them any more",
             where=str(table),
-            hint="Deliver to another path; a new table takes them all.",
+            hint="Deliver to another path: a new table receives all answers.",
         )
 
 
@@ -187,8 +187,8 @@ def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) 
     for ordinal, found in zip(there.column(ORDINAL).to_pylist(), _texts(there), strict=True):
         if expected.get(ordinal) != found:
             raise Conflict(
-                f"the table has another answer under the ordinal {ordinal} than the query {answers.name}: "
-                "it was written by a home that has gone on from here",
+                f"the answer {ordinal} in the table differs from that of the query {answers.name}: "
+                "another copy of this home has written to the table",
                 where=str(table),
                 hint=_HINT,
             )
@@ -228,7 +228,7 @@ def _differences(wanted: pa.Schema, there: pa.Schema) -> str:
     theirs = [f"{field.name} {field.type}" for field in there if field not in wanted]
     told = [f"it has {', '.join(theirs)}"] if theirs else []
     told += [f"it lacks {', '.join(ours)}"] if ours else []
-    return "; ".join(told) or "they are in another order or partitioned"
+    return "; ".join(told) or "the columns are in another order or the table is partitioned"
 
 
 def _metadata(table: Location) -> Any:

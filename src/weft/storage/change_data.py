@@ -84,7 +84,7 @@ def _opened(path: Location) -> Any:
 @contextmanager
 def _reading(path: Location) -> Iterator[None]:
     if not is_delta(path):
-        raise NotFound(f"there is no Delta table in {path}", hint="The source may be away for a moment.")
+        raise NotFound(f"there is no Delta table in {path}", hint="The source may be temporarily unavailable.")
     try:
         yield
     except delta_errors() as error:

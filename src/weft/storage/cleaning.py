@@ -79,7 +79,7 @@ def delete(table: Location, found: Litter, remover: Remover, patience_seconds: f
         if not alone:
             return False
         remover.check()
-        require_latest(table, remover.token, "files that nobody needs were being deleted")
+        require_latest(table, remover.token, "unneeded files were being deleted")
         spend(table, REMOVING, remover.token)
         try:
             _force_log(table)
@@ -91,7 +91,7 @@ def delete(table: Location, found: Litter, remover: Remover, patience_seconds: f
             raise StorageError(
                 f"a file could not be deleted: {error.strerror}",
                 where=str(table),
-                hint="What is left is deleted the next time.",
+                hint="The remaining files are deleted the next time.",
             ) from error
     return True
 

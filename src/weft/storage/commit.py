@@ -85,8 +85,8 @@ def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, s
             make_durable(table, version)
         keep_open(table, opened)
     except delta_errors() as error:
-        hint = "Nothing was stored; run the command again. `weft doctor` tells what is damaged."
-        raise _unwritten("the table could not be made or changed", table, error, hint) from error
+        hint = "Nothing was stored; run the command again. `weft doctor` reports damage."
+        raise _unwritten("the table could not be created or changed", table, error, hint) from error
 
 
 def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) -> int:
@@ -181,7 +181,7 @@ def _appended(
     if problem is None or transaction_version(table, app_id) != before:
         raise _lost(table) from problem
     raise _unwritten(
-        "rows could not be stored", table, problem, "Nothing of them was stored; run the command again."
+        "rows could not be stored", table, problem, "No rows were stored; run the command again."
     ) from problem
 
 
@@ -190,9 +190,9 @@ def _unwritten(told: str, table: Location, problem: Exception, hint: str) -> Sto
     if any(each in str(problem) for each in _FULL):
         free = free_bytes(str(table))[0]
         return StorageError(
-            f"{told}: the disk is full, {free:,} bytes are free there",
+            f"{told}: the disk is full, with {free:,} bytes free",
             where=str(table),
-            hint="Make room and run the command again: it goes on from what was committed.",
+            hint="Free some space and run the command again: it continues from what was committed.",
         )
     return StorageError(f"{told}: {first_line(problem)}", where=str(table), hint=hint)
 
@@ -280,8 +280,8 @@ def schema_of(opened: Any) -> pa.Schema:
 
 def _lost(table: Location) -> LeaseLost:
     return LeaseLost(
-        f"another writer took this home over while rows were being stored in {table}, and theirs came first",
-        hint="Nothing of these was stored; run the command again: it goes on from what was committed.",
+        f"another writer took this home over and committed first while rows were being stored in {table}",
+        hint="None of these rows was stored; run the command again: it continues from what was committed.",
     )
 
 

@@ -52,7 +52,7 @@ class Bounds:
 
 
 BOUNDS: Final = Bounds()
-_DOING: Final = "small files were being made one"
+_DOING: Final = "small files were being compacted"
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def rewrite(
         return Rewritten(tuple(taken), DataFile(file, file.size(), rows.num_rows, {}, {}), told)
     except delta_errors() as error:
         raise StorageError(
-            f"small files could not be written as one: {first_line(error)}",
+            f"small files could not be compacted: {first_line(error)}",
             where=str(table),
             hint="Nothing was changed; run the command again.",
         ) from error
@@ -164,7 +164,7 @@ def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list
                 return taken, batches
         count = sum(batch.num_rows for batch in own)
         if count != file.rows:
-            problem = f"a data file has {counted(count, 'row')}, its table's log says {file.rows}"
+            problem = f"a data file has {counted(count, 'row')}, but its table's log says {file.rows}"
             raise StorageError(problem, where=str(file.location), hint=RESTORE_HINT)
         taken.append(file)
         batches += own
@@ -210,7 +210,7 @@ def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> in
     # The file stays although no commit names it: deleting a file that a commit names would be worse.
     if problem is None or transaction_version(table, REMOVING) != before:
         raise taken_over(table, _DOING) from problem
-    raise StorageError(f"small files could not be made one: {problem}", where=str(table), hint="Nothing was changed.")
+    raise StorageError(f"small files could not be compacted: {problem}", where=str(table), hint="Nothing was changed.")
 
 
 def _is_whole(file: DataFile) -> bool:

@@ -28,7 +28,7 @@ _MOST_KEPT: Final = 64
 """The number of tables that a process caches."""
 _Kept = TypeVar("_Kept")
 
-RESTORE_HINT: Final = "Put back the whole home from a copy; `weft doctor` lists everything that is damaged."
+RESTORE_HINT: Final = "Restore the entire home from a backup; `weft doctor` lists all damage."
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def check_log(table: Location) -> int:
     for version in range(since + 1, last + 1):
         if version not in commits:
             raise StorageError(
-                f"the log of {table} has no commit {version}, though it goes on to {last}", hint=RESTORE_HINT
+                f"the log of {table} lacks the commit {version}, although it ends at {last}", hint=RESTORE_HINT
             )
         commit_actions(commits[version][0])
     if last <= since and last in commits:
@@ -200,7 +200,7 @@ def check_data_file(file: DataFile) -> None:
         raise StorageError(f"a data file cannot be read: {error.strerror}", where=str(file.location)) from error
     if size != file.size:
         raise StorageError(
-            f"a data file has {size} bytes, its table's log says {file.size}",
+            f"a data file has {size} bytes, but its table's log says {file.size}",
             where=str(file.location),
             hint=RESTORE_HINT,
         )
@@ -214,7 +214,7 @@ def _check_parquet(file: Location) -> None:
     except OSError as error:
         raise StorageError(f"a file of a table cannot be read: {error}", where=str(file), hint=RESTORE_HINT) from error
     if ends != (_PARQUET_ENDS, _PARQUET_ENDS):
-        raise StorageError("a file of a table is cut short or overwritten", where=str(file), hint=RESTORE_HINT)
+        raise StorageError("a file of a table is truncated or overwritten", where=str(file), hint=RESTORE_HINT)
 
 
 def commit_file(table: Location, version: int) -> Location:
@@ -237,9 +237,9 @@ def commit_actions(commit: Location) -> list[dict[str, Any]]:
         try:
             action = json.loads(line)
         except json.JSONDecodeError as error:
-            raise StorageError("a commit was cut short", where=str(commit), hint=RESTORE_HINT) from error
+            raise StorageError("a commit is truncated", where=str(commit), hint=RESTORE_HINT) from error
         if not isinstance(action, dict):
-            raise StorageError("a commit holds something that is no action", where=str(commit), hint=RESTORE_HINT)
+            raise StorageError("a commit contains a line that is not an action", where=str(commit), hint=RESTORE_HINT)
         actions.append(action)
     if not actions:
         raise StorageError("a commit is empty", where=str(commit), hint=RESTORE_HINT)
@@ -283,7 +283,7 @@ def open_table(table: Location) -> Any:
     except delta_errors() as error:
         raise _unreadable(table, error) from error
     if version < expected:
-        raise StorageError(f"{table} was read at version {version}, its log goes to {expected}", hint=RESTORE_HINT)
+        raise StorageError(f"{table} was read at version {version}, but its log ends at {expected}", hint=RESTORE_HINT)
     return opened
 
 

@@ -105,7 +105,7 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
     except delta_errors() as error:
         raise StorageError(
             f"the number {txn_version} of a writer that died could not be spent in {table}: {error}",
-            hint="run the command again; if this comes back, `weft doctor` tells what is damaged",
+            hint="run the command again; if it fails again, `weft doctor` reports damage",
         ) from error
 
 

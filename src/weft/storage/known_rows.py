@@ -46,7 +46,7 @@ def differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: S
             return int(count)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         told = str(error).splitlines()[0]
-        raise StorageError(f"what is known already cannot be read: {told}", hint=RESTORE_HINT) from error
+        raise StorageError(f"the stored rows cannot be read: {told}", hint=RESTORE_HINT) from error
 
 
 def _stored(

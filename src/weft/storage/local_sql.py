@@ -76,7 +76,7 @@ def without_known(rows: pa.Table, files: Sequence[Location], keys: Sequence[str]
             return _unmet(connection, rows, keys, place)
     except duckdb.Error as error:
         told = str(error).splitlines()[0]
-        raise StorageError(f"what is known already cannot be read: {told}", hint=RESTORE_HINT) from error
+        raise StorageError(f"the stored rows cannot be read: {told}", hint=RESTORE_HINT) from error
 
 
 def without_equals(rows: pa.Table, known: pa.Table, keys: Sequence[str], place: str) -> pa.Table:

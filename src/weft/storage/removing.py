@@ -57,7 +57,7 @@ def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
             told = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise StorageError(
                 f"{table} could not be changed while {doing}: {told}",
-                hint="Run the command again: it does what is left.",
+                hint="Run the command again: it completes the change.",
             ) from error
         keep_open(table, opened)
         # A handle's version does not include all kinds of its own commits.

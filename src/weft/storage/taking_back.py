@@ -24,8 +24,8 @@ def require_apart(table: Location, versions: Sequence[int]) -> None:
         gone = not commit_file(table, version).exists()
         if gone or not {file.location for file in added_files(table, version)} <= there:
             raise Conflict(
-                "its rows are in one file with others since the home was maintained, and cannot be told from them",
-                hint="Nothing was changed. A table that nothing stands on can be dropped and loaded again.",
+                "since the last maintenance its rows share files with others and cannot be separated from them",
+                hint="Nothing was changed. A table that nothing uses can be dropped and loaded again.",
             )
 
 

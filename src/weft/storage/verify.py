@@ -122,14 +122,16 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
     except StorageError as error:
         return [_of_log(path, error, table, stored)]
     if found.version < stored.version:
-        problem = f"the table ends at version {found.version}, version {stored.version} was recorded"
+        problem = f"the table ends at version {found.version}, but version {stored.version} was recorded"
         return [Finding(path, problem, RESTORE_HINT)]
     expected_here = found.version == stored.version or not unsettled
     if expected_here and found.rows is not None and found.rows != stored.rows:
         if found.rows < stored.rows and has_discarded(table):
             return findings
-        problem = f"the table has {counted(found.rows, 'row')} at version {found.version}, {stored.rows} were recorded"
-        remedy = "Something other than Weft wrote to it, or a copy was put back in part. " + RESTORE_HINT
+        problem = (
+            f"the table has {counted(found.rows, 'row')} at version {found.version}, but {stored.rows} were recorded"
+        )
+        remedy = "Something other than Weft wrote to it, or a backup was restored in part. " + RESTORE_HINT
         findings.append(Finding(path, problem, remedy))
     return findings
 
@@ -159,8 +161,8 @@ def _of_log(path: str, error: StorageError, table: Location, stored: StoredVersi
     last = last_commit(table)
     if last > stored.version and error.where == str(commit_file(table, last)):
         remedy = (
-            f"This commit was not recorded as done. Move {error.where} (and a .crc file of the same number) away: "
-            "the load or tick that wrote it is done again."
+            f"This commit was never recorded. Move {error.where} (and a .crc file of the same number) away: "
+            "the load or tick that wrote it is repeated."
         )
         return Finding(path, finding.problem, remedy)
     return finding

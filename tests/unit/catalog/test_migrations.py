@@ -185,7 +185,7 @@ def test_a_format_of_a_later_weft_is_refused_in_words(old_home: Path) -> None:
     with closing(sqlite3.connect(old_home / "catalog.sqlite")) as connection:
         connection.execute("UPDATE home SET format = 1000000")
         connection.commit()
-    with pytest.raises(CatalogError, match="has format 1000000, this Weft reads up to"):
+    with pytest.raises(CatalogError, match="has format 1000000, but this Weft reads only up to"):
         open_catalog(old_home, at=0)
 
 

@@ -79,7 +79,7 @@ def test_the_auxiliary_views_of_a_view_are_told(staff: Callable[..., Told]) -> N
     )
     assert [each["name"] for each in staff("views", "--json").json] == ["devs", "same"]
     assert part["name"] not in staff("tables").out
-    assert f"tables: {len(staff('tables', '--json').json)}, all as recorded" in staff("doctor").out
+    assert f"tables: {len(staff('tables', '--json').json)}, all intact" in staff("doctor").out
     staff("view", "remove", "same")
     assert "shared with no other view" in staff("view", "show", "devs").out
 

@@ -62,7 +62,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "ledger gone": (lambda h: shutil.rmtree(h / "ledger"), "ledger", "gone: 1 row was recorded"),
     "last commit gone": (lambda h: commit_file(h / T, 1).unlink(), T, "ends at version 0, version 1"),
     "last commit empty": (lambda h: os.truncate(commit_file(h / T, 1), 0), T, "commit is empty"),
-    "last commit torn": (lambda h: os.truncate(commit_file(h / T, 1), 300), T, "cut short"),
+    "last commit torn": (lambda h: os.truncate(commit_file(h / T, 1), 300), T, "truncated"),
     "first commit gone": (lambda h: commit_file(h / T, 0).unlink(), T, "does not begin"),
     "data file gone": (lambda h: newest_data_file(h / T).unlink(), T, "missing"),
     "data file cut": (lambda h: os.truncate(newest_data_file(h / T), 99), T, "has 99 bytes"),

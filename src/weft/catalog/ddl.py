@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 13
+FORMAT: Final = 14
 """The version of this layout; older homes are migrated (``migrations``), newer ones are refused."""
 
 metadata: Final = MetaData()
@@ -41,7 +41,7 @@ home: Final = Table(
     Column("format", Integer, nullable=False),
     Column("clock", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    Column("forward", BigInteger, nullable=False),
+    Column("watermark", BigInteger, nullable=False),
     Column("last_ts", BigInteger, nullable=False),
     Column("now", BigInteger),
     Column("t0", BigInteger),

@@ -24,7 +24,7 @@ _MOST_NAMES = 900
 _RESULTS = "SELECT query_id, name, columns FROM queries WHERE state <> 'removed' AND folded IN ({})"
 _ANSWERS = "SELECT name, next_ordinal - 1, last_first_at FROM queries WHERE state <> 'removed' AND folded IN ({})"
 _TRACKED_SINCE = 5
-READS_FORMATS = (1, 2, 3, 4, 5, 13)
+READS_FORMATS = (1, 2, 3, 4, 5, 13, 14)
 """The formats whose tables, columns and views this module reads; other formats need the catalog itself."""
 _VIEWS_SINCE = 13
 

@@ -28,22 +28,22 @@ def read_home(connection: Connection) -> HomeRecord:
         format=row.format,
         clock=row.clock,
         created_at=row.created_at,
-        forward=row.forward,
+        watermark=row.watermark,
         last_ts=row.last_ts,
         now=row.now,
         t0=row.t0,
     )
 
 
-def forward_of(connection: Connection) -> int:
+def effective_watermark(connection: Connection) -> int:
     """Return the least ``ts`` of a new row: the watermark, or the t of a planned tick if that is later.
 
     A tick that died runs again up to its logged t, so the rows that it has read must stay complete.
     """
     planned = select(func.max(ddl.ticks.c.t)).where(ddl.ticks.c.state == "planned")
     t = connection.execute(planned).scalar_one()
-    forward = read_home(connection).forward
-    return forward if t is None else max(forward, t)
+    watermark = read_home(connection).watermark
+    return watermark if t is None else max(watermark, t)
 
 
 def set_home(connection: Connection, **values: Any) -> None:
@@ -139,7 +139,7 @@ def _make_database(engine: Engine, *, clock: Clock, at: int) -> None:
                     format=ddl.FORMAT,
                     clock=clock,
                     created_at=at,
-                    forward=MIN_INSTANT,
+                    watermark=MIN_INSTANT,
                     last_ts=MIN_INSTANT,
                     t0=at if clock == "wall" else None,
                 )

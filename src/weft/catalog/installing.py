@@ -13,7 +13,7 @@ from weft.catalog import ddl
 from weft.catalog.database import inserted_id
 from weft.catalog.naming import folded, query_name
 from weft.catalog.records import QueryDefinition
-from weft.catalog.reservations import go_forward
+from weft.catalog.reservations import advance_watermark
 from weft.errors import Conflict, NotFound
 
 AT_ONCE: Final = 500
@@ -31,7 +31,7 @@ def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], a
         return ()
     starts = [query.from_instant for query in queries if query.from_instant is not None]
     if starts:
-        go_forward(connection, max(starts))
+        advance_watermark(connection, max(starts))
     _refuse_taken(connection, queries)
     plans = {each.signature: each.plan_body for each in queries}
     ids = {signature: plan_of(connection, signature, body) for signature, body in plans.items()}

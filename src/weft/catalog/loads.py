@@ -12,7 +12,7 @@ from sqlalchemy import Select, delete, func, insert, select, update
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.dialects import upserted
-from weft.catalog.home_record import forward_of
+from weft.catalog.home_record import effective_watermark
 from weft.catalog.liveness import this_process
 from weft.catalog.records import LoadRecord, QuarantineRecord, QuarantineState
 from weft.errors import CatalogError, NotFound
@@ -141,7 +141,7 @@ class Loads:
         self._database.liveness.announce(this_process())
         with self._database.changing_under_lease() as connection:
             values = {"holder": this_process(), "expires_at": at + ACTIVE_TTL_US}
-            floor = forward_of(connection) if hold else None
+            floor = effective_watermark(connection) if hold else None
             connection.execute(insert(ddl.active_loads).values(load_id=load_id, floor=floor, **values))
 
     def renew(self, load_id: int, at: int) -> None:
@@ -192,7 +192,7 @@ class Loads:
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantined:
+class UnreadableRecord:
     """A new entry of the quarantine's index: the position of the record, the reason, the SHA-256 and size of its bytes,
     and the JSON of what a retry needs.
     """
@@ -215,7 +215,7 @@ class Quarantine:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, load_id: int, table_id: int, records: Iterable[Quarantined], at: int) -> int:
+    def add(self, load_id: int, table_id: int, records: Iterable[UnreadableRecord], at: int) -> int:
         """Index unreadable records, all or none of them; return the number of new ones.
 
         A record with the same bytes, position, source and table is not new; it is then assigned to this load.  ``at``

@@ -28,7 +28,7 @@ FIRST_FORMAT: Final = 1
 
 
 @dataclass(frozen=True)
-class Step:
+class Migration:
     """A migration of a home from the format before to the format ``to``.
 
     ``statements`` are written out, because ``ddl`` continues to change.  ``then`` does what SQL cannot.
@@ -144,8 +144,8 @@ def _judged(connection: Connection, schemas: Mapping[int, TableSchema], view: Ro
     return depends
 
 
-STEPS: Final = (
-    Step(
+MIGRATIONS: Final = (
+    Migration(
         to=2,
         statements=(
             "CREATE TABLE leases (name TEXT NOT NULL PRIMARY KEY, token BIGINT NOT NULL, purpose TEXT, holder TEXT, "
@@ -163,7 +163,7 @@ STEPS: Final = (
         ),
         then=bind_plans,
     ),
-    Step(
+    Migration(
         to=3,
         statements=(
             "CREATE TABLE active_loads (load_id INTEGER NOT NULL PRIMARY KEY REFERENCES loads (load_id), "
@@ -171,7 +171,7 @@ STEPS: Final = (
         ),
     ),
     # A tick has several outputs; a query may read another query's results.
-    Step(
+    Migration(
         to=4,
         statements=(
             "ALTER TABLE queries ADD COLUMN reads TEXT NOT NULL DEFAULT '[]'",
@@ -192,7 +192,7 @@ STEPS: Final = (
         ),
     ),
     # Tables that record the history of a source.
-    Step(
+    Migration(
         to=5,
         statements=(
             "ALTER TABLE tables ADD COLUMN tracked INTEGER NOT NULL DEFAULT 0",
@@ -204,7 +204,7 @@ STEPS: Final = (
         ),
     ),
     # Temporal views.
-    Step(
+    Migration(
         to=6,
         statements=(
             "CREATE TABLE views (table_id INTEGER NOT NULL PRIMARY KEY REFERENCES tables (table_id), "
@@ -214,7 +214,7 @@ STEPS: Final = (
         ),
     ),
     # Changes of the recorded past.
-    Step(
+    Migration(
         to=7,
         statements=(
             "CREATE TABLE revisions (load_id INTEGER NOT NULL PRIMARY KEY REFERENCES loads (load_id), "
@@ -223,7 +223,7 @@ STEPS: Final = (
         ),
     ),
     # Several files as one load.
-    Step(
+    Migration(
         to=8,
         statements=(
             "CREATE TABLE load_files (load_id INTEGER NOT NULL REFERENCES loads (load_id), number INTEGER NOT NULL, "
@@ -232,7 +232,7 @@ STEPS: Final = (
         ),
     ),
     # Muting and restarting of subscriptions.
-    Step(
+    Migration(
         to=9,
         statements=(
             "ALTER TABLE subscriptions ADD COLUMN muted INTEGER DEFAULT 0 NOT NULL",
@@ -241,7 +241,7 @@ STEPS: Final = (
         then=outbox_of_rounds,
     ),
     # Digests.
-    Step(
+    Migration(
         to=10,
         statements=(
             "ALTER TABLE subscriptions ADD COLUMN digest TEXT",
@@ -250,7 +250,7 @@ STEPS: Final = (
         ),
     ),
     # Undoing of loads.
-    Step(
+    Migration(
         to=11,
         statements=(
             "ALTER TABLE loads ADD COLUMN state TEXT NOT NULL DEFAULT 'kept'",
@@ -258,7 +258,7 @@ STEPS: Final = (
         ),
     ),
     # Replacement of a query's text.
-    Step(
+    Migration(
         to=12,
         statements=(
             "ALTER TABLE queries ADD COLUMN replaced_at BIGINT",
@@ -271,7 +271,7 @@ STEPS: Final = (
         ),
     ),
     # Standing queries over the definitions of views; the text of a message is stored with it.
-    Step(
+    Migration(
         to=13,
         statements=(
             "ALTER TABLE views ADD COLUMN depends_on_now INTEGER DEFAULT 0 NOT NULL",
@@ -283,16 +283,18 @@ STEPS: Final = (
         ),
         then=define_views,
     ),
+    # The column of the watermark gets its name.
+    Migration(to=14, statements=("ALTER TABLE home RENAME COLUMN forward TO watermark",)),
 )
 
 
 def migrate(connection: Connection, found: int) -> None:
     """Migrate a home of the format ``found`` to the current format, within the caller's transaction."""
-    for step in STEPS:
-        if step.to <= found:
+    for migration in MIGRATIONS:
+        if migration.to <= found:
             continue
-        for statement in step.statements:
+        for statement in migration.statements:
             connection.execute(text(statement))
-        if step.then is not None:
-            step.then(connection)
-        connection.execute(update(ddl.home).values(format=step.to))
+        if migration.then is not None:
+            migration.then(connection)
+        connection.execute(update(ddl.home).values(format=migration.to))

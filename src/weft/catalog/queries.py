@@ -17,7 +17,7 @@ from weft.catalog.database import Database
 from weft.catalog.installing import insert_queries, parts, plan_of
 from weft.catalog.naming import folded, not_found
 from weft.catalog.records import Choice, DuePlan, Parameter, PlanRecord, QueryDefinition, QueryRecord, QueryState
-from weft.catalog.reservations import go_forward
+from weft.catalog.reservations import advance_watermark
 from weft.catalog.tables import record_version
 from weft.errors import ClockError, Conflict, NotFound, StorageError
 from weft.instants import MIN_INSTANT
@@ -44,8 +44,8 @@ class Queries:
         """Install a query with its subscriptions, under the plan with its signature (created if it does not exist).
 
         With ``from_instant`` no later row gets an earlier ts, so the query sees everything that enters its answer from
-        then on. Raises Conflict if a live query has the name or writes to the same file, ClockError as ``go_forward``
-        does, and NotFound if a query that it reads is gone.
+        then on.  Raises Conflict if a live query has the name or writes to the same file, ClockError as
+        ``advance_watermark`` does, and NotFound if a query that it reads is gone.
         """
         return self.install_all([query], at)[0]
 
@@ -263,11 +263,11 @@ class Queries:
         """Make the query continue from ``instant`` under the plan with that signature (created if it does not exist).
 
         The plan is the query's own in its form for ``--from now``: answers from before are not delivered.  No later row
-        gets an earlier ts.  Raises ClockError for an instant before the query's tau, and as ``go_forward`` does.
+        gets an earlier ts.  Raises ClockError for an instant before the query's tau, and as ``advance_watermark`` does.
         """
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
-            go_forward(connection, instant)
+            advance_watermark(connection, instant)
             if query.tau is not None and instant < query.tau:
                 raise ClockError(f"{query.name} was ticked up to {query.tau}: it cannot go back to {instant}")
             plan_id = plan_of(connection, signature, plan_body)

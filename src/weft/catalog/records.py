@@ -47,7 +47,7 @@ class HomeRecord:
     format: int
     clock: Clock
     created_at: int
-    forward: int
+    watermark: int
     last_ts: int
     now: int | None
     t0: int | None

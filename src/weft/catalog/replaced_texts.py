@@ -19,7 +19,7 @@ from weft.catalog.home_record import read_home
 from weft.catalog.installing import plan_of, stratum_of
 from weft.catalog.queries import change_query, live_readers, query_named
 from weft.catalog.records import QueryDefinition, QueryRecord
-from weft.catalog.reservations import go_forward
+from weft.catalog.reservations import advance_watermark
 from weft.errors import Conflict
 
 
@@ -56,7 +56,7 @@ class Replacements:
         earlier first instants: its direct and indirect readers then evaluate everything again from their own
         beginnings.  A failed query becomes active, and a paused one stays paused.  If text, plan and beginning do not
         change, only the owner and the timeliness do.  No tick may be planned.  Raises NotFound, Conflict if the query
-        would read its own results, and ClockError as ``go_forward`` does.
+        would read its own results, and ClockError as ``advance_watermark`` does.
         """
         with self._database.changing_under_lease() as connection:
             old = query_named(connection, query.name)
@@ -65,7 +65,7 @@ class Replacements:
                 run = None if query.every_us is None or old.tau is None else old.tau + query.every_us
                 return change_query(connection, old.query_id, user=query.user, every_us=query.every_us, next_run=run)
             if query.from_instant is not None:
-                go_forward(connection, query.from_instant)
+                advance_watermark(connection, query.from_instant)
             stratum = stratum_of(connection, query.reads)
             _keep(connection, old, at)
             found = change_query(

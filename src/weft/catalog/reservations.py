@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, insert, select, union_all, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
-from weft.catalog.home_record import forward_of, read_home, set_home
+from weft.catalog.home_record import effective_watermark, read_home, set_home
 from weft.catalog.records import Reservation
 from weft.catalog.tables import read_table, record_version
 from weft.errors import CatalogError, ClockError
@@ -27,7 +27,7 @@ class Reservations:
         ``floor`` is the greatest of ``at_least``, the watermark, and the t of a planned tick.
         """
         with self._database.changing_under_lease() as connection:
-            floor = max(forward_of(connection), at_least)
+            floor = max(effective_watermark(connection), at_least)
             values: dict[str, Any] = {
                 "table_id": table_id,
                 "load_id": load_id,
@@ -78,10 +78,10 @@ class Reservations:
         with self._database.reading() as connection:
             return read_open_reservations(connection)
 
-    def forward(self) -> int:
+    def effective_watermark(self) -> int:
         """Return the least ts of a row stored now: the watermark, or the t of a planned tick if that is later."""
         with self._database.reading() as connection:
-            return forward_of(connection)
+            return effective_watermark(connection)
 
     def earliest(self) -> int | None:
         """Return the instant that no tick may pass now: see :func:`earliest_reserved`."""
@@ -102,7 +102,7 @@ def earliest_reserved(connection: Connection) -> int | None:
     return found
 
 
-def go_forward(connection: Connection, instant: int) -> None:
+def advance_watermark(connection: Connection, instant: int) -> None:
     """Advance the watermark, and a replay home's clock, to ``instant``: no later row or tick is before it.
 
     Raises ClockError if a load has reserved earlier instants (settle it first).
@@ -114,9 +114,9 @@ def go_forward(connection: Connection, instant: int) -> None:
             f"a running load may add rows from {format_instant(reserved)} on, before {format_instant(instant)}",
             hint="Wait until it is done.",
         )
-    if instant > home.forward:
+    if instant > home.watermark:
         now = max(instant, instant if home.now is None else home.now) if home.clock == "replay" else None
-        set_home(connection, forward=instant, now=now)
+        set_home(connection, watermark=instant, now=now)
 
 
 def read_open_reservations(connection: Connection) -> tuple[Reservation, ...]:

@@ -97,7 +97,7 @@ class Ticks:
                 )
                 record_version(connection, path, version, rows)
             home = read_home(connection)
-            set_home(connection, forward=max(home.forward, tick.t), now=tick.t if home.clock == "replay" else None)
+            set_home(connection, watermark=max(home.watermark, tick.t), now=tick.t if home.clock == "replay" else None)
 
     def open_outputs(self, tick_id: int, outputs: Iterable[tuple[str, str]]) -> None:
         """Record the outputs (name, path) that a planned tick will write; keep those recorded before it died."""
@@ -195,9 +195,9 @@ class Ticks:
 
 def _check_clock(connection: Connection, t: int, at: int) -> None:
     home = read_home(connection)
-    if t < home.forward:
+    if t < home.watermark:
         raise ClockError(
-            f"the home was ticked up to {home.forward} already, and {t} is before it",
+            f"the home was ticked up to {home.watermark} already, and {t} is before it",
             hint="A clock never goes back: tick at a later instant.",
         )
     if home.clock == "wall" and t > at:

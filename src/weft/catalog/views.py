@@ -19,10 +19,10 @@ from sqlalchemy import Connection, Row, delete, insert, select, text, update
 from weft.algebra.schema import DataType
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
-from weft.catalog.home_record import forward_of, read_home, set_home
+from weft.catalog.home_record import effective_watermark, read_home, set_home
 from weft.catalog.naming import folded, not_found, table_name
 from weft.catalog.records import Reservation
-from weft.catalog.reservations import go_forward
+from weft.catalog.reservations import advance_watermark
 from weft.catalog.tables import create_table, forget_table
 from weft.errors import ClockError, Conflict
 from weft.instants import format_instant
@@ -134,13 +134,13 @@ class Views:
         Raises ClockError if t is before the watermark, or if a load may still add rows at or before t.
         """
         with self._database.changing_under_lease() as connection:
-            forward = forward_of(connection)
-            if t < forward - 1 or (t < forward and _ticked_beyond(connection, t)):
+            watermark = effective_watermark(connection)
+            if t < watermark - 1 or (t < watermark and _ticked_beyond(connection, t)):
                 raise ClockError(
-                    f"the watermark of this home is {format_instant(forward)}, and {format_instant(t)} is before it",
+                    f"the watermark of this home is {format_instant(watermark)}, and {format_instant(t)} is before it",
                     hint="A clock never goes back: refresh the view at a later instant.",
                 )
-            go_forward(connection, t + 1)
+            advance_watermark(connection, t + 1)
             if read_home(connection).t0 is None:
                 set_home(connection, t0=t)
 
@@ -159,7 +159,7 @@ class Views:
     def reserve(self, table_id: int, load_id: int, t: int) -> Reservation:
         """Reserve ``t`` for a view's change; the watermark is at the instant after it (``begin``)."""
         with self._database.changing_under_lease() as connection:
-            if forward_of(connection) != t + 1:
+            if effective_watermark(connection) != t + 1:
                 raise ClockError(
                     f"the watermark of this home has passed {format_instant(t)} meanwhile", hint="Try again."
                 )

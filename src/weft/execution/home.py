@@ -68,7 +68,7 @@ class Home:
         """The instant that ``from now`` means: the home's clock; on a replay home without one, after the last ts."""
         home = self.catalog.home()
         if home.clock == "wall":
-            return max(self.clock(), home.forward)
+            return max(self.clock(), home.watermark)
         return self.now() if home.now is not None else self.now() + 1
 
     @contextmanager

@@ -54,7 +54,7 @@ def undo_load(home: Home, load_id: int) -> Undone:
 
 
 def _require_open(writer: Writer, told: ToldLoad, table: TableRecord) -> None:
-    load_id, forward = told.load.load_id, writer.reservations.forward()
+    load_id, watermark = told.load.load_id, writer.reservations.effective_watermark()
     if told.state == "undone":
         raise Conflict(f"the load {load_id} was undone before", hint="`weft loads` lists them.")
     if told.active:
@@ -64,9 +64,9 @@ def _require_open(writer: Writer, told: ToldLoad, table: TableRecord) -> None:
             f"the load {load_id} is of {table.name}, a tracked table, which records what its source held",
             hint="`weft source correct` changes what is recorded of a key.",
         )
-    if told.first_ts is not None and told.first_ts < forward:
+    if told.first_ts is not None and told.first_ts < watermark:
         raise Conflict(
-            f"the load {load_id} cannot be undone: this home has answered up to {format_instant(forward)}, and its "
+            f"the load {load_id} cannot be undone: this home has answered up to {format_instant(watermark)}, and its "
             f"rows begin at {format_instant(told.first_ts)}",
             hint="What was answered stays answered. A copy of the home from before can take its place.",
         )

@@ -55,9 +55,9 @@ def append_rows(to: Home, name: str, read: Reader, user: str, source: str, timin
     with spooled(_numbered(read(given), schema, user, timing.ts_from, source), schema) as rows:
         batch = _batch(to, rows, timing, source)
         while True:
-            forward = looked_through(to, table.name, table.keys, lambda: [batch], timing)
+            watermark = looked_through(to, table.name, table.keys, lambda: [batch], timing)
             with beginning(to, table.name) as writer:
-                if forward is not None and forward != writer.reservations.forward():
+                if watermark is not None and watermark != writer.reservations.effective_watermark():
                     continue  # a tick has gone on meanwhile
                 found, options = writer.tables.named(name), _options(schema, timing)
                 load = registered(writer, to, found, source, "append", None, options, timing)

@@ -86,9 +86,9 @@ def _ingest_mail(
     source = ", ".join(names.get(path) or printable(str(path)) for path in paths)
     options = {"kind": "mail", "newsgroup": newsgroup, **timing.options()}
     while True:
-        forward = looked_through(to, table, MAIL_KEY, read, timing)
+        watermark = looked_through(to, table, MAIL_KEY, read, timing)
         with beginning(to, table) as writer:
-            if forward is not None and forward != writer.reservations.forward():
+            if watermark is not None and watermark != writer.reservations.effective_watermark():
                 continue  # a tick has gone on meanwhile
             record = _mail_table(writer, table) or writer.tables.create(table, MAIL_COLUMNS, MAIL_KEY, timing.ts_from)
             load = registered(writer, to, record, source, "mail", None, options, timing)
@@ -172,11 +172,11 @@ def ingest_file(
             sources = open_files(list(new), schema, ts_from=timing.ts_from, evolve=evolve, options=options)
             read = partial(_batches, to, sources, timing)
             own = tuple(keys or ()) if found is None else found.keys
-            forward = looked_through(to, table, own, read, timing)
+            watermark = looked_through(to, table, own, read, timing)
             batches = read() if found is None else None
             # What cannot be read from its beginning makes no table.
             first = [] if batches is None else list(islice(batches, 1))
-            load = _file_load(to, table, found, sources, keys, list(new.values()), timing, forward)
+            load = _file_load(to, table, found, sources, keys, list(new.values()), timing, watermark)
             if load is not None:
                 break
         done = store_batches(load, read(load.aside) if batches is None else chain(first, batches), progress)
@@ -210,7 +210,7 @@ def _file_load(
     keys: Sequence[str] | None,
     digests: Sequence[str],
     timing: Timing,
-    forward: int | None,
+    watermark: int | None,
 ) -> Load | None:
     """The load, registered; None where another process has made or changed the table, or loaded a file, meanwhile, or
     F is not ``forward`` any more (None: it may be any)."""
@@ -221,7 +221,7 @@ def _file_load(
         now = existing(writer, name)
         if (now and now.schema) != (found and found.schema):
             return None
-        if forward is not None and forward != writer.reservations.forward():
+        if watermark is not None and watermark != writer.reservations.effective_watermark():
             return None
         if now is not None:
             before = writer.loads.of_files(now.table_id, digests)

@@ -146,24 +146,25 @@ def looked_through(
         raise no_clock()
     if timing.late != "refuse" and not (unset and timing.order == "arrival"):
         return None
-    forward = to.catalog.reservations.forward()
+    watermark = to.catalog.reservations.effective_watermark()
     table = next((each for each in to.catalog.tables.known() if folded(each.name) == folded(name)), None)
     late = 0
     for batch in batches():
         if unset and batch.rows.column(OWN_TIME).null_count:
             raise no_clock()
         if timing.late == "refuse":
-            late += late_beforehand(to.catalog, table, batch.rows, forward, tuple(keys))
+            late += late_beforehand(to.catalog, table, batch.rows, watermark, tuple(keys))
     if late:
-        raise late_refused(late, name, forward)
-    return forward
+        raise late_refused(late, name, watermark)
+    return watermark
 
 
-def late_refused(count: int, name: str, forward: int) -> Refused:
+def late_refused(count: int, name: str, watermark: int) -> Refused:
     """What to say of a load that takes no late rows and has some."""
     rows, own = ("1 row", "its own time lies") if count == 1 else (f"{count:,} rows", "their own times lie")
     return Refused(
-        f"{rows} for {name} would be late: {own} before {format_instant(forward)}, up to which this home has answered",
+        f"{rows} for {name} would be late: {own} before {format_instant(watermark)}, "
+        "up to which this home has answered",
         hint="Nothing was stored. --late stamp takes them as arrived now, --late quarantine keeps them aside.",
     )
 
@@ -225,12 +226,12 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
     to, name = load.to, load.table.name
     quarantined: list[int] = []
 
-    def refuse(places: Sequence[int], forward: int) -> None:
-        raise late_refused(len(places), name, forward)
+    def refuse(places: Sequence[int], watermark: int) -> None:
+        raise late_refused(len(places), name, watermark)
 
-    def keep(places: Sequence[int], forward: int) -> None:
+    def keep(places: Sequence[int], watermark: int) -> None:
         records = dict(zip(batch.rows.column(SEQ).to_pylist(), batch.origins, strict=True))
-        reason = f"late: its own time lies before {format_instant(forward)}"
+        reason = f"late: its own time lies before {format_instant(watermark)}"
         quarantined.append(_quarantine(load, list(dict.fromkeys(replace(records[p], reason=reason) for p in places))))
 
     on_late = {"stamp": None, "refuse": refuse, "quarantine": keep}[load.timing.late]

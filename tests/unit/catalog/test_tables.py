@@ -8,7 +8,7 @@ from sqlalchemy import create_engine, text
 
 from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, DataType
 from weft.catalog import Catalog, open_catalog
-from weft.catalog.loads import Quarantined
+from weft.catalog.loads import UnreadableRecord
 from weft.errors import CatalogError, Conflict, NotFound, Refused
 from weft.instants import MIN_INSTANT
 
@@ -27,7 +27,7 @@ def test_a_home_is_made_once_and_keeps_its_id_and_clock(tmp_path: Path, opened: 
         assert again.home() == first
     assert first.clock == "replay"
     assert first.created_at == 10
-    assert first.forward == first.last_ts == MIN_INSTANT
+    assert first.watermark == first.last_ts == MIN_INSTANT
     assert first.now is None
     assert first.t0 is None
 
@@ -173,7 +173,7 @@ def test_loads_are_known_by_digest_once_they_are_finished(catalog: Catalog) -> N
 def test_the_quarantine_keeps_a_record_once(catalog: Catalog) -> None:
     table = catalog.tables.create("t", [("a", BIGINT)]).table_id
     load = catalog.loads.begin(table, "box", "mail", None, 20)
-    first, second = (Quarantined("box", place, "no Message-ID", "ff", 100, "{}") for place in ("12", "13"))
+    first, second = (UnreadableRecord("box", place, "no Message-ID", "ff", 100, "{}") for place in ("12", "13"))
     assert catalog.quarantine.add(load, table, [first, first], 21) == 1
     again = catalog.loads.begin(table, "box", "mail", None, 30)
     assert catalog.quarantine.add(again, table, [first, second], 31) == 1

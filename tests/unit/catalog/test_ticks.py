@@ -108,14 +108,14 @@ def test_a_tick_is_planned_then_committed(writer: Writer) -> None:
     assert (tick.t, tick.state, tick.planned_at) == (100, "planned", 7)
     assert [(query.query_id, tau) for query, tau in writer.ticks.members(tick.tick_id)] == [(a, None), (b, None)]
     assert writer.ticks.planned() == tick
-    assert writer.home().forward < 100  # nothing is ticked yet
+    assert writer.home().watermark < 100  # nothing is ticked yet
     with pytest.raises(Conflict):
         writer.ticks.plan(101, Choice(()), 8)
     counts = {a: Count(3, None, 500, 100, 99), b: Count(0, "nothing arrived", None, 100)}
     writer.ticks.commit(tick.tick_id, counts, [("ledger", 4, 3)], 9)
     assert writer.ticks.planned() is None
     home = writer.home()
-    assert (home.forward, home.now, home.t0) == (100, 100, 100)
+    assert (home.watermark, home.now, home.t0) == (100, 100, 100)
     first, second = writer.queries.named("a"), writer.queries.named("b")
     assert (first.tau, first.next_ordinal, first.rows, first.next_due, first.last_first_at) == (100, 4, 3, 500, 99)
     assert (second.tau, second.next_ordinal, second.next_due) == (100, 1, None)

@@ -63,7 +63,7 @@ def load(weft: Weft, ids: Sequence[int]) -> None:
 def answer(weft: Weft, word: str) -> None:
     """A tick that gives each query two answers more, without Spark."""
     home = weft.catalog.home()
-    t = max(home.forward, home.last_ts) + SECOND
+    t = max(home.watermark, home.last_ts) + SECOND
     with weft.opened.writing("tick") as writer:
         tick = writer.ticks.plan(t, Choice(), t)
         found = [(q, q.rows + n, [f"{word}{n}", str(q.query_id)]) for q in writer.queries.all() for n in (1, 2)]

@@ -28,7 +28,9 @@ def maintain_eager(home: Home, *, now: int | None = None) -> tuple[Maintained, .
         return ()
     if now is not None:
         below = {key for view in views for key in view.reads}
-        now = max([now, catalog.home().forward, *(last for key in below if (last := tables[key].last_ts) is not None)])
+        now = max(
+            [now, catalog.home().watermark, *(last for key in below if (last := tables[key].last_ts) is not None)]
+        )
     return maintain_views(home, (view.table_id for view in wanted), now=now)
 
 

@@ -122,7 +122,7 @@ def bring_up_to(home: Home, views: Sequence[ViewRecord], at: int, *, told: bool)
     maintained as of then: they are maintained at the clock, and have the past in their periods.  Raises what a
     maintenance failed with, LeaseBusy, StorageError.
     """
-    later = told and at >= home.catalog.home().forward
+    later = told and at >= home.catalog.home().watermark
     if not told or later or any(view.tau is None or view.tau < at for view in views):
         done = maintain_views(home, [view.table_id for view in views], now=at if later else None)
         for each in done:
@@ -151,8 +151,8 @@ def _instant(home: Home, writer: Writer, now: int | None) -> int:
         return now
     found = writer.home()
     if found.clock == "wall":
-        return max(home.now(), found.forward)
-    return writer.views.present(max(home.now(), found.forward, found.last_ts))
+        return max(home.now(), found.watermark)
+    return writer.views.present(max(home.now(), found.watermark, found.last_ts))
 
 
 def _each(home: Home, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Maintained]:

@@ -78,9 +78,9 @@ def clock_of(home: Home, now: int | None) -> int:
     found = home.catalog.home()
     if found.clock == "wall":
         raise ClockError("this home's clock is the wall's: a poll is now", hint="Leave --now out.")
-    if now < found.forward:
+    if now < found.watermark:
         raise ClockError(
-            f"this home has gone on to {format_instant(found.forward)}, and {format_instant(now)} is before it",
+            f"this home has gone on to {format_instant(found.watermark)}, and {format_instant(now)} is before it",
             hint="A clock never goes back: poll at a later instant.",
         )
     return now

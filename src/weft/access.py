@@ -29,16 +29,16 @@ def follow_folder(path: str | os.PathLike[str]) -> None:
     Does nothing if others may enter the parent, and for a file of another user.  Raises OSError.
     """
     folder = os.stat(os.path.dirname(os.path.abspath(path))).st_mode
-    found = os.lstat(path)
-    if folder & _OTHERS or found.st_uid != os.geteuid():
+    status = os.lstat(path)
+    if folder & _OTHERS or status.st_uid != os.geteuid():
         return
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         wanted = folder & _OF_FOLDERS
-    elif stat.S_ISREG(found.st_mode):
+    elif stat.S_ISREG(status.st_mode):
         wanted = folder & _OF_FILES
     else:
         return
-    if stat.S_IMODE(found.st_mode) != wanted:
+    if stat.S_IMODE(status.st_mode) != wanted:
         os.chmod(path, wanted)
 
 
@@ -68,5 +68,5 @@ def wider(path: str | os.PathLike[str], access: Access) -> bool:
     """Return whether a file or folder has more permissions than ``access`` allows.  Raises OSError."""
     if access == "umask":
         return False
-    found = os.lstat(path).st_mode
-    return not stat.S_ISLNK(found) and bool(stat.S_IMODE(found) & 0o777 & ~FOLDER_MODES[access])
+    mode = os.lstat(path).st_mode
+    return not stat.S_ISLNK(mode) and bool(stat.S_IMODE(mode) & 0o777 & ~FOLDER_MODES[access])

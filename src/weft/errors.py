@@ -187,12 +187,12 @@ class Reasons:
 
 def of_each(function: Callable[[Given], Made], parts: Iterable[Given]) -> list[Made]:
     """Return a function's results for all parts; raise the refusals of all parts as one error."""
-    reasons, made = Reasons(), []
+    reasons, results = Reasons(), []
     for part in parts:
         with reasons.part():
-            made.append(function(part))
+            results.append(function(part))
     reasons.check()
-    return made
+    return results
 
 
 def combined(errors: Sequence[Refused]) -> Refused:
@@ -205,9 +205,9 @@ def combined(errors: Sequence[Refused]) -> Refused:
         assert isinstance(cause, Refused)
         return cause
     causes.sort(key=_position)
-    found = type(errors[0])("; ".join(reason.message for reason in causes))
-    found.reasons = tuple(causes)
-    return found
+    combination = type(errors[0])("; ".join(reason.message for reason in causes))
+    combination.reasons = tuple(causes)
+    return combination
 
 
 def _position(error: WeftError) -> tuple[float, float]:

@@ -54,12 +54,12 @@ class Location:
     """
 
     @classmethod
-    def of(cls, given: str | os.PathLike[str]) -> Location:
+    def of(cls, place: str | os.PathLike[str]) -> Location:
         """Return the location of a ``file:///`` URI or a local path.
 
         Raises Refused for another scheme or host, and for a path that Spark or delta-rs would misread.
         """
-        text = os.fspath(given)
+        text = os.fspath(place)
         if not _SCHEME.match(text):
             return cls(_plain(_absolute(text)))
         parts = urlsplit(text)
@@ -123,10 +123,10 @@ class Location:
     def mark(self) -> tuple[int, ...] | None:
         """Return what distinguishes a file from a later one of the same name; None if there is no file."""
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except OSError:
             return None
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
     def remove(self) -> None:
         """Remove a file."""
@@ -257,8 +257,8 @@ def free_bytes(path: str | os.PathLike[str]) -> tuple[int, int]:
     place = _absolute(os.fspath(path))
     while not os.path.exists(place):
         place = os.path.dirname(place)
-    found = os.statvfs(place)
-    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    disk = os.statvfs(place)
+    return disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
 
 
 LEAST_FREE: Final = 256 << 20

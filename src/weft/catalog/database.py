@@ -112,8 +112,8 @@ def require_held(connection: Connection, lease: Lease) -> None:
 
     A lease that has expired but that nobody has taken is still good: no other writer can have come between.
     """
-    kept = ddl.leases.c
-    current = connection.execute(select(kept.token, kept.holder).where(kept.name == lease.name)).one()
+    leases = ddl.leases.c
+    current = connection.execute(select(leases.token, leases.holder).where(leases.name == lease.name)).one()
     if current.token == lease.token and current.holder is not None:
         return
     if current.token == lease.token:

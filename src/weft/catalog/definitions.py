@@ -23,10 +23,10 @@ def schemas(catalog: CatalogParts, *texts: str) -> dict[str, TableSchema]:
     tables = catalog.tables.all()
     known = {table.name: table.schema for table in tables if not table.auxiliary}
     named = {word for text in texts for word in words(text)}
-    asked = [name for name, schema in known.items() if needs_definition(schema) and folded(name) in named]
-    if asked:
+    defined = [name for name, schema in known.items() if needs_definition(schema) and folded(name) in named]
+    if defined:
         definitions = Definitions(tables, catalog.views.all())
-        known |= {name: definitions.schema(known[name].id) for name in asked}
+        known |= {name: definitions.schema(known[name].id) for name in defined}
     for query in catalog.queries.among(name for text in texts for name in queries_mentioned(text)):
         known[query.results.name] = query.results
     return known
@@ -41,10 +41,10 @@ class Definitions:
 
     def schema(self, table_id: int) -> TableSchema:
         """Return a table as a standing query reads it: a view that depends on NOW has its definition."""
-        found = self._tables[table_id]
-        if not isinstance(found, ViewSchema) or not found.depends_on_now:
-            return found
-        return replace(found, definition=self._definition(self._views[table_id]))
+        table = self._tables[table_id]
+        if not isinstance(table, ViewSchema) or not table.depends_on_now:
+            return table
+        return replace(table, definition=self._definition(self._views[table_id]))
 
     def _definition(self, view: ViewRecord) -> Query:
         """Return the bound query of the view, over base tables in place of auxiliary views; it repeats their

@@ -42,8 +42,8 @@ def table_sizes(home: Path, queries: Iterable[str] = ()) -> dict[str, tuple[int,
             answers = connection.execute(_ANSWERS.format(", ".join("?" * len(names))), names).fetchall()
     except (sqlite3.Error, ValueError):
         return {}
-    found = {name: (rows, first, last, bool(view)) for name, rows, first, last, view in tables}
-    return found | {results_schema(0, name, ()).name: (rows, None, last, False) for name, rows, last in answers}
+    sizes = {name: (rows, first, last, bool(view)) for name, rows, first, last, view in tables}
+    return sizes | {results_schema(0, name, ()).name: (rows, None, last, False) for name, rows, last in answers}
 
 
 def table_schemas(
@@ -61,16 +61,16 @@ def table_schemas(
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=1)) as connection:
             connection.execute("BEGIN")
-            found = connection.execute("SELECT format FROM home").fetchone()
-            if found is None or found[0] not in READS_FORMATS:
+            version = connection.execute("SELECT format FROM home").fetchone()
+            if version is None or version[0] not in READS_FORMATS:
                 return None
             columns: dict[int, list[Column]] = {}
             for table_id, column_id, name, type_name, nullable in connection.execute(_COLUMNS):
                 column = Column(column_id, name, DataType.of_column(type_name), bool(nullable))
                 columns.setdefault(table_id, []).append(column)
-            tracked = "tracked" if found[0] >= _TRACKED_SINCE else "0"
+            tracked = "tracked" if version[0] >= _TRACKED_SINCE else "0"
             tables = connection.execute(_TABLES.format(tracked)).fetchall()
-            views = connection.execute(_VIEWS).fetchall() if found[0] >= _VIEWS_SINCE else []
+            views = connection.execute(_VIEWS).fetchall() if version[0] >= _VIEWS_SINCE else []
             results = connection.execute(_RESULTS.format(", ".join("?" * len(names))), names).fetchall()
     except (sqlite3.Error, ValueError):
         return None

@@ -96,8 +96,8 @@ def unmake(home: Path) -> None:
 
 def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at: int) -> None:
     with engine.connect() as connection:
-        made = inspect(connection).has_table(ddl.home.name)
-    if not made:
+        exists = inspect(connection).has_table(ddl.home.name)
+    if not exists:
         _refuse_orphan(home)
         if not create:
             raise CatalogError(f"{home} is not a Weft home: its catalog is empty", hint="Create one with `weft init`.")

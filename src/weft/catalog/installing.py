@@ -59,11 +59,11 @@ def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], a
 
 def plan_of(connection: Connection, signature: str, body: str) -> int:
     """Return the id of the plan with that signature, created if it does not exist."""
-    found = connection.execute(
+    plan_id = connection.execute(
         select(ddl.plans.c.plan_id).where(ddl.plans.c.signature == signature)
     ).scalar_one_or_none()
-    if found is not None:
-        return int(found)
+    if plan_id is not None:
+        return int(plan_id)
     return inserted_id(connection, insert(ddl.plans).values(signature=signature, body=body))
 
 
@@ -95,20 +95,20 @@ def _row(query: QueryDefinition, plan_id: int, stratum: int, at: int) -> dict[st
 
 
 def _ids(connection: Connection, names: Sequence[str]) -> tuple[int, ...]:
-    kept = ddl.queries.c
-    found: dict[str, int] = {}
+    queries = ddl.queries.c
+    ids: dict[str, int] = {}
     for some in parts(names):
-        live = select(kept.folded, kept.query_id).where(kept.folded.in_(some), kept.state != "removed")
-        found.update((row.folded, row.query_id) for row in connection.execute(live))
-    return tuple(found[name] for name in names)
+        live = select(queries.folded, queries.query_id).where(queries.folded.in_(some), queries.state != "removed")
+        ids.update((row.folded, row.query_id) for row in connection.execute(live))
+    return tuple(ids[name] for name in names)
 
 
 def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) -> None:
     """Raise Conflict if a live query or another of these queries has the same name or writes to the same file."""
     names = {folded(query_name(query.name)): query.name for query in queries}
-    kept = ddl.queries.c
+    columns = ddl.queries.c
     for some in parts(list(names)):
-        live = select(kept.folded).where(kept.folded.in_(some), kept.state != "removed")
+        live = select(columns.folded).where(columns.folded.in_(some), columns.state != "removed")
         taken = connection.execute(live.limit(1)).scalar_one_or_none()
         if taken is not None:
             hint = "Choose another name, replace its text (weft install --replace), or remove it."
@@ -124,12 +124,12 @@ def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
 
     A delivery that died is undone by truncating its file to where the message began, so a file belongs to one query.
     """
-    kept, subscribed = ddl.queries.c, ddl.subscriptions.c
+    queries, subscribed = ddl.queries.c, ddl.subscriptions.c
     for some in parts(files):
         owner = connection.execute(
-            select(kept.name, subscribed.channel)
+            select(queries.name, subscribed.channel)
             .join_from(ddl.subscriptions, ddl.queries)
-            .where(subscribed.channel.in_(some), subscribed.state != "ended", kept.state != "removed")
+            .where(subscribed.channel.in_(some), subscribed.state != "ended", queries.state != "removed")
         ).first()
         if owner is not None:
             raise Conflict(
@@ -137,20 +137,22 @@ def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
             )
 
 
-def _refuse_twice(given: Iterable[str], words: str, other: str) -> None:
-    for each, times in Counter(given).items():
+def _refuse_twice(names: Iterable[str], message: str, remedy: str) -> None:
+    for each, times in Counter(names).items():
         if times > 1:
-            raise Conflict(words.format(each), hint=f"Give each query {other}.")
+            raise Conflict(message.format(each), hint=f"Give each query {remedy}.")
 
 
 def stratum_of(connection: Connection, reads: Iterable[int]) -> int:
     """Return one more than the greatest stratum of the queries read; raise NotFound if one of them is gone."""
-    kept, found = ddl.queries.c, 0
+    queries, stratum = ddl.queries.c, 0
     for query_id in reads:
-        row = connection.execute(select(kept.name, kept.state, kept.stratum).where(kept.query_id == query_id)).first()
+        row = connection.execute(
+            select(queries.name, queries.state, queries.stratum).where(queries.query_id == query_id)
+        ).first()
         if row is None:
             raise NotFound(f"there is no query #{query_id}")
         if row.state == "removed":
             raise NotFound(f"the query {row.name} was removed", hint="Its results can no longer be read.")
-        found = max(found, row.stratum + 1)
-    return found
+        stratum = max(stratum, row.stratum + 1)
+    return stratum

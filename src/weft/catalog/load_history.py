@@ -91,14 +91,16 @@ class LoadHistory:
 
     def half_undone(self) -> tuple[Commits, ...]:
         """Return the loads that are marked and not undone yet."""
-        loads, kept = ddl.loads.c, ddl.reservations.c
+        loads, reservations = ddl.loads.c, ddl.reservations.c
         with self._database.reading() as connection:
             rows = connection.execute(
                 select(loads.load_id, loads.table_id, ddl.tables.c.path)
                 .join(ddl.tables, ddl.tables.c.table_id == loads.table_id)
                 .where(loads.state == UNDOING)
             ).all()
-            return tuple(Commits(row.load_id, row.table_id, row.path, _versions(connection, kept, row)) for row in rows)
+            return tuple(
+                Commits(row.load_id, row.table_id, row.path, _versions(connection, reservations, row)) for row in rows
+            )
 
     def commits(self, load_id: int) -> tuple[int, ...]:
         """Return Delta's versions of the commits of a load."""
@@ -117,8 +119,10 @@ class LoadHistory:
             table_id = connection.execute(
                 select(ddl.loads.c.table_id).where(ddl.loads.c.load_id == load_id)
             ).scalar_one()
-            loads, kept, own = ddl.loads, ddl.reservations, ddl.reservations.c.load_id == load_id
-            connection.execute(update(kept).where(own, kept.c.state == "committed").values(state=UNDONE))
+            loads, reservations, own = ddl.loads, ddl.reservations, ddl.reservations.c.load_id == load_id
+            connection.execute(
+                update(reservations).where(own, reservations.c.state == "committed").values(state=UNDONE)
+            )
             connection.execute(delete(ddl.active_loads).where(ddl.active_loads.c.load_id == load_id))
             connection.execute(update(loads).where(loads.c.load_id == load_id).values(state=UNDONE))
             later = (loads.c.table_id == table_id, loads.c.load_id > load_id, loads.c.known > 0)
@@ -132,16 +136,16 @@ class LoadHistory:
 
 
 def _told() -> Any:
-    kept = ddl.reservations.c
+    reservations = ddl.reservations.c
     stored = (
         select(
-            kept.load_id,
-            func.sum(kept.rows).label("rows"),
-            func.min(kept.first_ts).label("first_ts"),
-            func.max(kept.last_ts).label("last_ts"),
+            reservations.load_id,
+            func.sum(reservations.rows).label("rows"),
+            func.min(reservations.first_ts).label("first_ts"),
+            func.max(reservations.last_ts).label("last_ts"),
         )
-        .where(kept.state.in_(("committed", UNDONE)))
-        .group_by(kept.load_id)
+        .where(reservations.state.in_(("committed", UNDONE)))
+        .group_by(reservations.load_id)
         .subquery()
     )
     return (
@@ -164,10 +168,12 @@ def _as_told(row: Mapping[Any, Any]) -> ToldLoad:
     return ToldLoad(load, row["table"], int(row["rows"]), row["first_ts"], row["last_ts"], row["holder"] is not None)
 
 
-def _versions(connection: Connection, kept: Any, row: Any) -> tuple[int, ...]:
+def _versions(connection: Connection, reservations: Any, row: Any) -> tuple[int, ...]:
     """Return Delta's versions of the commits of a load; a batch without rows has no commit."""
-    wanted = select(kept.delta_version).where(kept.load_id == row.load_id, kept.state == "committed", kept.rows > 0)
-    return tuple(connection.execute(wanted.order_by(kept.delta_version)).scalars())
+    wanted = select(reservations.delta_version).where(
+        reservations.load_id == row.load_id, reservations.state == "committed", reservations.rows > 0
+    )
+    return tuple(connection.execute(wanted.order_by(reservations.delta_version)).scalars())
 
 
 def _reopen_retried(connection: Connection, load_id: int) -> None:
@@ -175,15 +181,17 @@ def _reopen_retried(connection: Connection, load_id: int) -> None:
     digest = connection.execute(select(ddl.loads.c.digest).where(ddl.loads.c.load_id == load_id)).scalar_one()
     begin, _, number = (digest or "").partition("-")
     if begin == "quarantine" and number.isdigit():
-        kept = ddl.quarantine
-        connection.execute(update(kept).where(kept.c.quarantine_id == int(number)).values(state="open"))
+        quarantine = ddl.quarantine
+        connection.execute(update(quarantine).where(quarantine.c.quarantine_id == int(number)).values(state="open"))
 
 
 def _shrink(connection: Connection, table_id: int, version: int, rows: int) -> None:
     """Record the table's version, rows and bounds without the load, and recompute the home's."""
-    kept = ddl.reservations.c
-    bounds = select(func.min(kept.first_ts), func.max(kept.last_ts))
-    first, last = connection.execute(bounds.where(kept.table_id == table_id, kept.state == "committed")).one()
+    reservations = ddl.reservations.c
+    bounds = select(func.min(reservations.first_ts), func.max(reservations.last_ts))
+    first, last = connection.execute(
+        bounds.where(reservations.table_id == table_id, reservations.state == "committed")
+    ).one()
     values = {"rows": rows, "version": version, "first_ts": first, "last_ts": last}
     connection.execute(update(ddl.tables).where(ddl.tables.c.table_id == table_id).values(**values))
     record_version(connection, read_table(connection, table_id).path, version, rows)
@@ -197,18 +205,18 @@ def forget_instants(connection: Connection) -> None:
     set_home(connection, last_ts=MIN_INSTANT if last is None else last)
     ticks = ddl.ticks.c
     if connection.execute(select(ticks.tick_id).where(ticks.state != "abandoned").limit(1)).first() is None:
-        made = home.created_at if home.clock == "wall" else None
-        known: Sequence[int] = [each for each in (first, made) if each is not None]
+        created_at = home.created_at if home.clock == "wall" else None
+        known: Sequence[int] = [each for each in (first, created_at) if each is not None]
         set_home(connection, t0=min(known, default=None))
 
 
-def _without_quarantine(connection: Connection, which: Any) -> tuple[str, ...]:
+def _without_quarantine(connection: Connection, condition: Any) -> tuple[str, ...]:
     """Delete records from the index of the quarantine; return the digests of their bytes, which other records may
     share.
     """
-    kept = ddl.quarantine
-    digests = tuple(connection.execute(select(kept.c.sha256).where(which).distinct()).scalars())
-    connection.execute(delete(kept).where(which))
+    quarantine = ddl.quarantine
+    digests = tuple(connection.execute(select(quarantine.c.sha256).where(condition).distinct()).scalars())
+    connection.execute(delete(quarantine).where(condition))
     return digests
 
 

@@ -60,8 +60,8 @@ class Loads:
     def forget(self, load_ids: Collection[int]) -> None:
         """Delete loads that were refused before they stored anything."""
         with self._database.changing_under_lease() as connection:
-            for kept in (ddl.reservations, ddl.load_files, ddl.loads):
-                connection.execute(delete(kept).where(kept.c.load_id.in_(load_ids)))
+            for table in (ddl.reservations, ddl.load_files, ddl.loads):
+                connection.execute(delete(table).where(table.c.load_id.in_(load_ids)))
 
     def finish(
         self,
@@ -86,12 +86,12 @@ class Loads:
         """Return whether a source with that digest was loaded into the table completely."""
         loads = ddl.loads.c
         with self._database.reading() as connection:
-            found = connection.execute(
+            match = connection.execute(
                 select(loads.load_id)
                 .where(loads.table_id == table_id, loads.digest == digest, loads.finished_at.is_not(None), _KEPT)
                 .limit(1)
             ).first()
-            return found is not None
+            return match is not None
 
     def of_files(self, table_id: int, digests: Collection[str]) -> Mapping[str, LoadRecord]:
         """Return by digest the latest load into the table of each of these files, alone or with others.
@@ -101,7 +101,7 @@ class Loads:
         loads, files = ddl.loads, ddl.load_files
         own = select(loads.c.digest.label("of"), loads).where(loads.c.digest.in_(digests))
         parts = select(files.c.digest.label("of"), loads).join(files, files.c.load_id == loads.c.load_id)
-        found: dict[str, LoadRecord] = {}
+        latest: dict[str, LoadRecord] = {}
         with self._database.reading() as connection:
             for wanted in (own, parts.where(files.c.digest.in_(digests))):
                 rows = wanted.where(loads.c.table_id == table_id, _KEPT).order_by(loads.c.load_id)
@@ -109,9 +109,9 @@ class Loads:
                     values = dict(row._mapping)
                     digest = str(values.pop("of"))
                     load = LoadRecord(**values)
-                    if digest not in found or load.finished_at is not None or found[digest].finished_at is None:
-                        found[digest] = load
-        return found
+                    if digest not in latest or load.finished_at is not None or latest[digest].finished_at is None:
+                        latest[digest] = load
+        return latest
 
     def of_source(self, table_id: int, digest: str) -> tuple[LoadRecord, ...]:
         """Return the loads of a source with that digest into the table, finished or not, the newest first."""
@@ -127,10 +127,12 @@ class Loads:
 
     def stored_by(self, load_id: int) -> int:
         """Return the number of rows that the load has committed so far; a load that died resumes there."""
-        kept = ddl.reservations.c
+        reservations = ddl.reservations.c
         with self._database.reading() as connection:
             total = connection.execute(
-                select(func.coalesce(func.sum(kept.rows), 0)).where(kept.load_id == load_id, kept.state == "committed")
+                select(func.coalesce(func.sum(reservations.rows), 0)).where(
+                    reservations.load_id == load_id, reservations.state == "committed"
+                )
             ).scalar_one()
             return int(total)
 
@@ -158,9 +160,9 @@ class Loads:
 
     def is_active(self, load_id: int) -> bool:
         """Return whether a process works on the load."""
-        kept = ddl.active_loads.c
+        active = ddl.active_loads.c
         with self._database.reading() as connection:
-            return connection.execute(select(kept.load_id).where(kept.load_id == load_id)).first() is not None
+            return connection.execute(select(active.load_id).where(active.load_id == load_id)).first() is not None
 
     def forget_dead(self, at: int) -> None:
         """Delete the active-load entries of processes that died or have not renewed them for ACTIVE_TTL_US."""
@@ -178,8 +180,8 @@ class Loads:
         """Return the start of the first load that began after ``at``; None if there is none."""
         started = ddl.loads.c.started_at
         with self._database.reading() as connection:
-            found: int | None = connection.execute(select(func.min(started)).where(started > at)).scalar_one()
-            return found
+            first: int | None = connection.execute(select(func.min(started)).where(started > at)).scalar_one()
+            return first
 
     def latest(self, limit: int = 20) -> tuple[LoadRecord, ...]:
         """Return the latest loads, the newest first."""
@@ -221,25 +223,27 @@ class Quarantine:
         A record with the same bytes, position, source and table is not new; it is then assigned to this load.  ``at``
         is µs UTC.
         """
-        kept = ddl.quarantine
-        count = select(func.count()).select_from(kept).where(kept.c.table_id == table_id)
+        quarantine = ddl.quarantine
+        count = select(func.count()).select_from(quarantine).where(quarantine.c.table_id == table_id)
         with self._database.changing() as connection:
             before = connection.execute(count).scalar_one()
-            statement = upserted(connection, kept, ("table_id", "source", "position", "sha256"), ("load_id",))
+            statement = upserted(connection, quarantine, ("table_id", "source", "position", "sha256"), ("load_id",))
             common = {"load_id": load_id, "table_id": table_id, "at": at, "state": "open"}
-            left = iter(records)
-            while some := [{**asdict(each), **common} for each in islice(left, _AT_ONCE)]:
+            rest = iter(records)
+            while some := [{**asdict(each), **common} for each in islice(rest, _AT_ONCE)]:
                 connection.execute(statement, some)
             return int(connection.execute(count).scalar_one()) - int(before)
 
     def named(self, digests: Sequence[str]) -> frozenset[str]:
         """Return those of the digests (SHA-256) that belong to a record, in any state."""
-        kept = ddl.quarantine.c.sha256
-        found: set[str] = set()
+        column = ddl.quarantine.c.sha256
+        known: set[str] = set()
         with self._database.reading() as connection:
             for at in range(0, len(digests), _AT_ONCE):
-                found.update(connection.execute(select(kept).where(kept.in_(digests[at : at + _AT_ONCE]))).scalars())
-        return frozenset(found)
+                known.update(
+                    connection.execute(select(column).where(column.in_(digests[at : at + _AT_ONCE]))).scalars()
+                )
+        return frozenset(known)
 
     def all(self, state: QuarantineState | None = "open") -> tuple[QuarantineRecord, ...]:
         """Return the records in quarantine in this state (None: in any), the oldest first."""
@@ -251,12 +255,14 @@ class Quarantine:
 
     def positions(self, load_id: int) -> Mapping[str, frozenset[str]]:
         """Return by source the positions of the records that the load put in quarantine, in any state."""
-        kept = ddl.quarantine.c
-        found: dict[str, set[str]] = {}
+        quarantine = ddl.quarantine.c
+        positions: dict[str, set[str]] = {}
         with self._database.reading() as connection:
-            for row in connection.execute(select(kept.source, kept.position).where(kept.load_id == load_id)):
-                found.setdefault(row.source, set()).add(row.position)
-        return {source: frozenset(places) for source, places in found.items()}
+            for row in connection.execute(
+                select(quarantine.source, quarantine.position).where(quarantine.load_id == load_id)
+            ):
+                positions.setdefault(row.source, set()).add(row.position)
+        return {source: frozenset(places) for source, places in positions.items()}
 
     def settle(self, quarantine_id: int, state: QuarantineState, *, reason: str | None = None) -> None:
         """Set the state of a record in quarantine, and its reason if one is given; raise NotFound."""

@@ -58,11 +58,11 @@ def bind_plans(connection: Connection) -> None:
             connection.execute(failed, {"why": str(error), "which": query.query_id})
             continue
         if form.signature not in plans:
-            made = insert(ddl.plans).values(signature=form.signature, body=form.body)
-            plans[form.signature] = inserted_id(connection, made)
+            new_plan = insert(ddl.plans).values(signature=form.signature, body=form.body)
+            plans[form.signature] = inserted_id(connection, new_plan)
         bound = text("UPDATE queries SET plan_id = :plan, parameters = :given, names = :names WHERE query_id = :which")
-        given, names = json.dumps(form.parameters), json.dumps(form.names)
-        values = {"plan": plans[form.signature], "given": given, "names": names, "which": query.query_id}
+        parameters, names = json.dumps(form.parameters), json.dumps(form.names)
+        values = {"plan": plans[form.signature], "given": parameters, "names": names, "which": query.query_id}
         connection.execute(bound, values)
 
 
@@ -90,7 +90,7 @@ def outbox_of_rounds(connection: Connection) -> None:
         connection.execute(text("ALTER TABLE outbox ADD COLUMN reply TEXT"))
         connection.execute(text("DROP INDEX outbox_unsent"))
     else:
-        kept = "entry_id, sub_id, first_ordinal, last_ordinal, state, position, attempts, last_error, sent_at"
+        columns = "entry_id, sub_id, first_ordinal, last_ordinal, state, position, attempts, last_error, sent_at"
         connection.execute(text("ALTER TABLE outbox RENAME TO outbox_before"))
         connection.execute(
             text(
@@ -100,7 +100,7 @@ def outbox_of_rounds(connection: Connection) -> None:
                 "last_error TEXT, sent_at BIGINT, round INTEGER DEFAULT 0 NOT NULL, reply TEXT)"
             )
         )
-        connection.execute(text(f"INSERT INTO outbox ({kept}) SELECT {kept} FROM outbox_before"))
+        connection.execute(text(f"INSERT INTO outbox ({columns}) SELECT {columns} FROM outbox_before"))
         connection.execute(text("DROP TABLE outbox_before"))
     unsent = "state NOT IN ('sent', 'withdrawn')"
     connection.execute(text(f"CREATE UNIQUE INDEX outbox_unsent ON outbox (sub_id) WHERE {unsent}"))
@@ -288,10 +288,10 @@ MIGRATIONS: Final = (
 )
 
 
-def migrate(connection: Connection, found: int) -> None:
+def migrate(connection: Connection, version: int) -> None:
     """Migrate a home of the format ``found`` to the current format, within the caller's transaction."""
     for migration in MIGRATIONS:
-        if migration.to <= found:
+        if migration.to <= version:
             continue
         for statement in migration.statements:
             connection.execute(text(statement))

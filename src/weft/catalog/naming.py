@@ -47,15 +47,15 @@ def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
     ['a', 'b', 'A_2', '_first_at_2']
     """
     used = {each.lower() for each in taken}
-    found = []
+    labels = []
     for name in names:
         label, number = name, 1
         while label.lower() in used:
             number += 1
             label = f"{name}_{number}"
         used.add(label.lower())
-        found.append(label)
-    return found
+        labels.append(label)
+    return labels
 
 
 def queries_mentioned(text: str) -> frozenset[str]:

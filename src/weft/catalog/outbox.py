@@ -89,13 +89,13 @@ class Outbox:
 
     def latest(self, sub_ids: Collection[int] | None, limit: int) -> tuple[OutboxEntry, ...]:
         """Return the latest messages of those subscriptions (None: of all live queries), the newest first."""
-        kept, query, subscribed = ddl.outbox.c, ddl.queries.c, ddl.subscriptions.c
-        wanted = select(ddl.outbox).order_by(kept.entry_id.desc()).limit(limit)
+        outbox, query, subscribed = ddl.outbox.c, ddl.queries.c, ddl.subscriptions.c
+        wanted = select(ddl.outbox).order_by(outbox.entry_id.desc()).limit(limit)
         if sub_ids is None:
             wanted = wanted.join_from(ddl.outbox, ddl.subscriptions).join(ddl.queries)
             wanted = wanted.where(query.state != "removed", subscribed.state != "ended")
         else:
-            wanted = wanted.where(kept.sub_id.in_(list(sub_ids)))
+            wanted = wanted.where(outbox.sub_id.in_(list(sub_ids)))
         with self._database.reading() as connection:
             return tuple(_entry(row) for row in connection.execute(wanted))
 
@@ -124,19 +124,22 @@ class Outbox:
         """
         first = subscription.delivered + 1
         with self._database.changing_under_lease("deliver") as connection:
-            found = read_subscription(connection, subscription.sub_id)
-            if not found.is_served or (found.delivered, found.round) != (subscription.delivered, subscription.round):
-                raise Conflict(f"the subscription to {found.channel} was changed meanwhile")
-            kept = ddl.outbox.c
+            current = read_subscription(connection, subscription.sub_id)
+            if not current.is_served or (current.delivered, current.round) != (
+                subscription.delivered,
+                subscription.round,
+            ):
+                raise Conflict(f"the subscription to {current.channel} was changed meanwhile")
+            outbox = ddl.outbox.c
             row = connection.execute(
-                select(ddl.outbox).where(kept.sub_id == found.sub_id, kept.state.not_in(_OVER))
+                select(ddl.outbox).where(outbox.sub_id == current.sub_id, outbox.state.not_in(_OVER))
             ).first()
             if row is None:
-                range_ = {"first_ordinal": first, "last_ordinal": last, "round": found.round}
-                values: dict[str, Any] = {"sub_id": found.sub_id, **range_}
+                range_ = {"first_ordinal": first, "last_ordinal": last, "round": current.round}
+                values: dict[str, Any] = {"sub_id": current.sub_id, **range_}
                 values |= {"position": position, "about": about}
-                made = insert(ddl.outbox).values(state="pending", attempts=1, **values)
-                return _read_entry(connection, inserted_id(connection, made))
+                new_entry = insert(ddl.outbox).values(state="pending", attempts=1, **values)
+                return _read_entry(connection, inserted_id(connection, new_entry))
             if (row.first_ordinal, row.last_ordinal) != (first, last):
                 raise CatalogError(f"the message {row.first_ordinal} to {row.last_ordinal} is still under way")
             values = {"position": position, "about": row.about or about, "attempts": row.attempts + 1}

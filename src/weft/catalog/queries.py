@@ -53,26 +53,26 @@ class Queries:
         """Install several queries in one transaction, all or none, and return them in order; else as ``install``."""
         with self._database.changing_under_lease() as connection:
             keys = insert_queries(connection, queries, at)
-            found = {query.query_id: query for query in _by_ids(connection, keys)}
-            return tuple(found[key] for key in keys)
+            installed = {query.query_id: query for query in _by_ids(connection, keys)}
+            return tuple(installed[key] for key in keys)
 
     def all(
         self, include_removed: bool = False, *, after: int = 0, limit: int | None = None
     ) -> tuple[QueryRecord, ...]:
         """Return the installed queries with an id above ``after``, ordered by id, at most ``limit``."""
-        kept = ddl.queries.c
-        wanted = select(*QUERY).where(kept.query_id > after).order_by(kept.query_id).limit(limit)
+        queries = ddl.queries.c
+        wanted = select(*QUERY).where(queries.query_id > after).order_by(queries.query_id).limit(limit)
         if not include_removed:
-            wanted = wanted.where(kept.state != "removed")
+            wanted = wanted.where(queries.state != "removed")
         with self._database.reading() as connection:
             return tuple(query_record(row) for row in connection.execute(wanted))
 
     def count(self, plan_id: int | None = None) -> int:
         """Return the number of installed queries, of all plans or of one."""
-        kept = ddl.queries.c
-        wanted = select(func.count()).select_from(ddl.queries).where(kept.state != "removed")
+        queries = ddl.queries.c
+        wanted = select(func.count()).select_from(ddl.queries).where(queries.state != "removed")
         if plan_id is not None:
-            wanted = wanted.where(kept.plan_id == plan_id)
+            wanted = wanted.where(queries.plan_id == plan_id)
         with self._database.reading() as connection:
             return int(connection.execute(wanted).scalar_one())
 
@@ -81,11 +81,11 @@ class Queries:
 
         ``pace_us`` is the interval at which queries without a timeliness of their own run.
         """
-        kept = ddl.queries.c
-        at_each_tick = case((kept.next_run.is_(None), func.coalesce(kept.tau, MIN_INSTANT)))
+        queries = ddl.queries.c
+        at_each_tick = case((queries.next_run.is_(None), func.coalesce(queries.tau, MIN_INSTANT)))
         with self._database.reading() as connection:
             run, ticked = connection.execute(
-                select(func.min(kept.next_run), func.min(at_each_tick)).where(kept.state == "active")
+                select(func.min(queries.next_run), func.min(at_each_tick)).where(queries.state == "active")
             ).one()
         if ticked is not None:
             ticked = ticked if ticked == MIN_INSTANT else ticked + pace_us
@@ -103,31 +103,31 @@ class Queries:
 
         A query is due at an instant at which time alone adds a row.
         """
-        kept = ddl.queries.c
-        ready = func.coalesce(kept.next_run, kept.tau, kept.replaced_at, kept.installed_at)
-        due = case((kept.next_due <= at, kept.next_due))
+        queries = ddl.queries.c
+        ready = func.coalesce(queries.next_run, queries.tau, queries.replaced_at, queries.installed_at)
+        due = case((queries.next_due <= at, queries.next_due))
         with self._database.reading() as connection:
-            found = connection.execute(select(func.min(ready), func.min(due)).where(kept.state == "active")).one()
-            return found[0], found[1]
+            row = connection.execute(select(func.min(ready), func.min(due)).where(queries.state == "active")).one()
+            return row[0], row[1]
 
     def due_plans(self, at: int) -> tuple[DuePlan, ...]:
         """Return the queries that must run at ``at``, grouped by plan, without plans that are ticked up to ``at``
         already.
         """
-        kept = ddl.queries.c
-        begin = func.coalesce(kept.tau, kept.from_instant)
-        undated = begin.is_not(None) & kept.next_due.is_(None)
+        queries = ddl.queries.c
+        begin = func.coalesce(queries.tau, queries.from_instant)
+        undated = begin.is_not(None) & queries.next_due.is_(None)
         wanted = (
             select(
-                kept.plan_id,
+                queries.plan_id,
                 func.sum(case((begin.is_(None), 1), else_=0)).label("unbounded"),
                 func.min(begin).label("since"),
                 func.sum(case((undated, 1), else_=0)).label("undated"),
-                func.min(kept.next_due).label("next_due"),
+                func.min(queries.next_due).label("next_due"),
             )
             .where(is_chosen(Choice(due_at=at)), or_(begin.is_(None), begin < at))
-            .group_by(kept.plan_id)
-            .order_by(kept.plan_id)
+            .group_by(queries.plan_id)
+            .order_by(queries.plan_id)
         )
         with self._database.reading() as connection:
             return tuple(DuePlan(**row._mapping) for row in connection.execute(wanted))
@@ -139,14 +139,14 @@ class Queries:
 
     def among(self, names: Iterable[str]) -> tuple[QueryRecord, ...]:
         """Return the live queries with those names, in any case, without the names that no query has."""
-        kept = ddl.queries.c
+        queries = ddl.queries.c
         wanted = sorted({folded(name) for name in names})
-        found: list[QueryRecord] = []
+        records: list[QueryRecord] = []
         with self._database.reading() as connection:
             for some in parts(wanted):
-                rows = connection.execute(select(*QUERY).where(kept.folded.in_(some), kept.state != "removed"))
-                found += [query_record(row) for row in rows]
-        return tuple(sorted(found, key=lambda query: query.query_id))
+                rows = connection.execute(select(*QUERY).where(queries.folded.in_(some), queries.state != "removed"))
+                records += [query_record(row) for row in rows]
+        return tuple(sorted(records, key=lambda query: query.query_id))
 
     def by_ids(self, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
         """Return the queries with those ids, removed ones too, ordered by id."""
@@ -195,36 +195,36 @@ class Queries:
 
     def plans(self, plan_ids: Collection[int] | None = None) -> tuple[PlanRecord, ...]:
         """Return the plans with those ids (None: all plans of live queries), ordered by id."""
-        plan, kept = ddl.plans.c, ddl.queries.c
-        asked: list[ColumnElement[bool]]
-        asked = [exists().where(kept.plan_id == plan.plan_id, kept.state != "removed")]
+        plan, queries = ddl.plans.c, ddl.queries.c
+        conditions: list[ColumnElement[bool]]
+        conditions = [exists().where(queries.plan_id == plan.plan_id, queries.state != "removed")]
         if plan_ids is not None:
-            asked = [plan.plan_id.in_(some) for some in parts(sorted(plan_ids))]
+            conditions = [plan.plan_id.in_(some) for some in parts(sorted(plan_ids))]
         with self._database.reading() as connection:
-            each = (connection.execute(select(ddl.plans).where(one).order_by(plan.plan_id)) for one in asked)
+            each = (connection.execute(select(ddl.plans).where(one).order_by(plan.plan_id)) for one in conditions)
             return tuple(PlanRecord(row.plan_id, row.signature, row.body) for rows in each for row in rows)
 
     def with_plans_like(self, beginning: str) -> tuple[tuple[QueryRecord, PlanRecord], ...]:
         """Return the live queries whose stored plans begin with a text, each with its plan, ordered by id."""
-        plan, kept = ddl.plans.c, ddl.queries.c
+        plan, queries = ddl.plans.c, ddl.queries.c
         wanted = (
             select(*QUERY, plan.signature, plan.body)
             .join_from(ddl.queries, ddl.plans)
-            .where(kept.state != "removed", plan.body.startswith(beginning, autoescape=True))
-            .order_by(kept.query_id)
+            .where(queries.state != "removed", plan.body.startswith(beginning, autoescape=True))
+            .order_by(queries.query_id)
         )
         with self._database.reading() as connection:
             rows = connection.execute(wanted).all()
-        found = ((query_record(row), row) for row in rows)
-        return tuple((query, PlanRecord(query.plan_id, row.signature, row.body)) for query, row in found)
+        records = ((query_record(row), row) for row in rows)
+        return tuple((query, PlanRecord(query.plan_id, row.signature, row.body)) for query, row in records)
 
     def reading(self, table_id: int) -> tuple[tuple[QueryRecord, str], ...]:
         """Return the live queries whose plans read a table, each with its plan's stored form."""
-        plan, kept = ddl.plans.c, ddl.queries.c
+        plan, queries = ddl.plans.c, ddl.queries.c
         named = plan.body.contains(f'["table",{table_id}]', autoescape=True)
-        wanted = select(*QUERY, plan.body).join_from(ddl.queries, ddl.plans).where(kept.state != "removed", named)
+        wanted = select(*QUERY, plan.body).join_from(ddl.queries, ddl.plans).where(queries.state != "removed", named)
         with self._database.reading() as connection:
-            return tuple((query_record(row), row.body) for row in connection.execute(wanted.order_by(kept.query_id)))
+            return tuple((query_record(row), row.body) for row in connection.execute(wanted.order_by(queries.query_id)))
 
     def set_state(self, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
         """Pause, resume or fail a live query, and store ``reason`` with it (None clears it)."""
@@ -246,10 +246,10 @@ class Queries:
 
     def purging(self) -> tuple[QueryRecord, ...]:
         """Return the removed queries whose answers must be purged from the ledger and may be partly gone."""
-        kept = ddl.queries.c
-        wanted = select(*QUERY).where(kept.state == "removed", kept.reason == PURGING)
+        queries = ddl.queries.c
+        wanted = select(*QUERY).where(queries.state == "removed", queries.reason == PURGING)
         with self._database.reading() as connection:
-            return tuple(query_record(row) for row in connection.execute(wanted.order_by(kept.query_id)))
+            return tuple(query_record(row) for row in connection.execute(wanted.order_by(queries.query_id)))
 
     def purged(self, query_ids: Iterable[int], stored: tuple[str, int, int] | None) -> None:
         """Record that the queries' answers are purged, and the ledger's new (path, version, rows)."""
@@ -278,12 +278,12 @@ class Queries:
 
 def is_chosen(choice: Choice) -> ColumnElement[bool]:
     """Return the condition that a query is among the chosen ones."""
-    kept = ddl.queries.c
-    conditions = [kept.state == "active"]
+    queries = ddl.queries.c
+    conditions = [queries.state == "active"]
     if choice.query_ids is not None:
-        conditions.append(kept.query_id.in_(choice.query_ids))
+        conditions.append(queries.query_id.in_(choice.query_ids))
     if choice.due_at is not None:
-        conditions.append(or_(kept.next_run.is_(None), kept.next_run <= choice.due_at))
+        conditions.append(or_(queries.next_run.is_(None), queries.next_run <= choice.due_at))
     return and_(*conditions)
 
 
@@ -303,10 +303,10 @@ def change_query(connection: Connection, query_id: int, **values: Any) -> QueryR
 
 def query_named(connection: Connection, name: str) -> QueryRecord:
     """Return the live query of that name, in any case; raise NotFound with the most similar name."""
-    kept = ddl.queries.c
-    row = connection.execute(select(*QUERY).where(kept.folded == folded(name), kept.state != "removed")).first()
+    queries = ddl.queries.c
+    row = connection.execute(select(*QUERY).where(queries.folded == folded(name), queries.state != "removed")).first()
     if row is None:
-        names = connection.execute(select(kept.name).where(kept.state != "removed").limit(_NAMES)).scalars()
+        names = connection.execute(select(queries.name).where(queries.state != "removed").limit(_NAMES)).scalars()
         raise not_found("query", name, names)
     return query_record(row)
 
@@ -332,15 +332,15 @@ def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[Quer
 
 def live_readers(connection: Connection) -> dict[int, QueryRecord]:
     """Return by id the live queries that read another query's results; usually few."""
-    kept = ddl.queries.c
-    wanted = select(*QUERY).where(_READING, kept.state != "removed").order_by(kept.query_id)
+    queries = ddl.queries.c
+    wanted = select(*QUERY).where(_READING, queries.state != "removed").order_by(queries.query_id)
     return {row.query_id: query_record(row) for row in connection.execute(wanted)}
 
 
 def _by_ids(connection: Connection, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
-    kept = ddl.queries.c
+    queries = ddl.queries.c
     wanted = sorted(set(ids))
-    few = (select(*QUERY).where(kept.query_id.in_(some)).order_by(kept.query_id) for some in parts(wanted))
+    few = (select(*QUERY).where(queries.query_id.in_(some)).order_by(queries.query_id) for some in parts(wanted))
     return tuple(query_record(row) for each in few for row in connection.execute(each))
 
 

@@ -257,9 +257,9 @@ def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataTy
     """
     labels = distinct([column for column, _ in columns], (FIRST_AT, ORDINAL))
     typed = zip(labels, (kind for _, kind in columns), strict=True)
-    whole = [*typed, (FIRST_AT, TIMESTAMP), (ORDINAL, BIGINT)]
-    made = tuple(Column(number, label, type_) for number, (label, type_) in enumerate(whole, 1))
-    return TableSchema(query_id, f"{RESULTS}.{name}", made, start=FIRST_AT, source="results")
+    all_columns = [*typed, (FIRST_AT, TIMESTAMP), (ORDINAL, BIGINT)]
+    numbered = tuple(Column(number, label, type_) for number, (label, type_) in enumerate(all_columns, 1))
+    return TableSchema(query_id, f"{RESULTS}.{name}", numbered, start=FIRST_AT, source="results")
 
 
 @dataclass(frozen=True, repr=False)

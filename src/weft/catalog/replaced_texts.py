@@ -68,7 +68,7 @@ class Replacements:
                 advance_watermark(connection, query.from_instant)
             stratum = stratum_of(connection, query.reads)
             _keep(connection, old, at)
-            found = change_query(
+            changed = change_query(
                 connection,
                 old.query_id,
                 sql=query.sql,
@@ -90,7 +90,7 @@ class Replacements:
                 replaced_at=at,
             )
             _move_readers(connection, above.values(), at, past=past)
-            return found
+            return changed
 
     def require_no_circle(self, query: QueryDefinition) -> None:
         """Raise Conflict if the query of that name would read its own results, directly or indirectly."""
@@ -99,15 +99,15 @@ class Replacements:
 
     def of_query(self, query_id: int) -> tuple[ReplacedText, ...]:
         """Return the earlier texts of a query, the first one first."""
-        kept = ddl.replaced.c
-        wanted = select(*_KEPT).where(kept.query_id == query_id).order_by(kept.number)
+        replaced = ddl.replaced.c
+        wanted = select(*_KEPT).where(replaced.query_id == query_id).order_by(replaced.number)
         with self._database.reading() as connection:
             return tuple(ReplacedText(*row) for row in connection.execute(wanted))
 
 
 def _is_same_text(connection: Connection, query: QueryDefinition, old: QueryRecord) -> bool:
-    plan, kept = plan_of(connection, query.signature, query.plan_body), (old.sql, old.parameters, old.from_instant)
-    return plan == old.plan_id and kept == (query.sql, query.parameters, query.from_instant)
+    plan, old_text = plan_of(connection, query.signature, query.plan_body), (old.sql, old.parameters, old.from_instant)
+    return plan == old.plan_id and old_text == (query.sql, query.parameters, query.from_instant)
 
 
 def _move_readers(connection: Connection, above: Iterable[QueryRecord], at: int, *, past: bool) -> None:
@@ -122,12 +122,12 @@ def _move_readers(connection: Connection, above: Iterable[QueryRecord], at: int,
 
 def _above(readers: Mapping[int, QueryRecord], query_id: int) -> dict[int, QueryRecord]:
     """Return the direct and indirect readers of the query."""
-    found: dict[int, QueryRecord] = {}
+    above: dict[int, QueryRecord] = {}
     read = {query_id}
-    while more := {key: each for key, each in readers.items() if key not in found and not read.isdisjoint(each.reads)}:
-        found |= more
+    while more := {key: each for key, each in readers.items() if key not in above and not read.isdisjoint(each.reads)}:
+        above |= more
         read |= more.keys()
-    return found
+    return above
 
 
 def _refuse_circle(connection: Connection, query: QueryDefinition, old: QueryRecord) -> dict[int, QueryRecord]:
@@ -135,21 +135,21 @@ def _refuse_circle(connection: Connection, query: QueryDefinition, old: QueryRec
     above = _above(live_readers(connection), old.query_id)
     for key in query.reads:
         if key == old.query_id or key in above:
-            told = (
+            results = (
                 "its own results"
                 if key == old.query_id
                 else f"the results of {above[key].name}, which depend on its own"
             )
             raise Conflict(
-                f"{old.name} would read {told}",
+                f"{old.name} would read {results}",
                 hint="A query cannot depend on its own results: install the new text under another name.",
             )
     return above
 
 
 def _keep(connection: Connection, old: QueryRecord, at: int) -> None:
-    kept = ddl.replaced.c
-    known = connection.execute(select(func.count()).where(kept.query_id == old.query_id)).scalar_one()
+    replaced = ddl.replaced.c
+    known = connection.execute(select(func.count()).where(replaced.query_id == old.query_id)).scalar_one()
     connection.execute(
         insert(ddl.replaced).values(
             query_id=old.query_id,

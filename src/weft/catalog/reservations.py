@@ -94,12 +94,13 @@ def earliest_reserved(connection: Connection) -> int | None:
 
     Returns None if there are none.
     """
-    kept, active = ddl.reservations.c, ddl.active_loads.c
+    reservations, active = ddl.reservations.c, ddl.active_loads.c
     floors = union_all(
-        select(kept.floor).where(kept.state == "open"), select(active.floor).where(active.floor.is_not(None))
+        select(reservations.floor).where(reservations.state == "open"),
+        select(active.floor).where(active.floor.is_not(None)),
     ).subquery()
-    found: int | None = connection.execute(select(func.min(floors.c.floor))).scalar_one()
-    return found
+    earliest: int | None = connection.execute(select(func.min(floors.c.floor))).scalar_one()
+    return earliest
 
 
 def advance_watermark(connection: Connection, instant: int) -> None:
@@ -121,11 +122,18 @@ def advance_watermark(connection: Connection, instant: int) -> None:
 
 def read_open_reservations(connection: Connection) -> tuple[Reservation, ...]:
     """Return the open reservations as this transaction sees them, the oldest first."""
-    kept = ddl.reservations.c
+    reservations = ddl.reservations.c
     rows = connection.execute(
-        select(kept.reservation_id, kept.table_id, kept.load_id, kept.floor, kept.token, kept.state)
-        .where(kept.state == "open")
-        .order_by(kept.reservation_id)
+        select(
+            reservations.reservation_id,
+            reservations.table_id,
+            reservations.load_id,
+            reservations.floor,
+            reservations.token,
+            reservations.state,
+        )
+        .where(reservations.state == "open")
+        .order_by(reservations.reservation_id)
     )
     return tuple(Reservation(**row._mapping) for row in rows)
 
@@ -157,5 +165,5 @@ def _extend_table(
 
 def _ticked(connection: Connection) -> bool:
     """Return whether a tick has run or will run again."""
-    kept = ddl.ticks.c
-    return connection.execute(select(kept.tick_id).where(kept.state != "abandoned").limit(1)).first() is not None
+    ticks = ddl.ticks.c
+    return connection.execute(select(ticks.tick_id).where(ticks.state != "abandoned").limit(1)).first() is not None

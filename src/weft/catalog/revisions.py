@@ -31,12 +31,16 @@ class Revisions:
 
         Returns None if they changed nothing in the past.
         """
-        kept, noted = ddl.reservations, ddl.revisions
+        reservations, revisions = ddl.reservations, ddl.revisions
         wanted = (
-            select(func.min(noted.c.begins))
-            .join(kept, kept.c.load_id == noted.c.load_id)
-            .where(noted.c.table_id.in_(tuple(table_ids)), kept.c.state == "committed", kept.c.last_ts >= since)
+            select(func.min(revisions.c.begins))
+            .join(reservations, reservations.c.load_id == revisions.c.load_id)
+            .where(
+                revisions.c.table_id.in_(tuple(table_ids)),
+                reservations.c.state == "committed",
+                reservations.c.last_ts >= since,
+            )
         )
         with self._database.reading() as connection:
-            found: int | None = connection.execute(wanted).scalar_one()
-            return found
+            first: int | None = connection.execute(wanted).scalar_one()
+            return first

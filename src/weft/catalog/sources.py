@@ -100,11 +100,11 @@ class Sources:
         """Return the source of the tracked table of that name, in any case; raise NotFound with the most similar
         name.
         """
-        found = self.all()
-        for source in found:
+        sources = self.all()
+        for source in sources:
             if folded(source.name) == folded(name):
                 return source
-        raise not_found("source", name, (source.name for source in found))
+        raise not_found("source", name, (source.name for source in sources))
 
     def remove(self, table_id: int) -> None:
         """Delete the source; its table stays."""
@@ -141,24 +141,26 @@ class Sources:
 
         The reservation is no longer open.
         """
-        sources, kept = ddl.sources, ddl.reservations
+        sources, reservations = ddl.sources, ddl.reservations
         with self._database.changing_under_lease() as connection:
             wanted = select(sources.c.reservation_id, sources.c.next_seen).where(sources.c.table_id == table_id)
             row = connection.execute(wanted).one()
             if row.reservation_id is None:
                 return
-            found = connection.execute(
-                select(kept.c.state, kept.c.last_ts).where(kept.c.reservation_id == row.reservation_id)
+            reservation = connection.execute(
+                select(reservations.c.state, reservations.c.last_ts).where(
+                    reservations.c.reservation_id == row.reservation_id
+                )
             ).one()
             values: dict[str, Any] = {"reservation_id": None, "next_seen": None}
-            if found.state == "committed":
-                values |= {"seen": row.next_seen, "changed_at": found.last_ts}
+            if reservation.state == "committed":
+                values |= {"seen": row.next_seen, "changed_at": reservation.last_ts}
             connection.execute(update(sources).where(sources.c.table_id == table_id).values(**values))
 
     def polled(self, table_id: int, at: int, open_rows: int, seen: Mapping[str, Any]) -> None:
         """Record the end of a successful poll."""
-        kept = json.dumps(seen, sort_keys=True)
-        self._change(table_id, polled_at=at, trouble=None, open_rows=open_rows, seen=kept)
+        stored = json.dumps(seen, sort_keys=True)
+        self._change(table_id, polled_at=at, trouble=None, open_rows=open_rows, seen=stored)
 
     def troubled(self, table_id: int, at: int, trouble: str) -> None:
         """Record a failed poll and its reason."""

@@ -121,10 +121,10 @@ class Subscriptions:
 
     def all(self, query_id: int | None = None) -> tuple[Subscription, ...]:
         """Return the subscriptions of one query, or of all queries, removed ones too, ordered by id."""
-        kept = ddl.subscriptions.c
-        wanted = select(ddl.subscriptions).where(kept.state != "ended").order_by(kept.sub_id)
+        subscriptions = ddl.subscriptions.c
+        wanted = select(ddl.subscriptions).where(subscriptions.state != "ended").order_by(subscriptions.sub_id)
         if query_id is not None:
-            wanted = wanted.where(kept.query_id == query_id)
+            wanted = wanted.where(subscriptions.query_id == query_id)
         with self._database.reading() as connection:
             return tuple(_subscription(row) for row in connection.execute(wanted))
 
@@ -138,45 +138,49 @@ class Subscriptions:
         ``at`` is the wall clock, by which pauses end; ``now`` is the home's clock, by which digests are due (None: it
         has none yet).  Both in microseconds UTC.
         """
-        kept = ddl.subscriptions.c
+        subscriptions = ddl.subscriptions.c
         return self._with_queries(
-            kept.state == "active",
-            kept.muted == 0,
-            kept.delivered < ddl.queries.c.next_ordinal - 1,
-            or_(kept.next_attempt_at.is_(None), kept.next_attempt_at <= at),
-            or_(kept.digest.is_(None), false() if now is None else kept.digest_at <= now),
+            subscriptions.state == "active",
+            subscriptions.muted == 0,
+            subscriptions.delivered < ddl.queries.c.next_ordinal - 1,
+            or_(subscriptions.next_attempt_at.is_(None), subscriptions.next_attempt_at <= at),
+            or_(subscriptions.digest.is_(None), false() if now is None else subscriptions.digest_at <= now),
         )
 
     def digests_due(self, now: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return the subscriptions of live queries whose digest is due at ``now`` of the home's clock or has no due
         time.
         """
-        kept = ddl.subscriptions.c
+        subscriptions = ddl.subscriptions.c
         return self._with_queries(
-            kept.digest.is_not(None), or_(kept.digest_at.is_(None), kept.digest_at <= now), kept.state == "active"
+            subscriptions.digest.is_not(None),
+            or_(subscriptions.digest_at.is_(None), subscriptions.digest_at <= now),
+            subscriptions.state == "active",
         )
 
     def next_due(self, at: int) -> int | None:
         """Return the first instant after ``at`` at which a digest is due or a failed channel is retried."""
-        kept = ddl.subscriptions.c
-        later = (case((when > at, when)) for when in (kept.digest_at, kept.next_attempt_at))
+        subscriptions = ddl.subscriptions.c
+        later = (case((when > at, when)) for when in (subscriptions.digest_at, subscriptions.next_attempt_at))
         wanted = select(*(func.min(each) for each in later)).join_from(ddl.subscriptions, ddl.queries)
-        wanted = wanted.where(kept.state == "active", ddl.queries.c.state != "removed")
+        wanted = wanted.where(subscriptions.state == "active", ddl.queries.c.state != "removed")
         with self._database.reading() as connection:
             return min((each for each in connection.execute(wanted).one() if each is not None), default=None)
 
     def _with_queries(self, *conditions: ColumnElement[bool]) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        kept = ddl.subscriptions.c
+        subscriptions = ddl.subscriptions.c
         wanted = (
-            select(*QUERY, kept.sub_id)
+            select(*QUERY, subscriptions.sub_id)
             .join_from(ddl.subscriptions, ddl.queries)
-            .where(ddl.queries.c.state != "removed", kept.state != "ended", *conditions)
+            .where(ddl.queries.c.state != "removed", subscriptions.state != "ended", *conditions)
         )
-        subscribed = select(ddl.subscriptions).where(kept.sub_id.in_(wanted.with_only_columns(kept.sub_id)))
+        subscribed = select(ddl.subscriptions).where(
+            subscriptions.sub_id.in_(wanted.with_only_columns(subscriptions.sub_id))
+        )
         with self._database.reading() as connection:
             queries = {row[-1]: query_record(row) for row in connection.execute(wanted)}
-            found = connection.execute(subscribed.order_by(kept.sub_id)).all() if queries else ()
-            return tuple((_subscription(row), queries[row.sub_id]) for row in found)
+            rows = connection.execute(subscribed.order_by(subscriptions.sub_id)).all() if queries else ()
+            return tuple((_subscription(row), queries[row.sub_id]) for row in rows)
 
     def by_id(self, sub_id: int) -> Subscription:
         """Return the subscription with that id; raise NotFound."""
@@ -185,14 +189,16 @@ class Subscriptions:
 
     def counts(self) -> dict[int, tuple[int, int]]:
         """Return by query id the number of its channels and the number of those that are parked."""
-        kept = ddl.subscriptions.c
-        wanted = select(kept.query_id, kept.state, func.count()).where(kept.state != "ended")
-        found: dict[int, tuple[int, int]] = {}
+        subscriptions = ddl.subscriptions.c
+        wanted = select(subscriptions.query_id, subscriptions.state, func.count()).where(subscriptions.state != "ended")
+        counts: dict[int, tuple[int, int]] = {}
         with self._database.reading() as connection:
-            for query_id, state, count in connection.execute(wanted.group_by(kept.query_id, kept.state)):
-                every, parked = found.get(query_id, (0, 0))
-                found[query_id] = (every + count, parked + count * (state == "parked"))
-        return found
+            for query_id, state, count in connection.execute(
+                wanted.group_by(subscriptions.query_id, subscriptions.state)
+            ):
+                every, parked = counts.get(query_id, (0, 0))
+                counts[query_id] = (every + count, parked + count * (state == "parked"))
+        return counts
 
     def set_digest_at(self, sub_id: int, digest_at: int) -> None:
         """Record when the next digest is due."""
@@ -207,12 +213,12 @@ class Subscriptions:
 
 def fail_subscription(connection: Connection, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
     """Count a failure and record when to retry (None: park it); an ended subscription stays ended."""
-    found = read_subscription(connection, sub_id)
-    if found.state == "ended":
-        return found
+    subscription = read_subscription(connection, sub_id)
+    if subscription.state == "ended":
+        return subscription
     state = "parked" if next_attempt_at is None else "active"
     values = {"next_attempt_at": next_attempt_at, "last_error": error, "state": state}
-    change_subscription(connection, sub_id, attempts=found.attempts + 1, **values)
+    change_subscription(connection, sub_id, attempts=subscription.attempts + 1, **values)
     return read_subscription(connection, sub_id)
 
 
@@ -232,9 +238,11 @@ def read_subscription(connection: Connection, sub_id: int) -> Subscription:
 def _added(
     connection: Connection, query_id: int, channel: str, delivered: int, times: Mapping[str, str | None]
 ) -> Subscription:
-    kept = ddl.subscriptions.c
+    subscriptions = ddl.subscriptions.c
     same = connection.execute(
-        select(kept.sub_id, kept.state).where(kept.query_id == query_id, kept.channel == channel)
+        select(subscriptions.sub_id, subscriptions.state).where(
+            subscriptions.query_id == query_id, subscriptions.channel == channel
+        )
     ).first()
     if same is not None and same.state != "ended":
         raise Conflict(f"the query goes to {channel} already", hint="`weft deliveries` shows how far it is.")
@@ -250,16 +258,17 @@ def _added(
 
 def _begun_anew(connection: Connection, sub_id: int, delivered: int) -> Subscription:
     """Make the answers after ``delivered`` the next to send, and withdraw the messages that did not go."""
-    kept, found = ddl.outbox.c, read_subscription(connection, sub_id)
-    of_this = kept.sub_id == sub_id
-    if connection.execute(select(kept.entry_id).where(of_this, kept.state == "pending")).first() is not None:
+    outbox, subscription = ddl.outbox.c, read_subscription(connection, sub_id)
+    of_this = outbox.sub_id == sub_id
+    if connection.execute(select(outbox.entry_id).where(of_this, outbox.state == "pending")).first() is not None:
         raise Conflict(
-            f"a message to {found.channel} is under way", hint="Try again when it is done; `weft tick` completes it."
+            f"a message to {subscription.channel} is under way",
+            hint="Try again when it is done; `weft tick` completes it.",
         )
-    unsent = update(ddl.outbox).where(of_this, kept.state.in_(("failed", "unknown")))
+    unsent = update(ddl.outbox).where(of_this, outbox.state.in_(("failed", "unknown")))
     connection.execute(unsent.values(state="withdrawn", about=None))
     values = {"state": "active", "attempts": 0, "next_attempt_at": None, "last_error": None, "muted": 0}
-    change_subscription(connection, sub_id, delivered=delivered, round=found.round + 1, **values)
+    change_subscription(connection, sub_id, delivered=delivered, round=subscription.round + 1, **values)
     return read_subscription(connection, sub_id)
 
 

@@ -54,24 +54,24 @@ class TableChanges:
             return digests
 
 
-def _require_unused(connection: Connection, table: TableRecord, what: str) -> None:
+def _require_unused(connection: Connection, table: TableRecord, change: str) -> None:
     """Raise Conflict, with their names, if standing queries, views or a source use the table."""
     own = select(ddl.views.c.table_id).where(ddl.views.c.table_id == table.table_id)
     if connection.execute(own).first() is not None:
         raise Conflict(
-            f"{table.name} is a view and cannot be {what} as a table",
+            f"{table.name} is a view and cannot be {change} as a table",
             hint=f"Remove it with `weft view remove {table.name}` and add it again under another name.",
         )
     source = select(ddl.sources.c.kind).where(ddl.sources.c.table_id == table.table_id)
     if connection.execute(source).first() is not None:
         raise Conflict(
-            f"{table.name} is the table of a source and cannot be {what}",
+            f"{table.name} is the table of a source and cannot be {change}",
             hint=f"Remove the source first: `weft source remove {table.name}`.",
         )
     named = [f"the query {name}" for name in queries_reading(connection, table.table_id)]
     named += [f"the view {name}" for name in views_reading(connection, table.table_id)]
     if named:
         raise Conflict(
-            f"{table.name} cannot be {what}: {', '.join(named)} {'reads' if len(named) == 1 else 'read'} it",
+            f"{table.name} cannot be {change}: {', '.join(named)} {'reads' if len(named) == 1 else 'read'} it",
             hint="Remove what reads it first: `weft remove QUERY`, `weft view remove VIEW`.",
         )

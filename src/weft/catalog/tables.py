@@ -109,10 +109,10 @@ class Tables:
 
     def record_versions(self, versions: Iterable[tuple[str, int, int]]) -> None:
         """Record (path, version, rows) after a change that is neither a load nor a tick: a purge, a compaction."""
-        kept = ddl.tables
+        tables = ddl.tables
         with self._database.changing_under_lease() as connection:
             for path, version, rows in versions:
-                connection.execute(update(kept).where(kept.c.path == path).values(version=version))
+                connection.execute(update(tables).where(tables.c.path == path).values(version=version))
                 record_version(connection, path, version, rows)
 
 
@@ -149,8 +149,8 @@ def create_table(
         "tracked": int(tracked),
     }
     table_id = inserted_id(connection, insert(ddl.tables).values(**values))
-    made = ddl.tables.c.table_id == table_id
-    connection.execute(update(ddl.tables).where(made).values(path=f"tables/{table_id}-{name}"))
+    own_row = ddl.tables.c.table_id == table_id
+    connection.execute(update(ddl.tables).where(own_row).values(path=f"tables/{table_id}-{name}"))
     _add_columns(connection, table_id, 1, named)
     return read_table(connection, table_id)
 
@@ -169,18 +169,18 @@ def forget_table(connection: Connection, table_id: int) -> str:
     loads = select(ddl.loads.c.load_id).where(ddl.loads.c.table_id == table_id)
     for of_loads in (ddl.load_files, ddl.active_loads):
         connection.execute(delete(of_loads).where(of_loads.c.load_id.in_(loads)))
-    for kept in (ddl.quarantine, ddl.reservations, ddl.revisions, ddl.loads, ddl.columns, ddl.tables):
-        connection.execute(delete(kept).where(kept.c.table_id == table_id))
+    for table in (ddl.quarantine, ddl.reservations, ddl.revisions, ddl.loads, ddl.columns, ddl.tables):
+        connection.execute(delete(table).where(table.c.table_id == table_id))
     connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))
     return str(path)
 
 
 def read_table(connection: Connection, table_id: int) -> TableRecord:
     """Return the table with that id as this transaction sees it; raise NotFound."""
-    found = read_tables(connection, table_id)
-    if not found:
+    tables = read_tables(connection, table_id)
+    if not tables:
         raise not_found("table", f"#{table_id}", ())
-    return found[0]
+    return tables[0]
 
 
 def _named(connection: Connection, name: str) -> TableRecord:
@@ -198,9 +198,9 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
     if table_id is not None:
         wanted = wanted.where(ddl.tables.c.table_id == table_id)
         of_columns = of_columns.where(ddl.columns.c.table_id == table_id)
-    kept = connection.execute(select(ddl.views.c.table_id, ddl.views.c.mode, ddl.views.c.depends_on_now)).all()
-    auxiliary = {row.table_id for row in kept if row.mode == "auxiliary"}
-    depends = {row.table_id: bool(row.depends_on_now) for row in kept}
+    views = connection.execute(select(ddl.views.c.table_id, ddl.views.c.mode, ddl.views.c.depends_on_now)).all()
+    auxiliary = {row.table_id for row in views if row.mode == "auxiliary"}
+    depends = {row.table_id: bool(row.depends_on_now) for row in views}
     columns: dict[int, list[Column]] = {}
     for row in connection.execute(of_columns):
         column = Column(row.column_id, row.name, DataType.of_column(row.type), bool(row.nullable))

@@ -54,12 +54,12 @@ class Ticks:
 
     def members(self, tick_id: int) -> tuple[tuple[QueryRecord, int | None], ...]:
         """Return the queries of a tick ordered by id, without removed ones, each with its tau before the tick."""
-        of, query = ddl.tick_queries.c, ddl.queries.c
+        member, query = ddl.tick_queries.c, ddl.queries.c
         wanted = (
-            select(*QUERY, of.tau.label("before"))
+            select(*QUERY, member.tau.label("before"))
             .join_from(ddl.tick_queries, ddl.queries)
-            .where(of.tick_id == tick_id, query.state != "removed")
-            .order_by(of.query_id)
+            .where(member.tick_id == tick_id, query.state != "removed")
+            .order_by(member.query_id)
         )
         with self._database.reading() as connection:
             return tuple((query_record(row), row[-1]) for row in connection.execute(wanted))
@@ -83,8 +83,8 @@ class Ticks:
         """
         with self._database.changing_under_lease() as connection:
             tick = _require_planned(connection, tick_id)
-            of = ddl.tick_queries.c
-            planned = set(connection.execute(select(of.query_id).where(of.tick_id == tick_id)).scalars())
+            members = ddl.tick_queries.c
+            planned = set(connection.execute(select(members.query_id).where(members.tick_id == tick_id)).scalars())
             if strangers := set(counts) - planned:
                 raise CatalogError(f"the tick {tick_id} was not planned for the queries {sorted(strangers)}")
             connection.execute(
@@ -101,10 +101,10 @@ class Ticks:
 
     def open_outputs(self, tick_id: int, outputs: Iterable[tuple[str, str]]) -> None:
         """Record the outputs (name, path) that a planned tick will write; keep those recorded before it died."""
-        of = ddl.tick_outputs.c
+        written = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
-            known = set(connection.execute(select(of.name).where(of.tick_id == tick_id)).scalars())
+            known = set(connection.execute(select(written.name).where(written.tick_id == tick_id)).scalars())
             new = [{"name": name, "path": path} for name, path in outputs if name not in known]
             if new:
                 connection.execute(insert(ddl.tick_outputs).values(tick_id=tick_id, state="open"), new)
@@ -114,13 +114,13 @@ class Ticks:
 
         Raises CatalogError for an output that was not opened.
         """
-        of = ddl.tick_outputs.c
+        columns = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
             for name, rows, stored in outputs:
                 changed = connection.execute(
                     update(ddl.tick_outputs)
-                    .where(of.tick_id == tick_id, of.name == name)
+                    .where(columns.tick_id == tick_id, columns.name == name)
                     .values(state="written", version=stored[1], rows=rows)
                 )
                 if changed.rowcount != 1:
@@ -129,25 +129,26 @@ class Ticks:
 
     def outputs(self, tick_id: int) -> tuple[TickOutput, ...]:
         """Return the outputs of a tick, by name."""
-        of = ddl.tick_outputs
+        outputs = ddl.tick_outputs
         with self._database.reading() as connection:
-            rows = connection.execute(select(of).where(of.c.tick_id == tick_id).order_by(of.c.name))
+            rows = connection.execute(select(outputs).where(outputs.c.tick_id == tick_id).order_by(outputs.c.name))
             return tuple(TickOutput(**row._mapping) for row in rows)
 
     def set_aside(self, tick_id: int, failed: Mapping[int, str]) -> None:
         """Remove queries that cannot run from a planned tick and set them to failed, with the reason."""
-        of, kept = ddl.tick_queries, ddl.queries
+        members, queries = ddl.tick_queries, ddl.queries
         with self._database.changing_under_lease() as connection:
-            which = [{"which": query_id, "why": reason} for query_id, reason in failed.items()]
-            if which:
+            parameters = [{"which": query_id, "why": reason} for query_id, reason in failed.items()]
+            if parameters:
                 connection.execute(
-                    delete(of).where(of.c.tick_id == tick_id, of.c.query_id == bindparam("which")), which
+                    delete(members).where(members.c.tick_id == tick_id, members.c.query_id == bindparam("which")),
+                    parameters,
                 )
                 connection.execute(
-                    update(kept)
-                    .where(kept.c.query_id == bindparam("which"))
+                    update(queries)
+                    .where(queries.c.query_id == bindparam("which"))
                     .values(state="failed", reason=bindparam("why")),
-                    which,
+                    parameters,
                 )
 
     def abandon(self, tick_id: int) -> None:
@@ -164,31 +165,33 @@ class Ticks:
 
     def of_query(self, query_id: int, limit: int = 20) -> tuple[TickQuery, ...]:
         """Return a query's part of its latest ticks, the newest first."""
-        of, tick = ddl.tick_queries.c, ddl.ticks.c
+        member, tick = ddl.tick_queries.c, ddl.ticks.c
         with self._database.reading() as connection:
             rows = connection.execute(
                 select(
-                    of.tick_id,
-                    of.query_id,
-                    func.coalesce(of.until, tick.t).label("t"),
-                    of.tau,
+                    member.tick_id,
+                    member.query_id,
+                    func.coalesce(member.until, tick.t).label("t"),
+                    member.tau,
                     tick.state,
-                    of.rows,
-                    of.reason,
+                    member.rows,
+                    member.reason,
                 )
                 .join_from(ddl.tick_queries, ddl.ticks)
-                .where(of.query_id == query_id)
-                .order_by(of.tick_id.desc())
+                .where(member.query_id == query_id)
+                .order_by(member.tick_id.desc())
                 .limit(limit)
             )
             return tuple(TickQuery(**row._mapping) for row in rows)
 
     def versions(self, tick_id: int) -> tuple[tuple[str, int, int], ...]:
         """Return (path, Delta version, rows) as a tick recorded them."""
-        kept = ddl.tick_versions.c
+        versions = ddl.tick_versions.c
         with self._database.reading() as connection:
             rows = connection.execute(
-                select(kept.path, kept.version, kept.rows).where(kept.tick_id == tick_id).order_by(kept.path)
+                select(versions.path, versions.version, versions.rows)
+                .where(versions.tick_id == tick_id)
+                .order_by(versions.path)
             )
             return tuple((row.path, row.version, row.rows) for row in rows)
 
@@ -215,8 +218,8 @@ def _check_clock(connection: Connection, t: int, at: int) -> None:
 
 def _add_what_is_read(connection: Connection, tick_id: int) -> None:
     """Add the active queries that those of the tick read, directly or indirectly."""
-    of, query = ddl.tick_queries.c, ddl.queries.c
-    there = select(of.query_id).where(of.tick_id == tick_id)
+    member, query = ddl.tick_queries.c, ddl.queries.c
+    there = select(member.query_id).where(member.tick_id == tick_id)
     below = [each.query_id for each in read_below(connection, query.query_id.in_(there)) if each.state == "active"]
     if below:
         more = select(literal(tick_id), query.query_id, query.tau).where(
@@ -233,31 +236,31 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
     apart = {query_id: count for query_id, count in counts.items() if count.until != tick.t}
     if apart:
         _count_apart(connection, tick, apart)
-    kept = ddl.queries
+    queries = ddl.queries
     last = [{"which": key, "last": c.last_first_at} for key, c in counts.items() if c.last_first_at is not None]
     if last:
         # After a replacement of its text a query may add answers that begin before its earlier ones.
-        this = bindparam("last", type_=kept.c.last_first_at.type)
-        greatest = case((kept.c.last_first_at > this, kept.c.last_first_at), else_=this)
+        this = bindparam("last", type_=queries.c.last_first_at.type)
+        greatest = case((queries.c.last_first_at > this, queries.c.last_first_at), else_=this)
         connection.execute(
-            update(kept).where(kept.c.query_id == bindparam("which")).values(last_first_at=greatest), last
+            update(queries).where(queries.c.query_id == bindparam("which")).values(last_first_at=greatest), last
         )
 
 
 def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], *, everything: bool) -> None:
     """Advance the queries whose windows end at the tick's t."""
-    of, kept = ddl.tick_queries, ddl.queries
+    members, queries = ddl.tick_queries, ddl.queries
     common = Counter((c.rows, c.reason, c.next_due) for c in counts.values()).most_common(1)[0][0]
     rows, reason, due = common
-    counted = of.c.tick_id == tick.tick_id
+    counted = members.c.tick_id == tick.tick_id
     if not everything:
-        counted = and_(counted, of.c.query_id.in_(list(counts)))
-    moved = {"tau": tick.t, "next_run": tick.t + kept.c.every_us, "next_due": due}
-    connection.execute(update(of).where(counted).values(rows=rows, reason=reason))
+        counted = and_(counted, members.c.query_id.in_(list(counts)))
+    moved = {"tau": tick.t, "next_run": tick.t + queries.c.every_us, "next_due": due}
+    connection.execute(update(members).where(counted).values(rows=rows, reason=reason))
     connection.execute(
-        update(kept)
-        .where(kept.c.query_id.in_(select(of.c.query_id).where(counted)))
-        .values(**moved, next_ordinal=kept.c.next_ordinal + rows)
+        update(queries)
+        .where(queries.c.query_id.in_(select(members.c.query_id).where(counted)))
+        .values(**moved, next_ordinal=queries.c.next_ordinal + rows)
     )
     others = [
         {"which": key, "gained": c.rows, "more": c.rows - rows, "why": c.reason, "due": c.next_due}
@@ -266,32 +269,32 @@ def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[in
     ]
     if others:
         connection.execute(
-            update(of)
-            .where(of.c.tick_id == tick.tick_id, of.c.query_id == bindparam("which"))
+            update(members)
+            .where(members.c.tick_id == tick.tick_id, members.c.query_id == bindparam("which"))
             .values(rows=bindparam("gained"), reason=bindparam("why")),
             others,
         )
         connection.execute(
-            update(kept)
-            .where(kept.c.query_id == bindparam("which"))
-            .values(next_ordinal=kept.c.next_ordinal + bindparam("more"), next_due=bindparam("due")),
+            update(queries)
+            .where(queries.c.query_id == bindparam("which"))
+            .values(next_ordinal=queries.c.next_ordinal + bindparam("more"), next_due=bindparam("due")),
             others,
         )
 
 
 def _count_apart(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
     """Advance the queries whose windows end elsewhere, because what they read did not reach the tick's t."""
-    of, kept = ddl.tick_queries, ddl.queries
+    members, queries = ddl.tick_queries, ddl.queries
     for query_id, count in counts.items():
         connection.execute(
-            update(of)
-            .where(of.c.tick_id == tick.tick_id, of.c.query_id == query_id)
+            update(members)
+            .where(members.c.tick_id == tick.tick_id, members.c.query_id == query_id)
             .values(rows=count.rows, reason=count.reason, until=count.until)
         )
-        values: dict[str, object] = {"next_ordinal": kept.c.next_ordinal + count.rows, "next_due": count.next_due}
+        values: dict[str, object] = {"next_ordinal": queries.c.next_ordinal + count.rows, "next_due": count.next_due}
         if count.until is not None:
-            values |= {"tau": count.until, "next_run": count.until + kept.c.every_us}
-        connection.execute(update(kept).where(kept.c.query_id == query_id).values(**values))
+            values |= {"tau": count.until, "next_run": count.until + queries.c.every_us}
+        connection.execute(update(queries).where(queries.c.query_id == query_id).values(**values))
 
 
 _TICKS: Final = select(*(ddl.ticks.c[name] for name in ("tick_id", "t", "state", "planned_at", "committed_at")))

@@ -121,11 +121,11 @@ class Views:
 
     def named(self, name: str) -> ViewRecord:
         """Return the view of that name, in any case; raise NotFound with the most similar name."""
-        found = self.known()
-        for view in found:
+        views = self.known()
+        for view in views:
             if folded(view.name) == folded(name):
                 return view
-        raise not_found("view", name, (view.name for view in found))
+        raise not_found("view", name, (view.name for view in views))
 
     def begin(self, t: int) -> None:
         """Advance the watermark to the instant after ``t`` for a refresh at t: nothing else gets a ts up to t.
@@ -176,10 +176,10 @@ class Views:
 
     def settle(self, table_ids: Iterable[int] | None = None) -> None:
         """Record the refresh of views whose reservation was committed; none of their reservations is still open."""
-        views, kept = ddl.views, ddl.reservations
+        views, reservations = ddl.views, ddl.reservations
         with self._database.changing_under_lease() as connection:
-            wanted = select(views.c.table_id, views.c.next_tau, kept.c.state).join(
-                kept, kept.c.reservation_id == views.c.reservation_id
+            wanted = select(views.c.table_id, views.c.next_tau, reservations.c.state).join(
+                reservations, reservations.c.reservation_id == views.c.reservation_id
             )
             if table_ids is not None:
                 wanted = wanted.where(views.c.table_id.in_(tuple(table_ids)))
@@ -265,9 +265,9 @@ def queries_reading(connection: Connection, table_id: int) -> list[str]:
 
 def queries_defined_over(connection: Connection, table_id: int) -> list[str]:
     """Return the names of the standing queries whose plans contain the definition of a view."""
-    kept = ddl.queries.c
-    wanted = select(kept.name, kept.definitions).where(text(ddl.DEFINED), kept.state != "removed")
-    rows = connection.execute(wanted.order_by(kept.query_id))
+    queries = ddl.queries.c
+    wanted = select(queries.name, queries.definitions).where(text(ddl.DEFINED), queries.state != "removed")
+    rows = connection.execute(wanted.order_by(queries.query_id))
     return [row.name for row in rows if table_id in json.loads(row.definitions)]
 
 

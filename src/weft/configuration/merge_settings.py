@@ -54,7 +54,7 @@ class Setting(Brief):
 
 
 @dataclass
-class _Given:
+class _Read:
     """The settings as read: values by field, and the name and origin of each value by its path."""
 
     values: dict[str, Any]
@@ -67,64 +67,64 @@ def configuration(home: Path | None = None) -> Configuration:
 
     Raises Refused, naming the variable or the key with its file and line, for an unknown setting or an invalid value.
     """
-    return _checked(_given(home), home)
+    return _validated(_read_settings(home), home)
 
 
 def settings_of(home: Path) -> tuple[Setting, ...]:
     """Return every effective setting of a home, defaults included, with its origin; raise as ``configuration`` does."""
-    given = _given(home)
-    chosen = _checked(given, home)
-    found = []
+    read = _read_settings(home)
+    chosen = _validated(read, home)
+    settings = []
     for field, place in PLACES.items():
         value = getattr(chosen, field)
         hidden = "(hidden)" if place.secret and value is not None else value
         name = place.key or field
-        found.append(Setting(name, hidden, _origin(given, (field,)), place.variable))
+        settings.append(Setting(name, hidden, _origin(read, (field,)), place.variable))
     for key, text in sorted(chosen.spark.items()):
-        found.append(Setting(key, "(hidden)" if secret(key) else text, _origin(given, ("spark", key)), None))
+        settings.append(Setting(key, "(hidden)" if secret(key) else text, _origin(read, ("spark", key)), None))
     for name, user in sorted(chosen.users.items()):
         for key in _USER_KEYS:
             path = ("users", name, key)
-            if path in given.places:
-                found.append(Setting(".".join(path), getattr(user, key), _origin(given, path), None))
-    return tuple(found)
+            if path in read.places:
+                settings.append(Setting(".".join(path), getattr(user, key), _origin(read, path), None))
+    return tuple(settings)
 
 
-def _origin(given: _Given, path: tuple[str, ...]) -> str:
-    if path not in given.places:
+def _origin(read: _Read, path: tuple[str, ...]) -> str:
+    if path not in read.places:
         return "default"
-    name, where = given.places[path]
+    name, where = read.places[path]
     return where or name
 
 
-def _given(home: Path | None) -> _Given:
-    given = _Given({}, {})
+def _read_settings(home: Path | None) -> _Read:
+    read = _Read({}, {})
     if home is not None:
         for written in read_toml(home / FILE):
-            _take(given, written)
+            _add_key(read, written)
     for name, field in _VARIABLES.items():
         if text := os.environ.get(name):
-            given.values[field] = require_text(text, f"the variable {name}")
-            given.places[field,] = (name, None)
-    _refuse_misspelt(given.values.get("smtp_password_env"))
-    _refuse_two_passwords(given)
-    _leave_one_password(given)
-    return given
+            read.values[field] = require_text(text, f"the variable {name}")
+            read.places[field,] = (name, None)
+    _refuse_misspelt(read.values.get("smtp_password_env"))
+    _refuse_two_passwords(read)
+    _leave_one_password(read)
+    return read
 
 
-def _take(given: _Given, written: Written) -> None:
+def _add_key(read: _Read, written: Written) -> None:
     """Store one key of the file under its field; raise Refused for an unknown key."""
     path, key = written.path, ".".join(written.path)
     if key in _FIELDS:
-        given.values[_FIELDS[key]] = written.value
-        given.places[_FIELDS[key],] = (key, written.where)
+        read.values[_FIELDS[key]] = written.value
+        read.places[_FIELDS[key],] = (key, written.where)
     elif key.startswith("spark."):
         name = _spark_name(path, written)
-        given.values.setdefault("spark", {})[name] = _spark_text(name, written)
-        given.places["spark", name] = (name, written.where)
+        read.values.setdefault("spark", {})[name] = _spark_text(name, written)
+        read.places["spark", name] = (name, written.where)
     elif path[0] == "users" and len(path) == 3 and path[2] in _USER_KEYS:
-        given.values.setdefault("users", {}).setdefault(path[1], {})[path[2]] = written.value
-        given.places[path] = (key, written.where)
+        read.values.setdefault("users", {}).setdefault(path[1], {})[path[2]] = written.value
+        read.places[path] = (key, written.where)
     elif not (path == (path[0],) and path[0] in _SECTIONS and written.value == {}):
         raise _unknown(key, written)
 
@@ -132,9 +132,9 @@ def _take(given: _Given, written: Written) -> None:
 def _spark_name(path: tuple[str, ...], written: Written) -> str:
     last = path[-1]
     if path[0] == "spark" and "." in last and not last.startswith("spark."):
-        whole = meant(f"spark.{last}") or f"spark.{last}"
+        full_name = meant(f"spark.{last}") or f"spark.{last}"
         raise Refused(
-            f"{last!r} is not a Spark setting, their names begin with spark.: did you mean {whole!r}?",
+            f"{last!r} is not a Spark setting, their names begin with spark.: did you mean {full_name!r}?",
             where=written.where,
             hint="Write the full name in quotes.",
         )
@@ -160,8 +160,8 @@ def _spark_name(path: tuple[str, ...], written: Written) -> str:
 def _spark_text(name: str, written: Written) -> str:
     value = written.value
     if not isinstance(value, str | int | float):
-        told = "invalid" if secret(name) else repr(value)
-        raise Refused(f"{name} is {told}: it should be a string, a number, true or false", where=written.where)
+        shown = "invalid" if secret(name) else repr(value)
+        raise Refused(f"{name} is {shown}: it should be a string, a number, true or false", where=written.where)
     text = str(value).lower() if isinstance(value, bool) else str(value)
     wrong = why_wrong(name, text)
     if wrong is not None:
@@ -198,37 +198,39 @@ def _by_last_word(key: str) -> list[str]:
     return [known for known in _FIELDS if known.rpartition(".")[2] == last][:1]
 
 
-def _checked(given: _Given, home: Path | None) -> Configuration:
+def _validated(read: _Read, home: Path | None) -> Configuration:
     try:
-        found = Configuration(**given.values)
+        checked = Configuration(**read.values)
     except ValidationError as error:
-        raise _refusal(given, error) from None
-    return found if home is None else _beside(found, given, home)
+        raise _refusal(read, error) from None
+    return checked if home is None else _relative_to_home(checked, read, home)
 
 
-def _beside(found: Configuration, given: _Given, home: Path) -> Configuration:
+def _relative_to_home(checked: Configuration, read: _Read, home: Path) -> Configuration:
     """Return the settings with the paths in the home's file resolved relative to the home."""
     moved = {
         field: home / Path(value).expanduser()
         for field in ("files_root", "delta_root", "smtp_ca_file", "smtp_password_file")
-        if (value := getattr(found, field)) is not None and given.places[field,][1] is not None
+        if (value := getattr(checked, field)) is not None and read.places[field,][1] is not None
     }
-    return found.model_copy(update=moved) if moved else found
+    return checked.model_copy(update=moved) if moved else checked
 
 
-def _refusal(given: _Given, error: ValidationError) -> Refused:
+def _refusal(read: _Read, error: ValidationError) -> Refused:
     first = error.errors()[0]
-    way = tuple(str(part) for part in first["loc"])
-    path = next(way[:length] for length in range(len(way), 0, -1) if way[:length] in given.places)
-    name, where = given.places[path]
+    location = tuple(str(part) for part in first["loc"])
+    path = next(location[:length] for length in range(len(location), 0, -1) if location[:length] in read.places)
+    name, where = read.places[path]
     place = PLACES.get(path[0], Place(None))
     value = "invalid" if place.secret else repr(first["input"])
     reason = _reason(first)
-    said = _likely(first)
+    suggestion = _suggestion(first)
     undo = "Change it, or unset it for the default." if where is None else "Change or remove the line."
-    told = description(path[0])
+    meaning = description(path[0])
     return Refused(
-        f"{name} is {value}: {reason[:1].lower()}{reason[1:]}{said}", where=where, hint=f"Meaning: {told}. {undo}"
+        f"{name} is {value}: {reason[:1].lower()}{reason[1:]}{suggestion}",
+        where=where,
+        hint=f"Meaning: {meaning}. {undo}",
     )
 
 
@@ -242,7 +244,7 @@ def _reason(error: Mapping[str, Any]) -> str:
     return str(error["msg"]).removeprefix("Value error, ").replace("Input should", "it should", 1)
 
 
-def _likely(error: Mapping[str, Any]) -> str:
+def _suggestion(error: Mapping[str, Any]) -> str:
     """Return a suggestion if only certain words are allowed."""
     if error["type"] != "literal_error":
         return ""
@@ -251,26 +253,26 @@ def _likely(error: Mapping[str, Any]) -> str:
     return f": did you mean {near[0]}?" if near else ""
 
 
-def _refuse_two_passwords(given: _Given) -> None:
+def _refuse_two_passwords(read: _Read) -> None:
     """Refuse two passwords in the file, or two in the environment: one would silently override the other."""
     for in_file in (True, False):
-        ways = [path for field in _PASSWORD if (path := (field,)) in given.places]
-        told = [given.places[path] for path in ways if (given.places[path][1] is not None) == in_file]
-        if len(told) > 1:
+        ways = [path for field in _PASSWORD if (path := (field,)) in read.places]
+        passwords = [read.places[path] for path in ways if (read.places[path][1] is not None) == in_file]
+        if len(passwords) > 1:
             raise Refused(
-                f"the password is set twice: by {' and by '.join(name for name, _ in told)}",
-                where=told[1][1],
+                f"the password is set twice: by {' and by '.join(name for name, _ in passwords)}",
+                where=passwords[1][1],
                 hint="Remove all but one.",
             )
 
 
-def _leave_one_password(given: _Given) -> None:
+def _leave_one_password(read: _Read) -> None:
     """Let an environment variable override the file, even if the two set the password in different ways."""
-    ways = [path for field in _PASSWORD if (path := (field,)) in given.places]
-    if any(given.places[path][1] is None for path in ways):
+    ways = [path for field in _PASSWORD if (path := (field,)) in read.places]
+    if any(read.places[path][1] is None for path in ways):
         for path in ways:
-            if given.places[path][1] is not None:
-                del given.places[path], given.values[path[0]]
+            if read.places[path][1] is not None:
+                del read.places[path], read.values[path[0]]
 
 
 def _refuse_misspelt(named: object) -> None:

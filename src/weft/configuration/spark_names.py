@@ -128,10 +128,10 @@ def meant(name: str) -> str | None:
 
 def _misspelt(name: str, known: str) -> bool:
     """Return whether all words are equal except one, which differs by one slip."""
-    given, right = name.lower().split("."), known.lower().split(".")
-    if len(given) != len(right):
+    words, right = name.lower().split("."), known.lower().split(".")
+    if len(words) != len(right):
         return False
-    other = [(a, b) for a, b in zip(given, right, strict=True) if a != b]
+    other = [(a, b) for a, b in zip(words, right, strict=True) if a != b]
     return not other or (len(other) == 1 and _one_slip(*other[0]))  # Spark's names are case-sensitive
 
 

@@ -69,7 +69,7 @@ def _where(file: Path, path: tuple[str, ...], places: Mapping[tuple[str, ...], i
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
     """Return the lines of the keys and of the [section] headers, which Python's TOML reader does not report."""
-    found: dict[tuple[str, ...], int] = {}
+    lines: dict[tuple[str, ...], int] = {}
     section: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         begin = line.strip()
@@ -77,10 +77,10 @@ def _lines(text: str) -> dict[tuple[str, ...], int]:
         with suppress(ValueError):  # skips the middle of a value over several lines
             if begin.startswith("[") and not begin.startswith("[["):
                 section = _path(begin)
-                found.setdefault(section, number)
+                lines.setdefault(section, number)
             elif equals:
-                found.setdefault((*section, *_path(f"{head} = 0")), number)
-    return found
+                lines.setdefault((*section, *_path(f"{head} = 0")), number)
+    return lines
 
 
 def _path(line: str) -> tuple[str, ...]:

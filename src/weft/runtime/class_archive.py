@@ -85,17 +85,17 @@ def class_archive(java: Java, class_path: Sequence[Path], options: Sequence[str]
     root = java.executable.resolve().parent.parent
     ours = [_FORMAT, *_java_marks(root)]
     jars = [f"{jar} {stat.st_size} {stat.st_mtime_ns}" for jar in class_path for stat in (jar.stat(),)]
-    kept = [option for option in options if not option.startswith("-Xmx")]
+    relevant = [option for option in options if not option.startswith("-Xmx")]
     folder = cache_folder() / "classes"
-    file = folder / f"spark-{_digest([*ours, *jars, *kept])}.jsa"
+    file = folder / f"spark-{_digest([*ours, *jars, *relevant])}.jsa"
     return ClassArchive(file, None if any(root.glob("lib/*/classes.jsa")) else file.with_suffix(".java"))
 
 
 def _java_marks(root: Path) -> list[str]:
     """Return what identifies a Java installation: its path, its release file, and the time of its installation."""
     release, modules = root / "release", root / "lib" / "modules"
-    told = release.read_text(errors="replace") if release.exists() else ""
-    return [str(root), told, str(modules.stat().st_mtime_ns) if modules.exists() else ""]
+    description = release.read_text(errors="replace") if release.exists() else ""
+    return [str(root), description, str(modules.stat().st_mtime_ns) if modules.exists() else ""]
 
 
 def _digest(parts: Sequence[str]) -> str:

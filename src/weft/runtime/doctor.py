@@ -67,9 +67,9 @@ def examine(home: Path | None, at: int, channels: Callable[[Path], object] | Non
 
 
 def _python() -> Check:
-    found = ".".join(str(part) for part in sys.version_info[:3])
+    version = ".".join(str(part) for part in sys.version_info[:3])
     wanted = ".".join(str(part) for part in PYTHON)
-    return Check("python", sys.version_info >= PYTHON, f"{found} ({sys.executable})", f"use Python {wanted} or newer")
+    return Check("python", sys.version_info >= PYTHON, f"{version} ({sys.executable})", f"use Python {wanted} or newer")
 
 
 def _settings(home: Path | None, channels: Callable[[Path], object] | None) -> str:
@@ -139,11 +139,11 @@ def _access(home: Path) -> str:
     access, mode = chosen.home_access, stat.S_IMODE(home.stat().st_mode)
     if access == "umask":
         return f"{home} has mode {mode:04o}: home.access leaves it to the umask"
-    found = [path for path in _own_files(home, chosen) if wider(path, access)]
-    if wider(home, access) or found:
+    open_paths = [path for path in _own_files(home, chosen) if wider(path, access)]
+    if wider(home, access) or open_paths:
         taken, others = ("go", "other users") if access == "owner" else ("o", "users outside its group")
         raise Refused(
-            f"{_open_parts(home, mode, found)} open to {others}, and home.access is {access}",
+            f"{_open_parts(home, mode, open_paths)} open to {others}, and home.access is {access}",
             hint=f"chmod -R {taken}-rwx {shlex.quote(str(home))}, or set home.access in {home / FILE}",
         )
     if access == "group" and mode & FOLDER_MODES[access] != FOLDER_MODES[access]:
@@ -155,23 +155,23 @@ def _access(home: Path) -> str:
     return f"{home} has mode {mode:04o}: only its {'owner' if access == 'owner' else 'group'} can enter it"
 
 
-def _open_parts(home: Path, mode: int, found: Sequence[Path]) -> str:
-    if not found:
+def _open_parts(home: Path, mode: int, paths: Sequence[Path]) -> str:
+    if not paths:
         return f"{home} (mode {mode:04o}) is"
-    first = f"{found[0].relative_to(home)} (mode {stat.S_IMODE(found[0].lstat().st_mode):04o})"
+    first = f"{paths[0].relative_to(home)} (mode {stat.S_IMODE(paths[0].lstat().st_mode):04o})"
     return (
-        f"{counted(len(found), 'file or folder', 'files and folders')} of {home} (mode {mode:04o}), {first} first, are"
+        f"{counted(len(paths), 'file or folder', 'files and folders')} of {home} (mode {mode:04o}), {first} first, are"
     )
 
 
 def _own_files(home: Path, chosen: Configuration) -> Iterator[Path]:
     """Yield the files that Weft creates in a home: all except its settings and what channels write."""
-    left = {layout.files_folder(home), layout.delta_folder(home), chosen.files_root, chosen.delta_root, home / FILE}
+    excluded = {layout.files_folder(home), layout.delta_folder(home), chosen.files_root, chosen.delta_root, home / FILE}
     for folder, below, names in os.walk(home):
         here = Path(folder)
-        below[:] = [name for name in sorted(below) if here / name not in left]
+        below[:] = [name for name in sorted(below) if here / name not in excluded]
         for path in (here / name for name in (*below, *sorted(names))):
-            if path not in left and path.exists():
+            if path not in excluded and path.exists():
                 yield path
 
 

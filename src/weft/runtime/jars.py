@@ -88,11 +88,11 @@ _SETTINGS: Final = """<ivysettings>
 
 def check_pair() -> tuple[str, str]:
     """Return the installed (pyspark, delta-spark) versions; raise ExecutionError for any pair but the tested one."""
-    found = (_installed("pyspark"), _installed("delta-spark"))
-    if found != (SPARK_VERSION, DELTA_VERSION):
+    installed = (_installed("pyspark"), _installed("delta-spark"))
+    if installed != (SPARK_VERSION, DELTA_VERSION):
         raise ExecutionError(
             f"Weft needs pyspark {SPARK_VERSION} with delta-spark {DELTA_VERSION}, "
-            f"but pyspark {found[0]} with delta-spark {found[1]} is installed",
+            f"but pyspark {installed[0]} with delta-spark {installed[1]} is installed",
             hint=f"pip install pyspark=={SPARK_VERSION} delta-spark=={DELTA_VERSION}",
         )
     return SPARK_VERSION, DELTA_VERSION
@@ -166,13 +166,13 @@ def _resolve(java: Java, wanted: JarSet) -> None:
     final = jar_folder(wanted)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix="resolving-") as text:
         work = Path(text)
-        told = _retrieve(java, work, (), wanted)
-        store = trust_store(java) if "PKIX" in told or "SSLHandshake" in told else None
+        output = _retrieve(java, work, (), wanted)
+        store = trust_store(java) if "PKIX" in output or "SSLHandshake" in output else None
         if store is not None:
-            told = _retrieve(java, work, (f"-Djavax.net.ssl.trustStore={store}",), wanted)
+            output = _retrieve(java, work, (f"-Djavax.net.ssl.trustStore={store}",), wanted)
         jars = sorted((work / "jars").glob("*.jar"))
-        if not any(jar.name.startswith(wanted.first) for jar in jars) or "UNRESOLVED DEPENDENCIES" in told:
-            raise _unresolved(told, wanted)
+        if not any(jar.name.startswith(wanted.first) for jar in jars) or "UNRESOLVED DEPENDENCIES" in output:
+            raise _unresolved(output, wanted)
         lines = [f"{jar.stat().st_size} {jar.name}\n" for jar in jars]
         (work / "jars" / _MANIFEST).write_text("".join(lines))
         shutil.rmtree(final, ignore_errors=True)
@@ -224,9 +224,9 @@ def _ivy_jar() -> Path:
     raise ExecutionError("pyspark has no ivy jar", hint=f"pip install --force-reinstall pyspark=={SPARK_VERSION}")
 
 
-def _unresolved(told: str, wanted: JarSet) -> ExecutionError:
-    lines = [line.strip() for line in told.splitlines() if "error" in line.lower() or "PKIX" in line]
-    reason = lines[0][:200] if lines else told.strip()[-200:]
+def _unresolved(output: str, wanted: JarSet) -> ExecutionError:
+    lines = [line.strip() for line in output.splitlines() if "error" in line.lower() or "PKIX" in line]
+    reason = lines[0][:200] if lines else output.strip()[-200:]
     return ExecutionError(
         f"{wanted.told} could not be downloaded: {reason}",
         where=str(jar_folder(wanted)),

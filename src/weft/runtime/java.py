@@ -79,10 +79,10 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     """
     passed: list[PassedOver] = []
     for place, executable in _candidates(os.environ if environ is None else environ):
-        found = _examine(place, executable)
-        if isinstance(found, Java):
-            return found
-        passed.append(found)
+        result = _examine(place, executable)
+        if isinstance(result, Java):
+            return result
+        passed.append(result)
     bundled = _bundled()
     if isinstance(bundled, Java):
         return bundled
@@ -116,9 +116,9 @@ def _examine(place: str, executable: Path) -> Java | PassedOver:
         )
     except (OSError, subprocess.TimeoutExpired) as problem:
         return PassedOver(place, f"{executable} does not run ({type(problem).__name__})")
-    told = answer.stdout + answer.stderr
-    home = re.search(r"^\s*java\.home = (.+)$", told, re.MULTILINE)
-    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", told, re.MULTILINE)
+    output = answer.stdout + answer.stderr
+    home = re.search(r"^\s*java\.home = (.+)$", output, re.MULTILINE)
+    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", output, re.MULTILINE)
     if home is None or version is None:
         return PassedOver(place, f"{executable} does not report its version")
     release = int(version[1])
@@ -203,7 +203,7 @@ def _extended_store(bundle: Path, own: Path, keytool: Path) -> Path:
     for body in sorted(_certificates(bundle.read_text(errors="replace")) - known):
         pem = f"-----BEGIN CERTIFICATE-----\n{base64.b64encode(body).decode()}\n-----END CERTIFICATE-----\n"
         alias = f"system-{hashlib.sha256(body).hexdigest()[:16]}"
-        _keytool(keytool, draft, "-importcert", "-noprompt", "-alias", alias, given=pem)
+        _keytool(keytool, draft, "-importcert", "-noprompt", "-alias", alias, text=pem)
     draft.replace(store)
     return store
 
@@ -214,12 +214,12 @@ def _certificates(text: str) -> set[bytes]:
     return {base64.b64decode("".join(body.split())) for body in bodies}
 
 
-def _keytool(keytool: Path, store: Path, *arguments: str, given: str | None = None) -> str:
+def _keytool(keytool: Path, store: Path, *arguments: str, text: str | None = None) -> str:
     done = subprocess.run(
         [str(keytool), *arguments, "-keystore", str(store), "-storepass", _STOREPASS],
         capture_output=True,
         text=True,
-        input=given,
+        input=text,
         timeout=60,
         check=False,
     )

@@ -103,13 +103,13 @@ def start_jvm(
     if not in_one_process(wanted["spark.master"]):
         return _launched_by_scripts(java, wanted, streams)
     with TemporaryDirectory(prefix="weft-") as folder:
-        told = Path(folder, "connection")
-        environ = {**jvm_environment(java), _CONNECTION: str(told), "SPARK_HOME": str(spark_folder())}
+        connection = Path(folder, "connection")
+        environ = {**jvm_environment(java), _CONNECTION: str(connection), "SPARK_HOME": str(spark_folder())}
         command = _command(java, jars, wanted, more)
         process = Popen(command, stdin=PIPE, env=environ, preexec_fn=_ignore_ctrl_c, **streams)  # type: ignore[call-overload]
         try:
-            _await(told, process)
-            gateway = _connected(*read_connection(told.read_bytes()))
+            _await(connection, process)
+            gateway = _connected(*read_connection(connection.read_bytes()))
         except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -224,18 +224,18 @@ def _ignore_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _await(told: Path, process: Popen[bytes]) -> None:
-    while not told.exists():  # it is renamed into place
+def _await(connection: Path, process: Popen[bytes]) -> None:
+    while not connection.exists():  # it is renamed into place
         if process.poll() is not None:
             raise ChildProcessError(f"Java ended with exit code {process.returncode}")
         time.sleep(_POLL_SECONDS)
 
 
-def read_connection(told: bytes) -> tuple[int, str]:
+def read_connection(raw: bytes) -> tuple[int, str]:
     """Return the port and the secret that Spark's gateway writes: two big-endian int32, port and length, then UTF-8.
 
     >>> read_connection(bytes([0, 0, 1, 1, 0, 0, 0, 2]) + b"xy")
     (257, 'xy')
     """
-    port, length = struct.unpack(">ii", told[:8])
-    return port, told[8 : 8 + length].decode()
+    port, length = struct.unpack(">ii", raw[:8])
+    return port, raw[8 : 8 + length].decode()

@@ -343,15 +343,15 @@ def disk_is_full(error: Exception) -> bool:
     Only exceptions of I/O classes count: others may quote a query's text.
     """
     with suppress(*spark_errors()):  # a dead JVM does not answer
-        found = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
-        while found is not None:
-            if found.getClass().getName() in _OF_FILES and any(word in str(found.getMessage()) for word in _FULL):
+        cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+        while cause is not None:
+            if cause.getClass().getName() in _OF_FILES and any(word in str(cause.getMessage()) for word in _FULL):
                 return True
-            found = found.getCause()
+            cause = cause.getCause()
     return False
 
 
-def told_by(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return an error's text; py4j asks the JVM for it, which may be dead."""
     try:
         return str(error)
@@ -365,8 +365,8 @@ def root_cause(error: Exception) -> str:
     >>> root_cause(ValueError("An error occurred while calling o1.x.\\n: a.b.Failed: aborted\\nCaused by: a.B: no )"))
     'no )'
     """
-    lines = [line.strip() for line in told_by(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in error_text(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     telling = [line for line in lines if not line.startswith(("An error occurred while calling", "at "))]
-    told = causes[-1] if causes else (telling or lines or [type(error).__name__])[0]
-    return re.sub(r"^(?:: *)?(?:[\w$]+\.)+[\w$]+: *", "", told)[:300]
+    message = causes[-1] if causes else (telling or lines or [type(error).__name__])[0]
+    return re.sub(r"^(?:: *)?(?:[\w$]+\.)+[\w$]+: *", "", message)[:300]

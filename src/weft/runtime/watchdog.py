@@ -142,6 +142,6 @@ def _sign(jvm: Jvm, written: int) -> str | None:
     """Return the first of ``_CAUSES`` in the log; None if it has none or was renamed meanwhile."""
     with suppress(OSError), jvm.log.open("rb") as log:
         log.seek(written)
-        found = (_THROWN.match(line.decode(errors="replace")) for line in log)
-        return next((match[1] for match in found if match), None)
+        matches = (_THROWN.match(line.decode(errors="replace")) for line in log)
+        return next((match[1] for match in matches if match), None)
     return None

@@ -51,9 +51,9 @@ def require_fit(answers: Answers) -> None:
                 hint="Give it a name of letters, digits and _ in the query: … AS name.",
             )
         fields = () if kind.shape is None else field_names(kind.shape)
-        if (found := next((each for each in fields if not _NO_NAME.isdisjoint(each)), None)) is not None:
+        if (field := next((each for each in fields if not _NO_NAME.isdisjoint(each)), None)) is not None:
             raise Conflict(
-                f"a Delta table cannot have a field named {found!r}, which the column {name} has",
+                f"a Delta table cannot have a field named {field!r}, which the column {name} has",
                 hint="Select its parts under other names: … AS name; or its text: TO_JSON(…).",
             )
 
@@ -71,13 +71,13 @@ def require_own(table: Location, answers: Answers) -> None:
     if not has_commits(table):
         return
     described, there = _metadata(table), _schema(table)
-    told = described.configuration
-    if _QUERY not in told:
+    properties = described.configuration
+    if _QUERY not in properties:
         raise Conflict("the path has a Delta table that Weft did not create", where=str(table), hint=_HINT)
-    if (told.get(_HOME), told[_QUERY]) != (answers.home_id, str(answers.query_id)):
-        owner = f"the query {told.get(_NAME)} of another home"
-        if told.get(_HOME) == answers.home_id:
-            owner = f"another query, {told.get(_NAME)}"
+    if (properties.get(_HOME), properties[_QUERY]) != (answers.home_id, str(answers.query_id)):
+        owner = f"the query {properties.get(_NAME)} of another home"
+        if properties.get(_HOME) == answers.home_id:
+            owner = f"another query, {properties.get(_NAME)}"
         raise Conflict(f"the table holds the answers of {owner}", where=str(table), hint=_HINT)
     wanted = answers_schema(answers.columns)
     if described.partition_columns or not there.equals(wanted):
@@ -95,23 +95,23 @@ def append_answers(table: Location, answers: Answers, rows: Sequence[ResultRow])
     answers under the same ordinals (its home ran on after the copy that this home was restored from), or if it skipped
     some of the ordinals.
     """
-    _require_made(table, answers)
+    _create_table(table, answers)
     before = transaction_version(table, _app_id(answers)) or 0
     known = [row for row in rows if row.ordinal <= before]
     if known:
-        _require_given(table, answers, known)
+        _require_not_skipped(table, answers, known)
         _require_same(table, answers, known)
         version = find_version(table, _app_id(answers), before)
     new = [row for row in rows if row.ordinal > before]
     if new:
-        _note_gap(table, before, new[0].ordinal)
+        _record_gap(table, before, new[0].ordinal)
         version = append_rows(table, answers_table(answers.columns, new), _app_id(answers), new[-1].ordinal)
         failpoint("delta.committed")
     if version is not None:
         make_durable(table, version)
 
 
-def _require_made(table: Location, answers: Answers) -> None:
+def _create_table(table: Location, answers: Answers) -> None:
     require_own(table, answers)
     if has_commits(table):
         return
@@ -138,12 +138,12 @@ def _require_made(table: Location, answers: Answers) -> None:
 
 
 def _gaps(table: Location) -> list[tuple[int, int]]:
-    told = str(_metadata(table).configuration.get(_GAPS) or "")
-    pairs = (each.partition("-") for each in told.split(",") if each)
+    gaps = str(_metadata(table).configuration.get(_GAPS) or "")
+    pairs = (each.partition("-") for each in gaps.split(",") if each)
     return [(int(first), int(last)) for first, _, last in pairs]
 
 
-def _note_gap(table: Location, before: int, first: int) -> None:
+def _record_gap(table: Location, before: int, first: int) -> None:
     """Record that the table skips the ordinals between ``before`` and ``first``, if there are any."""
     noted = _gaps(table)
     wanted = [gap for gap in noted if gap[1] <= before]  # drops the gap of an append that died
@@ -152,16 +152,16 @@ def _note_gap(table: Location, before: int, first: int) -> None:
     if wanted == noted:
         return
     opened = open_table(table)
-    told = ",".join(f"{begin}-{end}" for begin, end in wanted)
+    gaps = ",".join(f"{begin}-{end}" for begin, end in wanted)
     try:
-        opened.alter.set_table_properties({_GAPS: told}, raise_if_not_exists=False)
+        opened.alter.set_table_properties({_GAPS: gaps}, raise_if_not_exists=False)
     except delta_errors() as error:
         raise StorageError(f"the table could not be changed: {first_line(error)}", where=str(table)) from error
     failpoint("delta.noted")
     make_durable(table, opened.version())
 
 
-def _require_given(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
+def _require_not_skipped(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
     """Raise Conflict if the table skipped some of these rows."""
     first, last = rows[0].ordinal, rows[-1].ordinal
     gap = next((each for each in _gaps(table) if each[0] <= last and first <= each[1]), None)
@@ -184,8 +184,8 @@ def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) 
     between = (pc.field(ORDINAL) >= first) & (pc.field(ORDINAL) <= last)
     there = read_data_files(files, wanted.schema, between)
     expected = dict(zip(wanted.column(ORDINAL).to_pylist(), _texts(wanted), strict=True))
-    for ordinal, found in zip(there.column(ORDINAL).to_pylist(), _texts(there), strict=True):
-        if expected.get(ordinal) != found:
+    for ordinal, stored in zip(there.column(ORDINAL).to_pylist(), _texts(there), strict=True):
+        if expected.get(ordinal) != stored:
             raise Conflict(
                 f"the answer {ordinal} in the table differs from that of the query {answers.name}: "
                 "another copy of this home has written to the table",
@@ -205,30 +205,30 @@ def _may_hold(file: DataFile, first: int, last: int) -> bool:
 
 def _texts(rows: pa.Table) -> list[str]:
     """Return each row as text, in which two NaN are equal and an instant may lie beyond Python's years."""
-    plain = [column.cast(_counted(column.type)) for column in rows.columns]
+    plain = [column.cast(_without_instants(column.type)) for column in rows.columns]
     return [repr(each) for each in zip(*(column.to_pylist() for column in plain), strict=True)]
 
 
-def _counted(kind: pa.DataType) -> pa.DataType:
+def _without_instants(kind: pa.DataType) -> pa.DataType:
     """Return the type with integers in place of instants and dates, nested ones included."""
     if pa.types.is_timestamp(kind):
         return pa.int64()
     if pa.types.is_date(kind):
         return pa.int32()
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_counted(field.type)) for field in kind])
+        return pa.struct([field.with_type(_without_instants(field.type)) for field in kind])
     if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, _counted(kind.item_type))
-    return pa.list_(kind.value_field.with_type(_counted(kind.value_type))) if pa.types.is_list(kind) else kind
+        return pa.map_(kind.key_type, _without_instants(kind.item_type))
+    return pa.list_(kind.value_field.with_type(_without_instants(kind.value_type))) if pa.types.is_list(kind) else kind
 
 
 def _differences(wanted: pa.Schema, there: pa.Schema) -> str:
     """Describe the columns that only one schema has, or that have different types."""
     ours = [f"{field.name} {field.type}" for field in wanted if field not in there]
     theirs = [f"{field.name} {field.type}" for field in there if field not in wanted]
-    told = [f"it has {', '.join(theirs)}"] if theirs else []
-    told += [f"it lacks {', '.join(ours)}"] if ours else []
-    return "; ".join(told) or "the columns are in another order or the table is partitioned"
+    differences = [f"it has {', '.join(theirs)}"] if theirs else []
+    differences += [f"it lacks {', '.join(ours)}"] if ours else []
+    return "; ".join(differences) or "the columns are in another order or the table is partitioned"
 
 
 def _metadata(table: Location) -> Any:

@@ -88,8 +88,8 @@ def _reading(path: Location) -> Iterator[None]:
     try:
         yield
     except delta_errors() as error:
-        told = " ".join(str(error).split())[:300]
-        raise ExtractionError(f"the Delta table cannot be read: {told}", where=str(path)) from None
+        message = " ".join(str(error).split())[:300]
+        raise ExtractionError(f"the Delta table cannot be read: {message}", where=str(path)) from None
 
 
 def _plain(rows: pa.Table) -> pa.Table:

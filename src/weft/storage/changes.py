@@ -50,10 +50,8 @@ def of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     if not log.num_rows:
         return log
     with over(log=log, given=changes.select(list(keys))) as connection:
-        found = connection.sql(
-            f"SELECT a.* FROM log a SEMI JOIN given b ON {agreeing(keys, 'a', 'b')}"
-        ).to_arrow_table()
-    return conformed(found, log.schema)
+        rows = connection.sql(f"SELECT a.* FROM log a SEMI JOIN given b ON {agreeing(keys, 'a', 'b')}").to_arrow_table()
+    return conformed(rows, log.schema)
 
 
 def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
@@ -88,7 +86,7 @@ def with_kept(changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Seque
     if not lacking.num_rows:
         return changes, 0
     names = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
-    found = f"""
+    cells_of_rows = f"""
         WITH held AS (
             SELECT {_list(names)}, -1 AS place FROM there
             UNION ALL
@@ -104,10 +102,10 @@ def with_kept(changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Seque
     )
     filled = f"SELECT {cells}, g.{OP}, g.{OWN}, g.{ORDER} FROM given g LEFT JOIN filled f ON f._of = g.{ORDER}"
     with over(given=changes, lacking=lacking, there=there) as connection:
-        rows = connection.sql(found).to_arrow_table()
+        rows = connection.sql(cells_of_rows).to_arrow_table()
         connection.register("filled", rows)
-        whole = connection.sql(f"{filled} ORDER BY g.{ORDER}").to_arrow_table()
-    return conformed(whole, changes.schema), lacking.num_rows - rows.num_rows
+        changed = connection.sql(f"{filled} ORDER BY g.{ORDER}").to_arrow_table()
+    return conformed(changed, changes.schema), lacking.num_rows - rows.num_rows
 
 
 def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
@@ -155,14 +153,14 @@ def instants_of(changes: Sequence[pa.Table], floor: int, latest: int | None, clo
     for each in changes:
         for own, order in zip(each.column(OWN).to_pylist(), each.column(ORDER).to_pylist(), strict=True):
             first[own] = min(order, first.get(own, order))
-    given: dict[int | None, int] = {}
+    instants: dict[int | None, int] = {}
     before = floor - 1
     for own in sorted(first, key=first.__getitem__):
         wanted = clock if own is None else own
         if latest is not None:
             wanted = min(wanted, latest)
-        before = given[own] = max(wanted, before + 1)
-    return given
+        before = instants[own] = max(wanted, before + 1)
+    return instants
 
 
 def log_rows(
@@ -220,8 +218,8 @@ def as_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Tabl
         UNION ALL BY NAME
         SELECT {by_key}, '{DELETE}' AS {OP}, {OWN} FROM gone"""
     with over(given=dated, open_rows=there) as connection:
-        found = connection.sql(f"SELECT *, row_number() OVER (ORDER BY {OWN}) AS {ORDER} FROM ({text})")
-        return conformed(found.order(ORDER).to_arrow_table(), change_schema(dated.select(values).schema))
+        ordered = connection.sql(f"SELECT *, row_number() OVER (ORDER BY {OWN}) AS {ORDER} FROM ({text})")
+        return conformed(ordered.order(ORDER).to_arrow_table(), change_schema(dated.select(values).schema))
 
 
 def undated(changes: pa.Table) -> pa.Table:

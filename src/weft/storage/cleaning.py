@@ -52,20 +52,20 @@ def litter(table: Location, keep_us: int, at: int) -> Litter:
     try:
         opened = open_table(table)
         # delta-rs knows from the log when each file was removed.
-        found = opened.vacuum(
+        names = opened.vacuum(
             retention_hours=-(-keep_us // HOUR_US), dry_run=True, enforce_retention_duration=False, full=True
         )
         keep_open(table, opened)
     except delta_errors() as error:
         raise StorageError(f"the files of a table could not be listed: {error}", where=str(table)) from error
     # Files that somebody else has put into the folder are not Weft's to delete.
-    places = dict.fromkeys(table / name for name in found if _DATA.fullmatch(name))
+    places = dict.fromkeys(table / name for name in names if _DATA.fullmatch(name))
     data = tuple(place for place in places if place not in named and place.exists())
     log = _behind_a_checkpoint(table, at - max(keep_us, _LISTED_US))
     return Litter(data, log, sum(map(_size, (*data, *log))))
 
 
-def delete(table: Location, found: Litter, remover: Remover, patience_seconds: float) -> bool:
+def delete(table: Location, files: Litter, remover: Remover, patience_seconds: float) -> bool:
     """Delete the files and return True; return False if the table stays in use for ``patience_seconds``.
 
     The caller holds the lease and has checked that the table is undamaged.  The lease is checked while nobody else uses
@@ -73,7 +73,7 @@ def delete(table: Location, found: Litter, remover: Remover, patience_seconds: f
     writer can no longer commit a file that is deleted here: settling spends the numbers of loads and ticks, and this
     function spends that of compactions.  Raises LeaseLost, StorageError.
     """
-    if not found.data and not found.log:
+    if not files.data and not files.log:
         return True
     with table.alone(patience_seconds) as alone:
         if not alone:
@@ -83,7 +83,7 @@ def delete(table: Location, found: Litter, remover: Remover, patience_seconds: f
         spend(table, REMOVING, remover.token)
         try:
             _force_log(table)
-            for file in (*found.data, *found.log):
+            for file in (*files.data, *files.log):
                 _remove(file)
                 failpoint("cleaning.deleted")
             table.force()

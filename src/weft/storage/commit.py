@@ -107,13 +107,13 @@ def append_files(table: Location, folder: Location, app_id: str, txn_version: in
 
     def moved(opened: Any) -> dict[Location, str]:
         names = columns_with_statistics(opened.metadata().configuration, schema_of(opened))
-        found = {}
+        files = {}
         for name in sorted(each for each in folder.names() if each.endswith(".parquet")):
             file = new_data_file(table)
-            told = statistics(pq.read_table((folder / name).uri, columns=names), names)
+            file_stats = statistics(pq.read_table((folder / name).uri, columns=names), names)
             (folder / name).move(file)
-            found[file] = told
-        return found
+            files[file] = file_stats
+        return files
 
     return _append(table, moved, app_id, txn_version)
 
@@ -138,7 +138,7 @@ def _written(table: Location, rows: pa.Table) -> Callable[[Any], dict[Location, 
 
 def _append(
     table: Location,
-    made: Callable[[Any], dict[Location, str]],
+    write: Callable[[Any], dict[Location, str]],
     app_id: str,
     txn_version: int,
     *,
@@ -149,12 +149,12 @@ def _append(
     ``replaced_at`` is the wall-clock instant at which the table's earlier files are removed; None: they stay.
     """
     with table.shared():  # nobody deletes the files before the commit names them
-        return _appended(table, made, app_id, txn_version, replaced_at)
+        return _append_once(table, write, app_id, txn_version, replaced_at)
 
 
-def _appended(
+def _append_once(
     table: Location,
-    made: Callable[[Any], dict[Location, str]],
+    write: Callable[[Any], dict[Location, str]],
     app_id: str,
     txn_version: int,
     replaced_at: int | None,
@@ -166,7 +166,7 @@ def _appended(
     files: dict[Location, str] = {}
     problem: Exception | None = None
     try:
-        files = made(opened)
+        files = write(opened)
         failpoint("commit.written")
         gone = () if replaced_at is None else delta_snapshot(table, check_files=False).files
         name_files(opened, files, gone, {app_id: txn_version}, replaced_at or 0, news=True)
@@ -185,16 +185,16 @@ def _appended(
     ) from problem
 
 
-def _unwritten(told: str, table: Location, problem: Exception, hint: str) -> StorageError:
+def _unwritten(message: str, table: Location, problem: Exception, hint: str) -> StorageError:
     """Return the error for a table that could not be written; a full disk gets a message of its own."""
     if any(each in str(problem) for each in _FULL):
         free = free_bytes(str(table))[0]
         return StorageError(
-            f"{told}: the disk is full, with {free:,} bytes free",
+            f"{message}: the disk is full, with {free:,} bytes free",
             where=str(table),
             hint="Free some space and run the command again: it continues from what was committed.",
         )
-    return StorageError(f"{told}: {first_line(problem)}", where=str(table), hint=hint)
+    return StorageError(f"{message}: {first_line(problem)}", where=str(table), hint=hint)
 
 
 def name_files(
@@ -218,7 +218,7 @@ def name_files(
     opened.create_write_transaction(
         [
             *(RemoveAction(each.location.name, news, at // 1_000, each.size, {}) for each in gone),
-            *(AddAction(file.name, file.size(), {}, file.modified_ms(), news, told) for file, told in new.items()),
+            *(AddAction(file.name, file.size(), {}, file.modified_ms(), news, stats) for file, stats in new.items()),
         ],
         mode="append",
         schema=opened.schema(),

@@ -92,18 +92,18 @@ def compactable(files: Sequence[DataFile], neighbours: str, bounds: Bounds = BOU
     No file of a group is larger than the others together, so a file is rewritten only after the rows around it have
     doubled, however often this function is called.
     """
-    found: list[tuple[DataFile, ...]] = []
+    groups: list[tuple[DataFile, ...]] = []
     group: list[DataFile] = []
     lowest = -(2**63)
     for file in sorted(files, key=lambda each: (each.least.get(neighbours, lowest), each.location)):
         small = file.rows is not None and 2 * file.rows <= bounds.rows and 2 * file.size <= bounds.size
         full = sum(each.rows or 0 for each in group) + (file.rows or 0) > bounds.rows
         if group and (not small or full or sum(each.size for each in group) + file.size > bounds.size):
-            found += _of_about_one_size(group, bounds.fewest)
+            groups += _of_about_one_size(group, bounds.fewest)
             group = []
         if small:
             group.append(file)
-    return found + _of_about_one_size(group, bounds.fewest)
+    return groups + _of_about_one_size(group, bounds.fewest)
 
 
 def _of_about_one_size(group: Sequence[DataFile], fewest: int) -> list[tuple[DataFile, ...]]:
@@ -127,8 +127,8 @@ def rewrite(
     from weft.storage.commit import first_line, new_data_file, schema_of, told_of, write_data_file
 
     opened = open_table(table)
-    taken, batches = _read(group, schema_of(opened), bounds.held)
-    if len(taken) < 2:
+    inputs, batches = _read(group, schema_of(opened), bounds.held)
+    if len(inputs) < 2:
         keep_open(table, opened)
         return None
     import pyarrow as pa
@@ -139,9 +139,9 @@ def rewrite(
         rows = rows.sort_by([(name, "ascending") for name in within])  # stable: rows with equal values keep their order
         write_data_file(rows, file)
         file.force()
-        told = told_of(rows, opened)
+        stats = told_of(rows, opened)
         keep_open(table, opened)
-        return Rewritten(tuple(taken), DataFile(file, file.size(), rows.num_rows, {}, {}), told)
+        return Rewritten(tuple(inputs), DataFile(file, file.size(), rows.num_rows, {}, {}), stats)
     except delta_errors() as error:
         raise StorageError(
             f"small files could not be compacted: {first_line(error)}",
@@ -236,7 +236,7 @@ def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:
     Returns an empty list if the log no longer reaches back that far, or if a commit that changed rows removed one of
     the files.
     """
-    wanted, found = set(gone), []
+    wanted, rewrites = set(gone), []
     for version in range(latest_version(table) or 0, -1, -1):
         if not wanted:
             break
@@ -250,13 +250,13 @@ def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:
             if wanted & places:
                 return []
         elif removed:
-            found.append(Compaction(removed, list(_files(table, actions, "add"))))
+            rewrites.append(Compaction(removed, list(_files(table, actions, "add"))))
         wanted -= places
-    return [] if wanted else found[::-1]
+    return [] if wanted else rewrites[::-1]
 
 
 def _files(table: Location, actions: Sequence[dict[str, Any]], kind: str) -> Iterator[DataFile]:
     for action in actions:
         if kind in action:
-            told = action[kind]
-            yield DataFile(table / unquote(told["path"]), told.get("size") or 0, None, {}, {})
+            fields = action[kind]
+            yield DataFile(table / unquote(fields["path"]), fields.get("size") or 0, None, {}, {})

@@ -33,13 +33,13 @@ class Held:
     places: dict[Row, tuple[pa.Table, int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, told: pa.Table, names: Sequence[str]) -> Held:
+    def of(cls, periods: pa.Table, names: Sequence[str]) -> Held:
         """Return the periods of a table with the columns of a history log except ``ts``."""
-        found = cls()
-        bounds = [told.column(name).cast(pa.int64()).to_pylist() for name in (VALID_FROM, VALID_TO)]
-        for place, (row, begin, end) in enumerate(zip(_rows(told, names), *bounds, strict=True)):
-            found.add(row, (begin, OPEN if end is None else end), (told, place))
-        return found
+        held = cls()
+        bounds = [periods.column(name).cast(pa.int64()).to_pylist() for name in (VALID_FROM, VALID_TO)]
+        for place, (row, begin, end) in enumerate(zip(_rows(periods, names), *bounds, strict=True)):
+            held.add(row, (begin, OPEN if end is None else end), (periods, place))
+        return held
 
     def add(self, row: Row, period: Period, place: tuple[pa.Table, int]) -> None:
         """Add a period of a row."""
@@ -54,35 +54,35 @@ def corrected(there: Held, within: Period, changed: pa.Table | None, names: Sequ
     An additional last row holds wherever no row held.
     """
     begin, end = within
-    found = Held()
+    result = Held()
     rows = [] if changed is None else list(_rows(changed, names))
     for number, (row, periods) in enumerate(there.periods.items()):
         for first, last in periods:
             for part in ((first, min(last, begin)), (max(first, end), last)):
                 if part[0] < part[1]:
-                    found.add(row, part, there.places[row])
+                    result.add(row, part, there.places[row])
             inside = max(first, begin), min(last, end)
             if changed is not None and inside[0] < inside[1]:
-                found.add(rows[number], inside, (changed, number))
+                result.add(rows[number], inside, (changed, number))
     if changed is not None and len(rows) > len(there.periods):
         for gap in gaps(there, within):
-            found.add(rows[-1], gap, (changed, len(rows) - 1))
-    found.periods = {row: _coalesced(periods) for row, periods in found.periods.items()}
-    return found
+            result.add(rows[-1], gap, (changed, len(rows) - 1))
+    result.periods = {row: _coalesced(periods) for row, periods in result.periods.items()}
+    return result
 
 
 def gaps(there: Held, within: Period) -> list[Period]:
     """Return the parts of a period in which no row held."""
-    reached, found = within[0], []
+    reached, free = within[0], []
     for first, last in sorted(period for periods in there.periods.values() for period in periods):
         if last <= reached or first >= within[1]:
             continue
         if first > reached:
-            found.append((reached, first))
+            free.append((reached, first))
         reached = max(reached, last)
     if reached < within[1]:
-        found.append((reached, within[1]))
-    return found
+        free.append((reached, within[1]))
+    return free
 
 
 def first_change(before: Held, after: Held) -> int | None:
@@ -107,9 +107,9 @@ def log_rows_of(before: Held, after: Held, instant: int, log: TableSchema) -> pa
     schema = stored_schema(log)
     pieces = []
     for held, row, begin, end in _gained(before, after):
-        given, place = held.places[row]
+        source, place = held.places[row]
         bounds = {VALID_FROM: begin, VALID_TO: None if end == OPEN else end, TS: instant}
-        values = given.slice(place, 1).select([name for name in given.column_names if name not in bounds])
+        values = source.slice(place, 1).select([name for name in source.column_names if name not in bounds])
         for name, at in bounds.items():
             values = values.append_column(name, pa.array([at], schema.field(name).type))
         pieces.append(conformed(values, schema))
@@ -126,13 +126,13 @@ def _gained(before: Held, after: Held) -> Iterable[tuple[Held, Row, int, int]]:
 
 
 def _coalesced(periods: Iterable[Period]) -> list[Period]:
-    found: list[Period] = []
+    merged: list[Period] = []
     for first, last in sorted(periods):
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(last, found[-1][1])
+        if merged and first <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(last, merged[-1][1])
         else:
-            found.append((first, last))
-    return found
+            merged.append((first, last))
+    return merged
 
 
 def _rows(table: pa.Table, names: Sequence[str]) -> Iterable[Row]:
@@ -153,11 +153,11 @@ def correction_instants(log: pa.Table) -> list[int]:
 
     An ordinary log row has a period that begins or ends at its own ``ts``; a correction's row does neither.
     """
-    told = pc.or_kleene(
+    ordinary = pc.or_kleene(
         pc.equal(log.column(VALID_FROM), log.column(TS)),
         pc.fill_null(pc.equal(log.column(VALID_TO), log.column(TS)), False),
     )
-    instants = log.column(TS).filter(pc.invert(told)).cast(pa.int64())
+    instants = log.column(TS).filter(pc.invert(ordinary)).cast(pa.int64())
     return sorted(pc.unique(instants).to_pylist())
 
 

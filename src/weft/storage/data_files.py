@@ -24,8 +24,8 @@ def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.
     """
     import pyarrow as pa
 
-    found = [batch for file in files for batch in file_batches(file, schema, condition) if batch.num_rows]
-    return pa.Table.from_batches(found, schema)
+    batches = [batch for file in files for batch in file_batches(file, schema, condition) if batch.num_rows]
+    return pa.Table.from_batches(batches, schema)
 
 
 def file_batches(

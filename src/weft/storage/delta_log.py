@@ -24,9 +24,9 @@ _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 _PARQUET_ENDS: Final = b"PAR1"
 
-_MOST_KEPT: Final = 64
+_MOST_CACHED: Final = 64
 """The number of tables that a process caches."""
-_Kept = TypeVar("_Kept")
+_Cached = TypeVar("_Cached")
 
 RESTORE_HINT: Final = "Restore the entire home from a backup; `weft doctor` lists all damage."
 
@@ -66,7 +66,7 @@ class DeltaSnapshot:
 
 
 @dataclass(frozen=True)
-class _Followed:
+class _LogPosition:
     """The position up to which this process has read a log: ``version``, and the ``mark`` that identifies its commit
     file.
 
@@ -80,15 +80,15 @@ class _Followed:
     instants: frozenset[str] = frozenset()
 
 
-_followed: dict[str, _Followed] = {}
-_idle: dict[str, tuple[Any, tuple[int, ...]]] = {}
+_positions: dict[str, _LogPosition] = {}
+_idle_handles: dict[str, tuple[Any, tuple[int, ...]]] = {}
 """By table, an idle delta-rs handle and the mark of the commit that it has read."""
-_keeping: Final = Lock()  # threads write different tables concurrently
+_cache_lock: Final = Lock()  # threads write different tables concurrently
 
 
 def has_commits(table: Location) -> bool:
     """Return whether a Delta table exists (a writer that died before its first commit leaves none)."""
-    if _still_followed(table) is not None:
+    if _current_position(table) is not None:
         return True
     return bool(_numbered(table, _COMMIT)) or bool(_numbered(table, _CHECKPOINT))
 
@@ -103,27 +103,27 @@ def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapsho
 
     Raises StorageError if there is no table, or if a log file or a data file is missing or truncated.
     """
-    _read_on(table)
-    followed = _followed.get(table.path)
-    found = followed.snapshot if followed else None
-    if found is None:
+    _apply_new_entries(table)
+    followed = _positions.get(table.path)
+    snapshot = followed.snapshot if followed else None
+    if snapshot is None:
         opened = open_table(table)
         files = tuple(_data_file(table, action) for action in _add_actions(opened, table))
-        found = DeltaSnapshot(table, opened.version(), files)
-        mark = commit_file(table, found.version).mark()
+        snapshot = DeltaSnapshot(table, opened.version(), files)
+        mark = commit_file(table, snapshot.version).mark()
         if mark is not None:
-            _keep(_followed, table, _Followed(found.version, mark, found, _instants(opened)))
+            _cache(_positions, table, _LogPosition(snapshot.version, mark, snapshot, _instants(opened)))
         keep_open(table, opened)
     if check_files:
-        for file in found.files:
+        for file in snapshot.files:
             check_data_file(file)
-    return found
+    return snapshot
 
 
 def forget_log(table: Location) -> None:
     """Drop the cached log of the table, so that the next reader reads it from the beginning."""
-    _followed.pop(table.path, None)
-    _idle.pop(table.path, None)
+    _positions.pop(table.path, None)
+    _idle_handles.pop(table.path, None)
 
 
 def transaction_version(table: Location, app_id: str) -> int | None:
@@ -135,18 +135,18 @@ def transaction_version(table: Location, app_id: str) -> int | None:
         return None
     opened = open_table(table)
     try:
-        found: int | None = opened.transaction_version(app_id)
+        version: int | None = opened.transaction_version(app_id)
     except delta_errors() as error:
         raise _unreadable(table, error) from error
     keep_open(table, opened)
-    return found
+    return version
 
 
 def latest_version(table: Location) -> int | None:
     """Return the last commit's version, None if there is no table; raise StorageError for a damaged log."""
     if not has_commits(table):
         return None
-    return _read_on(table)
+    return _apply_new_entries(table)
 
 
 def added_files(table: Location, version: int) -> tuple[DataFile, ...]:
@@ -247,7 +247,7 @@ def commit_actions(commit: Location) -> list[dict[str, Any]]:
 
 
 def _numbered(table: Location, pattern: re.Pattern[str]) -> dict[int, list[Location]]:
-    found: dict[int, list[Location]] = {}
+    numbered: dict[int, list[Location]] = {}
     log = table / "_delta_log"
     try:
         names = log.names()
@@ -256,8 +256,8 @@ def _numbered(table: Location, pattern: re.Pattern[str]) -> dict[int, list[Locat
     for name in names:
         match = pattern.fullmatch(name)
         if match:
-            found.setdefault(int(match[1]), []).append(log / name)
-    return found
+            numbered.setdefault(int(match[1]), []).append(log / name)
+    return numbered
 
 
 def delta_errors() -> tuple[type[Exception], ...]:
@@ -273,12 +273,12 @@ def open_table(table: Location) -> Any:
 
     Raises StorageError if the log is missing or damaged.
     """
-    expected = _read_on(table)
+    expected = _apply_new_entries(table)
     # Most commands do not need delta-rs, and loading it takes time.
     from deltalake import DeltaTable
 
     try:
-        opened = _brought_up(table) or DeltaTable(table.uri)
+        opened = _updated_handle(table) or DeltaTable(table.uri)
         version = opened.version()
     except delta_errors() as error:
         raise _unreadable(table, error) from error
@@ -291,12 +291,12 @@ def keep_open(table: Location, opened: Any) -> None:
     """Return a handle to the cache for the next ``open_table``; the caller must not use it afterwards."""
     mark = commit_file(table, opened.version()).mark()
     if mark is not None:
-        _keep(_idle, table, (opened, mark))
+        _cache(_idle_handles, table, (opened, mark))
 
 
-def _brought_up(table: Location) -> Any:
+def _updated_handle(table: Location) -> Any:
     """Return the cached handle, brought up to date; None if there is none or the log was replaced."""
-    opened, mark = _idle.pop(table.path, (None, ()))
+    opened, mark = _idle_handles.pop(table.path, (None, ()))
     if opened is None or commit_file(table, opened.version()).mark() != mark:
         return None
     try:
@@ -306,44 +306,44 @@ def _brought_up(table: Location) -> Any:
     return opened
 
 
-def _read_on(table: Location) -> int:
+def _apply_new_entries(table: Location) -> int:
     """Apply the log entries after the cached version and return the latest version.
 
     Raises StorageError as ``check_log`` does.
     """
-    known = _still_followed(table)
+    known = _current_position(table)
     if known is None:
         forget_log(table)
         version = check_log(table)
         mark = commit_file(table, version).mark()
         if mark is not None:
-            _keep(_followed, table, _Followed(version, mark))
+            _cache(_positions, table, _LogPosition(version, mark))
         return version
     before = known
     while (mark := commit_file(table, known.version + 1).mark()) is not None:
         version = known.version + 1
         actions = commit_actions(commit_file(table, version))
-        snapshot = known.snapshot and _advanced(known.snapshot, version, actions, known.instants)
-        known = _Followed(version, mark, snapshot, known.instants)
+        snapshot = known.snapshot and _next_snapshot(known.snapshot, version, actions, known.instants)
+        known = _LogPosition(version, mark, snapshot, known.instants)
     if known is not before:
-        _keep(_followed, table, known)
+        _cache(_positions, table, known)
     return known.version
 
 
-def _still_followed(table: Location) -> _Followed | None:
-    known = _followed.get(table.path)
+def _current_position(table: Location) -> _LogPosition | None:
+    known = _positions.get(table.path)
     return known if known and commit_file(table, known.version).mark() == known.mark else None
 
 
-def _keep(kept: dict[str, _Kept], table: Location, what: _Kept) -> None:
-    with _keeping:
-        kept.pop(table.path, None)
-        kept[table.path] = what
-        while len(kept) > _MOST_KEPT:
-            kept.pop(next(iter(kept)), None)
+def _cache(cache: dict[str, _Cached], table: Location, value: _Cached) -> None:
+    with _cache_lock:
+        cache.pop(table.path, None)
+        cache[table.path] = value
+        while len(cache) > _MOST_CACHED:
+            cache.pop(next(iter(cache)), None)
 
 
-def _advanced(
+def _next_snapshot(
     before: DeltaSnapshot, version: int, actions: Sequence[Mapping[str, Any]], instants: frozenset[str]
 ) -> DeltaSnapshot | None:
     """Return the snapshot after one more commit; None if the commit did more than add and remove files."""

@@ -40,10 +40,10 @@ def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover
         touched: list[DataFile] = []
         stays: list[pa.Table] = []
         for file in delta_snapshot(table, check_files=False).files:
-            left = read_data_files([file], schema, ~gone)
-            if file.rows is None or left.num_rows < file.rows:
+            remaining = read_data_files([file], schema, ~gone)
+            if file.rows is None or remaining.num_rows < file.rows:
                 touched.append(file)
-                stays.append(left)
+                stays.append(remaining)
         if touched:
             _commit(table, opened, touched, pa.concat_tables(stays), {DISCARDING: tick_id, REMOVING: remover.token}, at)
     if touched:

@@ -90,10 +90,10 @@ def instant_of(text: str) -> dt.datetime | None:
     >>> str(instant_of("2026-01-02 03:04:05.5+01:00"))
     '2026-01-02 02:04:05.500000+00:00'
     """
-    found = _INSTANT.fullmatch(text)
-    if found is None:
+    match = _INSTANT.fullmatch(text)
+    if match is None:
         return None
-    day, clock, seconds, fraction, zone = found.groups()
+    day, clock, seconds, fraction, zone = match.groups()
     offset = _offset(zone or "Z")
     if abs(offset) > _MOST_OFFSET:
         return None
@@ -112,19 +112,19 @@ def far_time(text: str, *, instant: bool) -> int | None:
     >>> far_time("+10000-01-01", instant=False), far_time("0000-12-31T23:59:59.999999Z", instant=True)
     (2932897, -62135596800000001)
     """
-    found = _FAR.fullmatch(text)
-    if found is None or (found[4] is not None) != instant:
+    match = _FAR.fullmatch(text)
+    if match is None or (match[4] is not None) != instant:
         return None
-    cycles, year = divmod(int(found[1]), _CYCLE_YEARS)
+    cycles, year = divmod(int(match[1]), _CYCLE_YEARS)
     try:
-        day = dt.date(year + _CYCLE_YEARS, int(found[2]), int(found[3]))
+        day = dt.date(year + _CYCLE_YEARS, int(match[2]), int(match[3]))
     except ValueError:
         return None
     days = day.toordinal() - _DAY_ZERO + (cycles - 1) * _CYCLE_DAYS
     if not instant:
         return days if abs(days) < _MOST_DAYS else None
-    seconds = (days * 24 + int(found[4])) * 3_600 + int(found[5]) * 60
-    micros = seconds * 1_000_000 + int(found[6].replace(".", ""))
+    seconds = (days * 24 + int(match[4])) * 3_600 + int(match[5]) * 60
+    micros = seconds * 1_000_000 + int(match[6].replace(".", ""))
     return micros if abs(micros) < _MOST_MICROS else None
 
 
@@ -176,10 +176,10 @@ def _number(text: str) -> _Number:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if any(len(name) > _LONGEST_NAME for name in found):
+    value = dict(pairs)
+    if any(len(name) > _LONGEST_NAME for name in value):
         raise ValueError("a name that is too long")
-    return found if len(found) == len(pairs) else _Ambiguous(pairs)
+    return value if len(value) == len(pairs) else _Ambiguous(pairs)
 
 
 def _object_of(pairs: Iterable[tuple[Any, Any]]) -> str:

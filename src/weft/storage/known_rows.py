@@ -45,8 +45,8 @@ def differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: S
             [(count,)] = connection.execute(f"{text} WHERE {other}").fetchall()
             return int(count)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        told = str(error).splitlines()[0]
-        raise StorageError(f"the stored rows cannot be read: {told}", hint=RESTORE_HINT) from error
+        message = str(error).splitlines()[0]
+        raise StorageError(f"the stored rows cannot be read: {message}", hint=RESTORE_HINT) from error
 
 
 def _stored(
@@ -58,8 +58,8 @@ def _stored(
         " FROM read_parquet($1, filename = true, file_row_number = true) o"
         f" SEMI JOIN known k ON {agreeing(keys, 'k', 'o')} GROUP BY o.filename"
     )
-    found = connection.execute(text, [[file.path for file in files]]).fetchall()
-    return [_rows(path, numbers, schema) for path, numbers in found]
+    groups = connection.execute(text, [[file.path for file in files]]).fetchall()
+    return [_rows(path, numbers, schema) for path, numbers in groups]
 
 
 def _rows(path: str, numbers: Sequence[int], schema: pa.Schema) -> pa.Table:

@@ -56,8 +56,8 @@ def first_of_equals(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table
     with connect() as connection:
         connection.register("given", rows.select([*keys, order]))
         first = connection.sql(f"SELECT min({quoted(order)}) AS place FROM given GROUP BY {names}").to_arrow_table()
-    kept = rows.filter(pc.is_in(rows.column(order), value_set=first.column("place").combine_chunks()))
-    return kept.sort_by(order)
+    firsts = rows.filter(pc.is_in(rows.column(order), value_set=first.column("place").combine_chunks()))
+    return firsts.sort_by(order)
 
 
 def without_known(rows: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> pa.Table:
@@ -75,8 +75,8 @@ def without_known(rows: pa.Table, files: Sequence[Location], keys: Sequence[str]
             connection.read_parquet([file.path for file in files]).create_view("stored")
             return _unmet(connection, rows, keys, place)
     except duckdb.Error as error:
-        told = str(error).splitlines()[0]
-        raise StorageError(f"the stored rows cannot be read: {told}", hint=RESTORE_HINT) from error
+        message = str(error).splitlines()[0]
+        raise StorageError(f"the stored rows cannot be read: {message}", hint=RESTORE_HINT) from error
 
 
 def without_equals(rows: pa.Table, known: pa.Table, keys: Sequence[str], place: str) -> pa.Table:

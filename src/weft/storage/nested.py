@@ -91,9 +91,9 @@ def _number(value: Any, shape: DataType) -> Any:
     if shape.name == "DECIMAL":
         return _decimal(str(written), shape)
     most = 1 << (arrow_type(shape).bit_width - 1)
-    if not -most <= (found := int(value)) < most:
+    if not -most <= (number := int(value)) < most:
         raise ValueError("too large")
-    return found
+    return number
 
 
 def _decimal(written: str, shape: DataType) -> decimal.Decimal:

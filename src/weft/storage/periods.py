@@ -65,8 +65,8 @@ def read_log(files: Sequence[DataFile], log: TableSchema) -> pa.Table:
 
 def open_periods(log: pa.Table) -> pa.Table:
     """Return the open periods, without ``valid_to``."""
-    found = periods(log)
-    return found.filter(pc.is_null(found.column(VALID_TO))).drop_columns([VALID_TO])
+    all_periods = periods(log)
+    return all_periods.filter(pc.is_null(all_periods.column(VALID_TO))).drop_columns([VALID_TO])
 
 
 def repeated_keys(rows: pa.Table, keys: Sequence[str], most: int = 3) -> list[tuple[tuple[object, ...], int]]:

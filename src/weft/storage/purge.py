@@ -43,7 +43,7 @@ def purge(data: Location, query_ids: Collection[int], remover: Remover, at: int)
     wanted = ", ".join(str(int(query_id)) for query_id in sorted(query_ids))
     with removing(ledger, remover.token, "answers of removed queries were being taken out") as opened:
         opened.delete(f"query_id IN ({wanted})", commit_properties=numbered(remover.token))
-    left = replace(litter(ledger, 0, at), log=())  # log files contain no answers
-    complete = delete(ledger, left, remover, WAIT_FOR_READERS_SECONDS)
+    unneeded = replace(litter(ledger, 0, at), log=())  # log files contain no answers
+    complete = delete(ledger, unneeded, remover, WAIT_FOR_READERS_SECONDS)
     now = delta_snapshot(ledger, check_files=False)
     return Purged((layout.LEDGER, now.version, now.rows or 0), complete=complete)

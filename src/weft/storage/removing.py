@@ -54,9 +54,9 @@ def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
         except delta_errors() as error:
             if transaction_version(table, REMOVING) not in (before, token):
                 raise taken_over(table, doing) from error
-            told = str(error).splitlines()[0] if str(error) else type(error).__name__
+            message = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise StorageError(
-                f"{table} could not be changed while {doing}: {told}",
+                f"{table} could not be changed while {doing}: {message}",
                 hint="Run the command again: it completes the change.",
             ) from error
         keep_open(table, opened)

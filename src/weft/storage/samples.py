@@ -34,8 +34,8 @@ def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tupl
 
 def _periods(file: DataFile, log: TableSchema, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
     """Return periods recorded in one file of a tracked table's history log; this newest file has their latest state."""
-    found = periods(read_log([file], log)).slice(0, limit).select(list(names)).to_pylist()
-    return [tuple(row[name] for name in names) for row in found]
+    records = periods(read_log([file], log)).slice(0, limit).select(list(names)).to_pylist()
+    return [tuple(row[name] for name in names) for row in records]
 
 
 def _head(file: Location, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:

@@ -39,11 +39,11 @@ def columns_with_statistics(properties: Mapping[str, str], schema: pa.Schema) ->
     >>> columns_with_statistics({COLUMNS_PROPERTY: "`a.b`, ts"}, pa.schema([("a.b", pa.int8()), ("ts", pa.int64())]))
     ['a.b', 'ts']
     """
-    told = properties.get(COLUMNS_PROPERTY)
-    if told is None:
+    listed = properties.get(COLUMNS_PROPERTY)
+    if listed is None:
         wanted = set(schema.names)
     else:
-        wanted = {match[1].replace("``", "`") if match[1] else match[2] for match in _NAME.finditer(told)}
+        wanted = {match[1].replace("``", "`") if match[1] else match[2] for match in _NAME.finditer(listed)}
     kinds = (pa.types.is_integer, pa.types.is_timestamp)
     return [field.name for field in schema if field.name in wanted and any(kind(field.type) for kind in kinds)]
 
@@ -59,9 +59,9 @@ def statistics(rows: pa.Table, columns: Sequence[str]) -> str:
         is_instant = pa.types.is_timestamp(column.type)
         bounds = pc.min_max(column.cast(pa.int64()) if is_instant else column).as_py()
         for into, bound in ((least, bounds["min"]), (greatest, bounds["max"])):
-            said = _milliseconds(bound) if is_instant and bound is not None else bound
-            if said is not None:
-                into[name] = said
+            stored = _milliseconds(bound) if is_instant and bound is not None else bound
+            if stored is not None:
+                into[name] = stored
     return json.dumps({"numRecords": rows.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls})
 
 
@@ -84,7 +84,7 @@ def bounds_read(actions: pa.Table) -> pa.Table:
     return actions
 
 
-def bounds_told(told: str | None, instants: Collection[str]) -> tuple[int | None, dict[str, Any], dict[str, Any]]:
+def bounds_told(text: str | None, instants: Collection[str]) -> tuple[int | None, dict[str, Any], dict[str, Any]]:
     """Return the row count (None: not recorded) and the least and greatest values by column of a file's JSON
     statistics.
 
@@ -94,11 +94,11 @@ def bounds_told(told: str | None, instants: Collection[str]) -> tuple[int | None
     >>> parse_statistics('{"numRecords": 2, "minValues": {"a": 1}, "maxValues": {"a": 7, "b": "x"}}', ())
     (2, {'a': 1}, {'a': 7})
     """
-    found = json.loads(told or "{}")
+    stats = json.loads(text or "{}")
     bounds: list[dict[str, Any]] = []
     for part, lost in (("minValues", 0), ("maxValues", _LOST_MICROSECONDS)):
         values: dict[str, Any] = {}
-        for name, value in (found.get(part) or {}).items():
+        for name, value in (stats.get(part) or {}).items():
             if name in instants:
                 instant = read_instant(value) if isinstance(value, str) else None
                 if instant is not None:
@@ -106,4 +106,4 @@ def bounds_told(told: str | None, instants: Collection[str]) -> tuple[int | None
             elif isinstance(value, int):
                 values[name] = value
         bounds.append(values)
-    return found.get("numRecords"), bounds[0], bounds[1]
+    return stats.get("numRecords"), bounds[0], bounds[1]

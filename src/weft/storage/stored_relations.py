@@ -91,12 +91,12 @@ class RelationLog:
         rows = pa.concat_tables([_stamped(wanted if always else come, t, gone=False), _stamped(gone, t, gone=True)])
         if not rows.num_rows:
             return None
-        whole = self.rows.num_rows + rows.num_rows
+        total = self.rows.num_rows + rows.num_rows
         many = len(self.files) >= _FILES
-        if many or whole > 2 * wanted.num_rows + _SLACK:
-            kept = pa.concat_tables([_last(self.rows, self.relation, min([*needed, t])), rows])
-            if many or 2 * kept.num_rows < whole:
-                return Change(kept, anew=True, wanted=wanted)
+        if many or total > 2 * wanted.num_rows + _SLACK:
+            compacted = pa.concat_tables([_last(self.rows, self.relation, min([*needed, t])), rows])
+            if many or 2 * compacted.num_rows < total:
+                return Change(compacted, anew=True, wanted=wanted)
         return Change(rows, anew=False, wanted=wanted)
 
     def changed(self, change: Change) -> RelationLog:
@@ -111,9 +111,9 @@ def table_schema(relation: pa.Schema) -> pa.Schema:
     return pa.schema([*relation, pa.field(SINCE, INSTANT), pa.field(GONE, pa.bool_())])
 
 
-_kept: dict[str, RelationLog] = {}
+_cached: dict[str, RelationLog] = {}
 """The cached logs by table, the most recently used last."""
-_keeping: Final = Lock()
+_cache_lock: Final = Lock()
 
 
 def log_of(table: Location, relation: pa.Schema) -> RelationLog:
@@ -124,15 +124,15 @@ def log_of(table: Location, relation: pa.Schema) -> RelationLog:
     with table.shared():  # nobody deletes replaced files meanwhile
         files = delta_snapshot(table, check_files=False).files
         names = tuple(file.location.name for file in files)
-        known = _kept.get(table.path)
+        known = _cached.get(table.path)
         if known is None or known.relation != relation or known.files != names[: len(known.files)]:
             known = RelationLog(relation, schema.empty_table())
-        found = known
+        log = known
         if len(known.files) < len(names):
             more = read_data_files(files[len(known.files) :], schema)
-            found = RelationLog.of(relation, pa.concat_tables([known.rows, more]), names)
-    _keep(table, found)
-    return found
+            log = RelationLog.of(relation, pa.concat_tables([known.rows, more]), names)
+    _cache(table, log)
+    return log
 
 
 def keep_written(table: Location, version: int, before: RelationLog, change: Change) -> None:
@@ -141,16 +141,16 @@ def keep_written(table: Location, version: int, before: RelationLog, change: Cha
     if snapshot.version == version:
         after = before.changed(change)
         after.files = tuple(file.location.name for file in snapshot.files)
-        _keep(table, after)
+        _cache(table, after)
 
 
-def _keep(table: Location, log: RelationLog) -> None:
-    with _keeping:
-        _kept.pop(table.path, None)
-        _kept[table.path] = log
-        size = sum(each.rows.nbytes for each in _kept.values())
+def _cache(table: Location, log: RelationLog) -> None:
+    with _cache_lock:
+        _cached.pop(table.path, None)
+        _cached[table.path] = log
+        size = sum(each.rows.nbytes for each in _cached.values())
         while size > _MOST_BYTES:
-            size -= _kept.pop(next(iter(_kept))).rows.nbytes
+            size -= _cached.pop(next(iter(_cached))).rows.nbytes
 
 
 def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:
@@ -160,10 +160,10 @@ def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:
     columns = ", ".join(quoted(name) for name in relation.names)
     with temporal_sql() as sql:
         sql.given("log", log)
-        found = sql.rows(
+        relation_rows = sql.rows(
             f'SELECT {columns} FROM log GROUP BY {columns} HAVING NOT ARG_MAX("{GONE}", "{SINCE}") ORDER BY {columns}'
         )
-    return found.cast(relation)
+    return relation_rows.cast(relation)
 
 
 def _last(log: pa.Table, relation: pa.Schema, first: int) -> pa.Table:
@@ -189,11 +189,11 @@ def _differing(left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
     with temporal_sql() as sql:
         sql.given("first", left)
         sql.given("second", right)
-        found = sql.rows(
+        differences = sql.rows(
             f"SELECT {columns}, COUNT(*) FILTER (WHERE side) > 0 AS side FROM "
             f"(SELECT *, TRUE AS side FROM first UNION ALL SELECT *, FALSE AS side FROM second) AS sides "
             f"GROUP BY {columns} HAVING BOOL_AND(side) OR NOT BOOL_OR(side)"
         )
-    mine = found.column("side")
-    rows = found.select(left.column_names).cast(left.schema)
-    return rows.filter(mine), rows.filter(pc.invert(mine))
+    in_left = differences.column("side")
+    rows = differences.select(left.column_names).cast(left.schema)
+    return rows.filter(in_left), rows.filter(pc.invert(in_left))

@@ -46,13 +46,13 @@ class TemporalSql:
             return
         for file in files:
             check_data_file(file)
-        with _told_as_damage():
+        with _storage_errors():
             read = self.connection.read_parquet([file.location.path for file in files], union_by_name=True)
             there = {column.lower(): column for column in read.columns}
             heads = []
             for field in schema:
-                found = there.get(field.name.lower())
-                value = "NULL" if found is None else quoted(found)
+                stored_name = there.get(field.name.lower())
+                value = "NULL" if stored_name is None else quoted(stored_name)
                 kind = _type_of(field.type)
                 heads.append(f"CAST({value} AS {kind}) AS {quoted(field.name)}")
             read.project(", ".join(heads)).create_view(name)
@@ -78,16 +78,16 @@ class TemporalSql:
 
     def rows(self, sql: str) -> pa.Table:
         """Return the result of a rendered query."""
-        with _told_as_failure():
+        with _execution_errors():
             return self.connection.sql(local_text(sql)).to_arrow_table()
 
     def one(self, sql: str) -> Any:
         """Return the value of a query with one row and one column."""
-        with _told_as_failure():
+        with _execution_errors():
             return self.connection.execute(local_text(sql)).fetchall()[0][0]
 
     def _run(self, sql: str) -> None:
-        with _told_as_failure():
+        with _execution_errors():
             self.connection.execute(local_text(sql))
 
 
@@ -151,18 +151,18 @@ def _started(process: int) -> duckdb.DuckDBPyConnection:
 
 
 @contextmanager
-def _told_as_damage() -> Iterator[None]:
+def _storage_errors() -> Iterator[None]:
     import duckdb
 
     try:
         yield
     except duckdb.Error as error:
-        told = str(error).splitlines()[0]
-        raise StorageError(f"the log of a tracked table cannot be read: {told}", hint=RESTORE_HINT) from error
+        message = str(error).splitlines()[0]
+        raise StorageError(f"the log of a tracked table cannot be read: {message}", hint=RESTORE_HINT) from error
 
 
 @contextmanager
-def _told_as_failure() -> Iterator[None]:
+def _execution_errors() -> Iterator[None]:
     import duckdb
 
     require_time()
@@ -172,5 +172,5 @@ def _told_as_failure() -> Iterator[None]:
         raise StorageError(f"a file cannot be read or written: {str(error).splitlines()[0]}") from error
     except duckdb.Error as error:
         require_time()
-        told = str(error).splitlines()[0]
-        raise ExecutionError(f"the view cannot be computed: {told}") from error
+        message = str(error).splitlines()[0]
+        raise ExecutionError(f"the view cannot be computed: {message}") from error

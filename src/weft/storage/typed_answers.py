@@ -45,9 +45,9 @@ def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
 
 def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table:
     """Return the rows, in their order, with these columns; a duplicate name gets a number."""
-    schema, left, pieces = _schema(columns), iter(rows), []
-    while some := list(islice(left, _PIECE)):
-        arrays = [_array(values, kind) for values, (_, kind) in zip(zip(*some, strict=True), columns, strict=True)]
+    schema, rest, pieces = _schema(columns), iter(rows), []
+    while batch := list(islice(rest, _PIECE)):
+        arrays = [_array(values, kind) for values, (_, kind) in zip(zip(*batch, strict=True), columns, strict=True)]
         pieces.append(pa.record_batch(arrays, schema=schema))
     return pa.Table.from_batches(pieces, schema)
 

@@ -35,7 +35,7 @@ class Finding:
         return f"{self.path}: {self.problem}\n  {self.remedy}"
 
 
-_whole: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
+_checked: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
 """By table, the data files that this process has checked, with the commit as of which it checked them and its mark."""
 
 
@@ -52,24 +52,24 @@ def verify(catalog: CatalogParts) -> list[Finding]:
     others = (stored.path for stored in catalog.tables.versions())
     for path in {*(table.path for table in catalog.tables.all()), layout.LEDGER, *others}:
         forget_log(catalog.data / path)
-        _whole.pop(str(catalog.data / path), None)
+        _checked.pop(str(catalog.data / path), None)
     findings: list[Finding] = []
     for _ in range(_LOOKS):
-        before = _written(catalog)
-        findings = _what_is_new(catalog)
-        if not findings or _written(catalog) == before:
+        before = _write_state(catalog)
+        findings = _check_new_files(catalog)
+        if not findings or _write_state(catalog) == before:
             break
     return findings
 
 
-def _written(catalog: CatalogParts) -> tuple[object, ...]:
+def _write_state(catalog: CatalogParts) -> tuple[object, ...]:
     """Return the part of the catalog that changes with every write to a table."""
     undoing = catalog.load_history.half_undone()
     parts = (catalog.tables.versions(), catalog.reservations.still_open(), catalog.queries.purging(), undoing)
     return (*map(tuple, parts), catalog.ticks.planned())
 
 
-def _what_is_new(catalog: CatalogParts) -> list[Finding]:
+def _check_new_files(catalog: CatalogParts) -> list[Finding]:
     """Return the problems in files that this process has not checked yet."""
     recorded = {stored.path: stored for stored in catalog.tables.versions()}
     tables = {table.table_id: table.path for table in catalog.tables.all()}
@@ -96,7 +96,7 @@ def require_whole(catalog: CatalogParts) -> None:
     A process checks everything once, then only new files.  Damage after that is detected when the file is read, or by
     ``verify``.
     """
-    findings = _what_is_new(catalog)
+    findings = _check_new_files(catalog)
     if findings:
         raise StorageError(
             "the store is damaged:\n" + "\n".join(str(each) for each in findings), where=str(catalog.data)
@@ -117,45 +117,43 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
         ]
     try:
         with table.shared():  # nobody deletes files meanwhile
-            found = delta_snapshot(table, check_files=False)
-            findings = _of_files(path, found)
+            snapshot = delta_snapshot(table, check_files=False)
+            findings = _file_findings(path, snapshot)
     except StorageError as error:
-        return [_of_log(path, error, table, stored)]
-    if found.version < stored.version:
-        problem = f"the table ends at version {found.version}, but version {stored.version} was recorded"
+        return [_log_finding(path, error, table, stored)]
+    if snapshot.version < stored.version:
+        problem = f"the table ends at version {snapshot.version}, but version {stored.version} was recorded"
         return [Finding(path, problem, RESTORE_HINT)]
-    expected_here = found.version == stored.version or not unsettled
-    if expected_here and found.rows is not None and found.rows != stored.rows:
-        if found.rows < stored.rows and has_discarded(table):
+    expected_here = snapshot.version == stored.version or not unsettled
+    if expected_here and snapshot.rows is not None and snapshot.rows != stored.rows:
+        if snapshot.rows < stored.rows and has_discarded(table):
             return findings
-        problem = (
-            f"the table has {counted(found.rows, 'row')} at version {found.version}, but {stored.rows} were recorded"
-        )
+        problem = f"the table has {counted(snapshot.rows, 'row')} at version {snapshot.version}, but {stored.rows} were recorded"
         remedy = "Something other than Weft wrote to it, or a backup was restored in part. " + RESTORE_HINT
         findings.append(Finding(path, problem, remedy))
     return findings
 
 
-def _of_files(path: str, found: DeltaSnapshot) -> list[Finding]:
+def _file_findings(path: str, snapshot: DeltaSnapshot) -> list[Finding]:
     findings = []
-    commit, mark, whole = _whole.get(str(found.location), (found.location, None, set()))
+    commit, mark, checked = _checked.get(str(snapshot.location), (snapshot.location, None, set()))
     if mark is None or commit.mark() != mark:  # a copy was restored, so this is another log
-        whole = set()
-    here = {file.location.path for file in found.files}
-    for file in found.files:
-        if file.location.path in whole:
+        checked = set()
+    here = {file.location.path for file in snapshot.files}
+    for file in snapshot.files:
+        if file.location.path in checked:
             continue
         try:
             check_data_file(file)
         except StorageError as error:
             findings.append(_finding(path, error))
             here.discard(file.location.path)
-    latest = commit_file(found.location, found.version)
-    _whole[str(found.location)] = (latest, latest.mark(), here)
+    latest = commit_file(snapshot.location, snapshot.version)
+    _checked[str(snapshot.location)] = (latest, latest.mark(), here)
     return findings
 
 
-def _of_log(path: str, error: StorageError, table: Location, stored: StoredVersion) -> Finding:
+def _log_finding(path: str, error: StorageError, table: Location, stored: StoredVersion) -> Finding:
     """Return the problem; the remedy for a damaged last commit that was never recorded is to move it away."""
     finding = _finding(path, error)
     last = last_commit(table)

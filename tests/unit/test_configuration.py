@@ -14,7 +14,7 @@ import pytest
 from weft.api import Weft
 from weft.cli import main
 from weft.configuration import configuration, settings_of
-from weft.configuration.spark_names import ADJUSTABLE, meant, why_refused
+from weft.configuration.spark_names import ADJUSTABLE, suggestion_for, why_refused
 from weft.delivery.mail.channel import server_of
 from weft.errors import Refused
 from weft.runtime.doctor import examine
@@ -296,8 +296,8 @@ def test_settings_of_spark_of_two_words_are_taken(tmp_path: Path) -> None:
     )
     home = _written(tmp_path, "".join(f"'{name}' = 'true'\n" for name in names))
     assert set(configuration(home).spark) == set(names)
-    assert {meant(name) for name in ("spark.memroy", "spark.mem", "spark.Memory")} == {"spark.memory"}
-    assert {meant(name) for name in ("spark.mastr", "spark.Master")} == {"spark.master"}
+    assert {suggestion_for(name) for name in ("spark.memroy", "spark.mem", "spark.Memory")} == {"spark.memory"}
+    assert {suggestion_for(name) for name in ("spark.mastr", "spark.Master")} == {"spark.master"}
 
 
 def test_no_setting_that_spark_has_is_taken_for_a_misspelt_one() -> None:
@@ -312,7 +312,7 @@ def test_no_setting_that_spark_has_is_taken_for_a_misspelt_one() -> None:
                     found |= set(re.findall(rb"spark\.(?:[A-Za-z]+\.)+[A-Za-z]+", opened.read(name)))
     names = {each.decode() for each in found}
     assert len(names) > 1000
-    assert {name: near for name in names if why_refused(name) is None and (near := meant(name))} == {}
+    assert {name: near for name in names if why_refused(name) is None and (near := suggestion_for(name))} == {}
 
 
 def test_a_file_that_is_no_toml_is_refused_with_the_place(tmp_path: Path) -> None:

@@ -57,14 +57,14 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """Run a transaction that reads one consistent state and writes nothing."""
         self._require_open()
-        with speaking_plainly(self.home), self._engine.connect() as connection, connection.begin():
+        with catalog_errors(self.home), self._engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
         """Run a transaction that excludes every other writer; raise LeaseLost if another writer took the lease."""
         self._require_open()
-        with speaking_plainly(self.home), self._engine.connect() as plain:
+        with catalog_errors(self.home), self._engine.connect() as plain:
             connection = to_write(plain)
             with connection.begin():
                 if self._lease is not None:
@@ -125,7 +125,7 @@ def require_held(connection: Connection, lease: Lease) -> None:
 
 
 @contextmanager
-def speaking_plainly(home: Path) -> Iterator[None]:
+def catalog_errors(home: Path) -> Iterator[None]:
     """Turn database errors into CatalogError, and a text that UTF-8 cannot encode into Refused."""
     try:
         yield

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, func, insert, inspect, select, update
 
 from weft.access import FOLDER_MODES, make_file, make_folder
 from weft.catalog import ddl, layout
-from weft.catalog.database import speaking_plainly
+from weft.catalog.database import catalog_errors
 from weft.catalog.dialects import postgresql_engine, sqlite_engine, to_write
 from weft.catalog.migrations import FIRST_FORMAT, migrate
 from weft.catalog.records import Clock, HomeRecord, LeaseName
@@ -70,7 +70,7 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
             make_file(file)  # SQLite gives its log and journal the permissions of the file
     engine = sqlite_engine(file) if url is None else postgresql_engine(url)
     try:
-        with speaking_plainly(home):
+        with catalog_errors(home):
             _check_format(engine, home, create=create, clock=clock, at=at)
     except BaseException:
         engine.dispose()
@@ -78,7 +78,7 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
     return engine
 
 
-def unmake(home: Path) -> None:
+def delete_new_home(home: Path) -> None:
     """Delete a home that was created for a command which was then refused; do nothing if more than its empty catalog
     exists.
     """

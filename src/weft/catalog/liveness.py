@@ -88,7 +88,7 @@ class Liveness:
             while self._locked:
                 os.close(self._locked.popitem()[1])
 
-    def let_go(self) -> None:
+    def close_inherited(self) -> None:
         """Close the inherited descriptors in a forked process, so that only the parent holds the locks."""
         self._mutex = threading.Lock()  # another thread of the parent may have held the old one
         self.close()
@@ -103,12 +103,12 @@ class Liveness:
 _all: Final[WeakSet[Liveness]] = WeakSet()
 
 
-def _let_go() -> None:
+def _close_inherited() -> None:
     for each in list(_all):
-        each.let_go()
+        each.close_inherited()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_close_inherited)
 
 
 def _name(holder: str) -> str | None:

@@ -28,7 +28,7 @@ LoadState = Literal["done", "at work", "ended in the middle", "being undone", "u
 
 
 @dataclass(frozen=True, repr=False)
-class ToldLoad(Brief):
+class LoadSummary(Brief):
     """A load, its table, and its stored rows: ``rows`` with ts from ``first_ts`` to ``last_ts`` (None: no rows)."""
 
     load: LoadRecord
@@ -68,7 +68,7 @@ class LoadHistory:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def latest(self, table_id: int | None = None, limit: int | None = None) -> tuple[ToldLoad, ...]:
+    def latest(self, table_id: int | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
         """Return the latest loads into one table, or into all tables except views, the newest first."""
         wanted = _told().where(ddl.loads.c.kind != "view").order_by(ddl.loads.c.load_id.desc()).limit(limit)
         if table_id is not None:
@@ -76,7 +76,7 @@ class LoadHistory:
         with self._database.reading() as connection:
             return tuple(_as_told(row._mapping) for row in connection.execute(wanted))
 
-    def one(self, load_id: int) -> ToldLoad:
+    def one(self, load_id: int) -> LoadSummary:
         """Return one load; raise NotFound."""
         with self._database.reading() as connection:
             row = connection.execute(_told().where(ddl.loads.c.load_id == load_id)).first()
@@ -89,7 +89,7 @@ class LoadHistory:
         with self._database.changing_under_lease() as connection:
             connection.execute(update(ddl.loads).where(ddl.loads.c.load_id == load_id).values(state=UNDOING))
 
-    def half_undone(self) -> tuple[Commits, ...]:
+    def being_undone(self) -> tuple[Commits, ...]:
         """Return the loads that are marked and not undone yet."""
         loads, reservations = ddl.loads.c, ddl.reservations.c
         with self._database.reading() as connection:
@@ -163,9 +163,9 @@ def _told() -> Any:
     )
 
 
-def _as_told(row: Mapping[Any, Any]) -> ToldLoad:
+def _as_told(row: Mapping[Any, Any]) -> LoadSummary:
     load = LoadRecord(**{field.name: row[field.name] for field in fields(LoadRecord)})
-    return ToldLoad(load, row["table"], int(row["rows"]), row["first_ts"], row["last_ts"], row["holder"] is not None)
+    return LoadSummary(load, row["table"], int(row["rows"]), row["first_ts"], row["last_ts"], row["holder"] is not None)
 
 
 def _versions(connection: Connection, reservations: Any, row: Any) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from weft.configuration.fields import FILE, PLACES, Configuration, Place, User, description
-from weft.configuration.spark_names import meant, secret, why_refused, why_wrong
+from weft.configuration.spark_names import secret, suggestion_for, why_invalid, why_refused
 from weft.configuration.toml_file import Written, read_toml
 from weft.errors import Refused
 from weft.printable import Brief, require_text
@@ -132,7 +132,7 @@ def _add_key(read: _Read, written: Written) -> None:
 def _spark_name(path: tuple[str, ...], written: Written) -> str:
     last = path[-1]
     if path[0] == "spark" and "." in last and not last.startswith("spark."):
-        full_name = meant(f"spark.{last}") or f"spark.{last}"
+        full_name = suggestion_for(f"spark.{last}") or f"spark.{last}"
         raise Refused(
             f"{last!r} is not a Spark setting, their names begin with spark.: did you mean {full_name!r}?",
             where=written.where,
@@ -144,7 +144,7 @@ def _spark_name(path: tuple[str, ...], written: Written) -> str:
     reason = why_refused(name)
     if reason is not None:
         raise Refused(f"{name} cannot be set: {reason}", where=written.where, hint="Remove the line.")
-    near = meant(name)
+    near = suggestion_for(name)
     if near is not None:
         own = why_refused(near) if near.count(".") > 1 else None
         raise Refused(
@@ -163,7 +163,7 @@ def _spark_text(name: str, written: Written) -> str:
         shown = "invalid" if secret(name) else repr(value)
         raise Refused(f"{name} is {shown}: it should be a string, a number, true or false", where=written.where)
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    wrong = why_wrong(name, text)
+    wrong = why_invalid(name, text)
     if wrong is not None:
         raise Refused(f"{name} is {value!r}: {wrong}", where=written.where, hint="Change or remove the line.")
     return text

@@ -105,16 +105,18 @@ def secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
-def meant(name: str) -> str | None:
+def suggestion_for(name: str) -> str | None:
     """Return the setting of which a name is a misspelling; None if there is none.
 
     A name of two words is compared with Weft's keys in [spark].  A longer one matches a known name that differs by one
     slip in one word, or by a missing ``sql``.
 
-    >>> meant("spark.memroy"), meant("spark.sql.shufle.partitions"), meant("spark.shuffle.partitions")
-    ('spark.memory', 'spark.sql.shuffle.partitions', 'spark.sql.shuffle.partitions')
-    >>> meant("spark.sql.shuffle.partitions"), meant("spark.driver.port"), meant("spark.speculation")
-    (None, None, None)
+    >>> suggestion_for("spark.memroy"), suggestion_for("spark.sql.shufle.partitions")
+    ('spark.memory', 'spark.sql.shuffle.partitions')
+    >>> suggestion_for("spark.shuffle.partitions")
+    'spark.sql.shuffle.partitions'
+    >>> suggestion_for("spark.sql.shuffle.partitions"), suggestion_for("spark.driver.port")
+    (None, None)
     """
     known = (*_OWN, *ADJUSTABLE, *_USUAL)
     if name in known:
@@ -143,10 +145,10 @@ def _one_slip(a: str, b: str) -> bool:
     return shortest >= 5 and (a[1:] == b or a == b[1:] or a[1:] == b[1:] or turned)
 
 
-def why_wrong(name: str, text: str) -> str | None:
+def why_invalid(name: str, text: str) -> str | None:
     """Return the reason why Spark would reject the value of a known setting; None if it would not, or may not.
 
-    >>> why_wrong("spark.sql.shuffle.partitions", "lots")
+    >>> why_invalid("spark.sql.shuffle.partitions", "lots")
     'it should be an integer from 1 on'
     """
     allowed = ADJUSTABLE.get(name)

@@ -19,7 +19,7 @@ from weft.execution.reader import Reader
 from weft.execution.temp_views import Views
 from weft.execution.windows import slices_of
 from weft.planning.plan import Branch, columns_read, encoded
-from weft.runtime.session import spark_errors, told_by
+from weft.runtime.session import error_text, spark_errors
 from weft.runtime.settings import rows_only
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
             found: pa.Table = rows.coalesce(spark.sparkContext.defaultParallelism).toArrow()
             return found
     except spark_errors() as error:
-        if not gave_too_many(error) and _TOO_LARGE not in told_by(error):
+        if not gave_too_many(error) and _TOO_LARGE not in error_text(error):
             raise
         return None
 

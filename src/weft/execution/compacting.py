@@ -16,15 +16,15 @@ from weft.failpoint import failpoint
 from weft.interruption import stop_here
 from weft.location import Location
 from weft.storage import compaction
-from weft.storage.cleaning import LONGEST_KEPT_US, delete, litter
+from weft.storage.cleaning import LONGEST_RETENTION_US, deletable_files, delete
 from weft.storage.compaction import Rewritten, Sorting, commit_rewritten, compactable, rewrite
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.fence import make_durable
 from weft.storage.removing import Remover
 from weft.storage.stored_relations import SINCE
-from weft.storage.verify import require_whole
+from weft.storage.verify import require_undamaged
 
-KEPT_US: Final = LONGEST_KEPT_US
+KEPT_US: Final = LONGEST_RETENTION_US
 """How long files that nobody needs any more are kept where nothing else is said, in microseconds."""
 _PATIENCE_SECONDS: Final = 2.0
 
@@ -118,7 +118,7 @@ def compact(home: Home, table: Stored, group: Sequence[DataFile]) -> Iterator[Co
 def _committed(home: Home, table: Stored, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
     """How many files the table had and has; None where the old ones are not there any more."""
     with home.writing("maintain") as writer:
-        require_whole(writer)
+        require_undamaged(writer)
         version = commit_rewritten(place, rewritten, writer.lease.token, home.clock())
         if version is None:
             return None
@@ -146,13 +146,13 @@ def to_compact(home: Home, table: Stored) -> Iterator[Compacted]:
 def clean(home: Home, table: Stored, keep_us: int, *, dry_run: bool) -> Iterator[Cleaned]:
     """Deletes the files of the table that nobody has needed for ``keep_us``; raises LeaseBusy, StorageError."""
     place = home.catalog.data / table.path
-    found, problem = litter(place, keep_us, home.clock()), None
+    found, problem = deletable_files(place, keep_us, home.clock()), None
     if not found.data and not found.log:
         return
     if not dry_run:
         with home.writing("maintain") as writer:
-            require_whole(writer)
-            found = litter(place, keep_us, home.clock())
+            require_undamaged(writer)
+            found = deletable_files(place, keep_us, home.clock())
             if not delete(place, found, Remover(writer.lease.token, writer.check), _PATIENCE_SECONDS):
                 problem = "somebody is reading it"
     yield Cleaned(table.name, len(found.data), len(found.log), found.size, problem)

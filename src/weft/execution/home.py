@@ -78,7 +78,7 @@ class Home:
 
         with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer, kept(writer, self.clock):
             writer.loads.forget_dead(self.clock())
-            if writer.reservations.still_open() or writer.load_history.half_undone():
+            if writer.reservations.still_open() or writer.load_history.being_undone():
                 from weft.execution.append_rows import settle
 
                 settle(writer)

@@ -41,7 +41,7 @@ from weft.execution.undoing import clear_forgotten, forgotten
 from weft.faults import query_faults
 from weft.instants import format_interval
 from weft.planning.plan import Plan, columns_read, for_many, parameter_table
-from weft.storage.cleaning import LONGEST_KEPT_US
+from weft.storage.cleaning import LONGEST_RETENTION_US
 from weft.storage.columns import stored_schema
 from weft.storage.delta_log import delta_snapshot, has_commits
 
@@ -71,9 +71,9 @@ def maintain(home: Home, *, dry_run: bool = False, keep_us: int = KEPT_US) -> It
     Between two steps it may be left.  Raises Refused for a ``keep_us`` that cannot be; its steps raise LeaseBusy,
     LeaseLost, StorageError.
     """
-    if not 0 <= keep_us <= LONGEST_KEPT_US:
+    if not 0 <= keep_us <= LONGEST_RETENTION_US:
         raise Refused(
-            f"files that nobody needs are kept for at most {format_interval(LONGEST_KEPT_US)}, "
+            f"files that nobody needs are kept for at most {format_interval(LONGEST_RETENTION_US)}, "
             f"{format_interval(keep_us)} was asked for",
             hint="The log of a table forgets by then when a file was taken out of it.",
         )

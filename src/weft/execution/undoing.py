@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.catalog import CatalogParts, Writer, layout
-from weft.catalog.load_history import ToldLoad
+from weft.catalog.load_history import LoadSummary
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict
 from weft.execution.home import Home
@@ -16,7 +16,7 @@ from weft.failpoint import failpoint
 from weft.instants import format_instant
 from weft.printable import Brief
 from weft.storage.delta_log import forget_log
-from weft.storage.taking_back import require_apart
+from weft.storage.taking_back import require_own_files
 
 _OWN: Final = re.compile(r"\d+-\w+")
 _PATIENCE_SECONDS: Final = 2.0
@@ -26,8 +26,8 @@ _PATIENCE_SECONDS: Final = 2.0
 class Undone(Brief):
     """A load that was undone, as it was before, and the later loads that may have known some of its rows."""
 
-    load: ToldLoad
-    again: tuple[ToldLoad, ...]
+    load: LoadSummary
+    again: tuple[LoadSummary, ...]
 
     def _brief(self) -> str:
         return f"undone: {self.load._brief()}"
@@ -44,7 +44,7 @@ def undo_load(home: Home, load_id: int) -> Undone:
         told = writer.load_history.one(load_id)
         table = writer.tables.by_id(told.load.table_id)
         _require_open(writer, told, table)
-        require_apart(writer.data / table.path, writer.load_history.commits(load_id))
+        require_own_files(writer.data / table.path, writer.load_history.commits(load_id))
         later = writer.load_history.latest(table.table_id)
         writer.load_history.begin_undo(load_id)
         failpoint("undo.marked")
@@ -53,7 +53,7 @@ def undo_load(home: Home, load_id: int) -> Undone:
         return Undone(told, tuple(again))
 
 
-def _require_open(writer: Writer, told: ToldLoad, table: TableRecord) -> None:
+def _require_open(writer: Writer, told: LoadSummary, table: TableRecord) -> None:
     load_id, watermark = told.load.load_id, writer.reservations.effective_watermark()
     if told.state == "undone":
         raise Conflict(f"the load {load_id} was undone before", hint="`weft loads` lists them.")

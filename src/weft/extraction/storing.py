@@ -27,7 +27,7 @@ from weft.extraction.quarantine import quarantine
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.instants import format_instant
 from weft.printable import Brief
-from weft.storage.verify import require_whole
+from weft.storage.verify import require_undamaged
 
 LEASE_WAIT_US: Final = 120 * 1_000_000
 """How long a batch waits for another writer, a tick for example, before it gives up (LeaseBusy), in microseconds."""
@@ -87,7 +87,7 @@ def beginning(to: Home, table: str) -> Iterator[Writer]:
     """
     with to.catalog.writing(f"begin to load into {table}", to.clock, wait_us=LEASE_WAIT_US) as writer:
         settle(writer)
-        require_whole(writer)
+        require_undamaged(writer)
         yield writer
 
 

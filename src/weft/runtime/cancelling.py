@@ -62,7 +62,7 @@ def was_cancelled() -> bool:
     return cancel_token is not None and cancel_token.ends_something
 
 
-def end_what_goes_on(jvm: Jvm) -> None:
+def kill_unresponsive(jvm: Jvm) -> None:
     """Kill the JVM if cancelled tasks continue, unless it computes something else."""
     until = time.monotonic() + _LEAVE_SECONDS
     with suppress(*spark_errors()):

@@ -51,7 +51,7 @@ class JarSet:
     ``alone`` no dependencies are included.
     """
 
-    told: str
+    title: str
     folder: str
     modules: tuple[tuple[str, str, str], ...]
     excluded: tuple[tuple[str, str], ...] = ()
@@ -138,7 +138,7 @@ def find_jars(java: Java, wanted: JarSet = DELTA) -> tuple[Path, ...]:
     lacks = not jars or (wanted is CONNECTOR and not any(jar.name.startswith(wanted.first) for jar in jars))
     if configuration().jars is not None and lacks:
         raise ExecutionError(
-            f"WEFT_JARS names a folder without {wanted.told if jars else 'jars'}",
+            f"WEFT_JARS names a folder without {wanted.title if jars else 'jars'}",
             where=str(jar_folder(wanted)),
             hint=f"put {wanted.first}-{wanted.modules[0][2]}.jar and its dependencies there, or unset WEFT_JARS",
         )
@@ -228,7 +228,7 @@ def _unresolved(output: str, wanted: JarSet) -> ExecutionError:
     lines = [line.strip() for line in output.splitlines() if "error" in line.lower() or "PKIX" in line]
     reason = lines[0][:200] if lines else output.strip()[-200:]
     return ExecutionError(
-        f"{wanted.told} could not be downloaded: {reason}",
+        f"{wanted.title} could not be downloaded: {reason}",
         where=str(jar_folder(wanted)),
         hint="the first start downloads them from the central Maven repository: check the network and the proxy, set "
         "WEFT_IVYSETTINGS to an Ivy settings file with a mirror, or set WEFT_JARS to a folder with the jars",

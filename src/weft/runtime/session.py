@@ -360,7 +360,7 @@ def error_text(error: Exception) -> str:
 
 
 def root_cause(error: Exception) -> str:
-    r"""Return the message of a JVM error's root cause in one line, without classes and stack traces.
+    """Return the message of a JVM error's root cause in one line, without classes and stack traces.
 
     >>> root_cause(ValueError("An error occurred while calling o1.x.\\n: a.b.Failed: aborted\\nCaused by: a.B: no )"))
     'no )'

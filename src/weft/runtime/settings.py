@@ -175,7 +175,7 @@ def rows_only(spark: SparkSession) -> Iterator[None]:
 
 
 @contextmanager
-def given_as_columns(spark: SparkSession) -> Iterator[None]:
+def arrow_input(spark: SparkSession) -> Iterator[None]:
     """Keep Arrow input as Arrow within the block.
 
     Use it only with ``rows_only``, since Spark does not know the number of the rows.

@@ -18,7 +18,7 @@ from typing import Final
 
 from weft.errors import JvmEnded, LimitExceeded
 from weft.interruption import Stopped
-from weft.runtime.cancelling import end_what_goes_on, was_cancelled
+from weft.runtime.cancelling import kill_unresponsive, was_cancelled
 from weft.runtime.session import Jvm, interrupted, running_jvm, spark_errors
 from weft.runtime.turn import turn
 
@@ -98,7 +98,7 @@ def _limited(seconds: float) -> Iterator[None]:
         ) from None
     if problem is not None:
         if was_cancelled():
-            end_what_goes_on(jvm)
+            kill_unresponsive(jvm)
             raise Stopped from None
         if _lives(jvm):
             raise problem

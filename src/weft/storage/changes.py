@@ -18,7 +18,7 @@ from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.correcting import correction_instants
-from weft.storage.local_sql import agreeing, quoted
+from weft.storage.local_sql import columns_equal, quoted
 from weft.storage.periods import TS, known_at, over, periods, values_of
 
 OP: Final = "_op"
@@ -37,7 +37,7 @@ def changes_of(rows: pa.Table, ops: Sequence[str], owns: Sequence[int], places: 
     return rows.append_column(ORDER, pa.array(places, pa.int64()))
 
 
-def all_anew(rows: pa.Table, own: int, place: int) -> pa.Table:
+def replace_all(rows: pa.Table, own: int, place: int) -> pa.Table:
     """Return one transaction that ends all stored rows and inserts these; it takes two positions."""
     gone = pa.table([pa.nulls(1, each.type) for each in rows.schema], schema=rows.schema)
     count = rows.num_rows
@@ -45,12 +45,14 @@ def all_anew(rows: pa.Table, own: int, place: int) -> pa.Table:
     return changes_of(pa.concat_tables([gone, rows]), ops, [own] * (count + 1), places)
 
 
-def of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
+def log_of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the rows of the history log whose keys occur in the changes."""
     if not log.num_rows:
         return log
     with over(log=log, given=changes.select(list(keys))) as connection:
-        rows = connection.sql(f"SELECT a.* FROM log a SEMI JOIN given b ON {agreeing(keys, 'a', 'b')}").to_arrow_table()
+        rows = connection.sql(
+            f"SELECT a.* FROM log a SEMI JOIN given b ON {columns_equal(keys, 'a', 'b')}"
+        ).to_arrow_table()
     return conformed(rows, log.schema)
 
 
@@ -76,7 +78,9 @@ def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str])
         return conformed(connection.sql(f"FROM ({text}) ORDER BY {ORDER}").to_arrow_table(), changes.schema)
 
 
-def with_kept(changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, int]:
+def fill_missing_cells(
+    changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Sequence[str]
+) -> tuple[pa.Table, int]:
     """Return the changes with their missing cells filled in, and the number of changes for which no row has them.
 
     ``lacking`` lists the missing cells: the key of the row to take them from, ``_order`` of the change, ``_before``
@@ -93,7 +97,7 @@ def with_kept(changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Seque
             SELECT {_list(names)}, {ORDER} AS place FROM given a WHERE {OP} = 'U'
                 AND NOT EXISTS (SELECT 1 FROM lacking l WHERE l.{ORDER} = a.{ORDER}))
         SELECT l.{ORDER} AS _of, l._columns, h.* FROM lacking l JOIN held h
-            ON {agreeing(keys, "l", "h")} AND h.place < l._before
+            ON {columns_equal(keys, "l", "h")} AND h.place < l._before
             QUALIFY row_number() OVER (PARTITION BY l.{ORDER} ORDER BY h.place DESC) = 1"""
     cells = ", ".join(
         f"CASE WHEN list_contains(f._columns, {_text(name)}) THEN f.{quoted(name)} ELSE g.{quoted(name)} END "
@@ -124,14 +128,14 @@ def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the changes that this part of the log does not contain yet."""
     values = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
     by_key = _list(keys)
-    agrees = agreeing(values, "c", "h")
+    agrees = columns_equal(values, "c", "h")
     text = f"""
         WITH last AS (SELECT * FROM given
             QUALIFY {OWN} IS NULL OR row_number() OVER (PARTITION BY {by_key}, {OWN} ORDER BY {ORDER} DESC) = 1),
         known AS (SELECT c.{ORDER}
             FROM last c
-            JOIN (SELECT {by_key}, max({TS}) AS {_AT} FROM log GROUP BY {by_key}) t ON {agreeing(keys, "c", "t")}
-            LEFT JOIN periods h ON {agreeing(keys, "c", "h")}
+            JOIN (SELECT {by_key}, max({TS}) AS {_AT} FROM log GROUP BY {by_key}) t ON {columns_equal(keys, "c", "t")}
+            LEFT JOIN periods h ON {columns_equal(keys, "c", "h")}
                 AND h.{VALID_FROM} <= make_timestamptz(c.{OWN})
                 AND (h.{VALID_TO} IS NULL OR make_timestamptz(c.{OWN}) < h.{VALID_TO})
             WHERE make_timestamptz(c.{OWN}) <= t.{_AT}
@@ -142,7 +146,9 @@ def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
         return conformed(connection.sql(text).to_arrow_table(), changes.schema)
 
 
-def instants_of(changes: Sequence[pa.Table], floor: int, latest: int | None, clock: int) -> dict[int | None, int]:
+def transaction_instants(
+    changes: Sequence[pa.Table], floor: int, latest: int | None, clock: int
+) -> dict[int | None, int]:
     """Return the instant of each transaction, by its own time (None: no own time), ascending in the order of the feed.
 
     ``changes`` are those of all tables that the transactions touch.  A transaction gets its own time if that is still
@@ -196,14 +202,14 @@ def log_rows(
         return conformed(connection.sql(text).to_arrow_table(), stored_schema(log))
 
 
-def as_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
+def state_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return full states of a source as changes.
 
     ``dated`` holds all rows of the source at each own time, with ``_own`` and ``_order``.  A key ends if a state lacks
     it and the state before it, or the open periods ``there``, has it.
     """
     values = [name for name in dated.column_names if name not in (OWN, ORDER)]
-    row, by_key, same = _list(values), _list(keys), agreeing(keys, "a", "b")
+    row, by_key, same = _list(values), _list(keys), columns_equal(keys, "a", "b")
     text = f"""
         WITH states AS (SELECT {OWN} AS state, lead({OWN}) OVER (ORDER BY {OWN}) AS following
             FROM (SELECT DISTINCT {OWN} FROM given)),
@@ -222,7 +228,7 @@ def as_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Tabl
         return conformed(ordered.order(ORDER).to_arrow_table(), change_schema(dated.select(values).schema))
 
 
-def undated(changes: pa.Table) -> pa.Table:
+def without_own_times(changes: pa.Table) -> pa.Table:
     """Return the changes without their own times."""
     return changes.set_column(changes.column_names.index(OWN), OWN, pa.nulls(changes.num_rows, pa.int64()))
 

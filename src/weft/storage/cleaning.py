@@ -16,12 +16,12 @@ from typing import Final
 from weft.errors import StorageError
 from weft.failpoint import failpoint
 from weft.location import Location
-from weft.storage.delta_log import delta_errors, delta_snapshot, has_commits, keep_open, open_table
+from weft.storage.delta_log import delta_errors, delta_snapshot, has_commits, open_table, return_table
 from weft.storage.fence import spend
 from weft.storage.removing import REMOVING, Remover, require_latest
 
 HOUR_US: Final = 60 * 60 * 1_000_000
-LONGEST_KEPT_US: Final = 7 * 24 * HOUR_US
+LONGEST_RETENTION_US: Final = 7 * 24 * HOUR_US
 """How long Delta's log records when a file was removed (``delta.deletedFileRetentionDuration``)."""
 
 _LISTED_US: Final = 10 * 60 * 1_000_000
@@ -33,7 +33,7 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 
 @dataclass(frozen=True)
-class Litter:
+class DeletableFiles:
     """Files that may be deleted: data files, log files, and their total size in bytes."""
 
     data: tuple[Location, ...]
@@ -41,13 +41,13 @@ class Litter:
     size: int
 
 
-def litter(table: Location, keep_us: int, at: int) -> Litter:
+def deletable_files(table: Location, keep_us: int, at: int) -> DeletableFiles:
     """Return the files that were removed, or last written, at least ``keep_us`` before ``at`` (µs, wall clock).
 
     The retention is rounded up to whole hours.  Raises StorageError for a damaged log.
     """
     if not has_commits(table):
-        return Litter((), (), 0)
+        return DeletableFiles((), (), 0)
     named = {file.location for file in delta_snapshot(table, check_files=False).files}
     try:
         opened = open_table(table)
@@ -55,17 +55,17 @@ def litter(table: Location, keep_us: int, at: int) -> Litter:
         names = opened.vacuum(
             retention_hours=-(-keep_us // HOUR_US), dry_run=True, enforce_retention_duration=False, full=True
         )
-        keep_open(table, opened)
+        return_table(table, opened)
     except delta_errors() as error:
         raise StorageError(f"the files of a table could not be listed: {error}", where=str(table)) from error
     # Files that somebody else has put into the folder are not Weft's to delete.
     places = dict.fromkeys(table / name for name in names if _DATA.fullmatch(name))
     data = tuple(place for place in places if place not in named and place.exists())
     log = _behind_a_checkpoint(table, at - max(keep_us, _LISTED_US))
-    return Litter(data, log, sum(map(_size, (*data, *log))))
+    return DeletableFiles(data, log, sum(map(_size, (*data, *log))))
 
 
-def delete(table: Location, files: Litter, remover: Remover, patience_seconds: float) -> bool:
+def delete(table: Location, files: DeletableFiles, remover: Remover, patience_seconds: float) -> bool:
     """Delete the files and return True; return False if the table stays in use for ``patience_seconds``.
 
     The caller holds the lease and has checked that the table is undamaged.  The lease is checked while nobody else uses

@@ -28,8 +28,8 @@ from weft.storage.delta_log import (
     delta_errors,
     delta_snapshot,
     has_commits,
-    keep_open,
     open_table,
+    return_table,
     transaction_version,
 )
 from weft.storage.fence import find_version, make_durable
@@ -83,7 +83,7 @@ def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, s
             opened.alter.set_table_properties(other)
         for version in range(before + 1, opened.version() + 1):
             make_durable(table, version)
-        keep_open(table, opened)
+        return_table(table, opened)
     except delta_errors() as error:
         hint = "Nothing was stored; run the command again. `weft doctor` reports damage."
         raise _unwritten("the table could not be created or changed", table, error, hint) from error
@@ -131,7 +131,7 @@ def _written(table: Location, rows: pa.Table) -> Callable[[Any], dict[Location, 
         file = new_data_file(table)
         plain = conformed(rows, schema_of(opened))
         write_data_file(plain, file)
-        return {file: told_of(plain, opened)}
+        return {file: file_statistics(plain, opened)}
 
     return written
 
@@ -169,13 +169,13 @@ def _append_once(
         files = write(opened)
         failpoint("commit.written")
         gone = () if replaced_at is None else delta_snapshot(table, check_files=False).files
-        name_files(opened, files, gone, {app_id: txn_version}, replaced_at or 0, news=True)
+        commit_files(opened, files, gone, {app_id: txn_version}, replaced_at or 0, news=True)
     except delta_errors() as error:
         problem = error
     # The log decides: the commit may have succeeded although the checkpoint after it failed.
     version = find_version(table, app_id, txn_version)
     if version is not None and files.keys() <= {added.location for added in added_files(table, version)}:
-        keep_open(table, opened)
+        return_table(table, opened)
         return version
     # The files stay although no commit names them: deleting a file that a commit names would be worse.
     if problem is None or transaction_version(table, app_id) != before:
@@ -197,7 +197,7 @@ def _unwritten(message: str, table: Location, problem: Exception, hint: str) -> 
     return StorageError(f"{message}: {first_line(problem)}", where=str(table), hint=hint)
 
 
-def name_files(
+def commit_files(
     opened: Any,
     new: Mapping[Location, str],
     gone: Sequence[DataFile],
@@ -231,7 +231,7 @@ def new_data_file(table: Location) -> Location:
     return table / f"part-00000-{uuid.uuid4()}-c000.{_COMPRESSION}.parquet"
 
 
-def told_of(rows: pa.Table, opened: Any) -> str:
+def file_statistics(rows: pa.Table, opened: Any) -> str:
     """Return the statistics that the log of the opened table records for a file with these rows."""
     return statistics(rows, columns_with_statistics(opened.metadata().configuration, schema_of(opened)))
 

@@ -27,9 +27,9 @@ from weft.storage.delta_log import (
     commit_file,
     delta_errors,
     delta_snapshot,
-    keep_open,
     latest_version,
     open_table,
+    return_table,
     transaction_version,
 )
 from weft.storage.removing import REMOVING, taken_over
@@ -83,7 +83,7 @@ class Rewritten:
 
     removed: tuple[DataFile, ...]
     added: DataFile
-    told: str
+    stats: str
 
 
 def compactable(files: Sequence[DataFile], neighbours: str, bounds: Bounds = BOUNDS) -> list[tuple[DataFile, ...]]:
@@ -124,12 +124,12 @@ def rewrite(
     Returns None if fewer than two files fit.  Needs no lease.  Raises StorageError if a file is damaged or has another
     number of rows than the log records, and if the new file cannot be written.
     """
-    from weft.storage.commit import first_line, new_data_file, schema_of, told_of, write_data_file
+    from weft.storage.commit import file_statistics, first_line, new_data_file, schema_of, write_data_file
 
     opened = open_table(table)
     inputs, batches = _read(group, schema_of(opened), bounds.held)
     if len(inputs) < 2:
-        keep_open(table, opened)
+        return_table(table, opened)
         return None
     import pyarrow as pa
 
@@ -139,8 +139,8 @@ def rewrite(
         rows = rows.sort_by([(name, "ascending") for name in within])  # stable: rows with equal values keep their order
         write_data_file(rows, file)
         file.force()
-        stats = told_of(rows, opened)
-        keep_open(table, opened)
+        stats = file_statistics(rows, opened)
+        return_table(table, opened)
         return Rewritten(tuple(inputs), DataFile(file, file.size(), rows.num_rows, {}, {}), stats)
     except delta_errors() as error:
         raise StorageError(
@@ -183,7 +183,7 @@ def commit_rewritten(table: Location, rewritten: Rewritten, token: int, at: int)
 
 
 def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> int | None:
-    from weft.storage.commit import name_files
+    from weft.storage.commit import commit_files
 
     opened = open_table(table)
     before = opened.transaction_version(REMOVING)
@@ -198,14 +198,14 @@ def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> in
     since = opened.version()
     problem: Exception | None = None
     try:
-        new = {rewritten.added.location: rewritten.told}
-        name_files(opened, new, rewritten.removed, {REMOVING: token}, at, news=False)
+        new = {rewritten.added.location: rewritten.stats}
+        commit_files(opened, new, rewritten.removed, {REMOVING: token}, at, news=False)
     except delta_errors() as error:
         problem = error
     # The log decides: the commit may have succeeded although the checkpoint after it failed.
     version = _find(table, rewritten.added.location, since)
     if version is not None:
-        keep_open(table, opened)
+        return_table(table, opened)
         return version
     # The file stays although no commit names it: deleting a file that a commit names would be worse.
     if problem is None or transaction_version(table, REMOVING) != before:

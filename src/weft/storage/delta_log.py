@@ -113,7 +113,7 @@ def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapsho
         mark = commit_file(table, snapshot.version).mark()
         if mark is not None:
             _cache(_positions, table, _LogPosition(snapshot.version, mark, snapshot, _instants(opened)))
-        keep_open(table, opened)
+        return_table(table, opened)
     if check_files:
         for file in snapshot.files:
             check_data_file(file)
@@ -138,7 +138,7 @@ def transaction_version(table: Location, app_id: str) -> int | None:
         version: int | None = opened.transaction_version(app_id)
     except delta_errors() as error:
         raise _unreadable(table, error) from error
-    keep_open(table, opened)
+    return_table(table, opened)
     return version
 
 
@@ -287,7 +287,7 @@ def open_table(table: Location) -> Any:
     return opened
 
 
-def keep_open(table: Location, opened: Any) -> None:
+def return_table(table: Location, opened: Any) -> None:
     """Return a handle to the cache for the next ``open_table``; the caller must not use it afterwards."""
     mark = commit_file(table, opened.version()).mark()
     if mark is not None:
@@ -347,7 +347,7 @@ def _next_snapshot(
     before: DeltaSnapshot, version: int, actions: Sequence[Mapping[str, Any]], instants: frozenset[str]
 ) -> DeltaSnapshot | None:
     """Return the snapshot after one more commit; None if the commit did more than add and remove files."""
-    from weft.storage.statistics import bounds_told
+    from weft.storage.statistics import parse_statistics
 
     files = before.files
     gone = {before.location / unquote(action["remove"]["path"]) for action in actions if "remove" in action}
@@ -359,7 +359,7 @@ def _next_snapshot(
             return None
         if "add" in action:
             add = action["add"]
-            rows, least, greatest = bounds_told(add.get("stats"), instants)
+            rows, least, greatest = parse_statistics(add.get("stats"), instants)
             added.append(DataFile(before.location / unquote(add["path"]), add["size"], rows, least, greatest))
     return (
         DeltaSnapshot(before.location, version, (*files, *added)) if added or gone else replace(before, version=version)
@@ -375,11 +375,11 @@ def _instants(opened: Any) -> frozenset[str]:
 def _add_actions(opened: Any, table: Location) -> Sequence[Mapping[str, Any]]:
     import pyarrow
 
-    from weft.storage.statistics import bounds_read
+    from weft.storage.statistics import micros_in_bounds
 
     try:
         actions = pyarrow.table(opened.get_add_actions(flatten=True))
-        rows: Sequence[Mapping[str, Any]] = bounds_read(actions).to_pylist()
+        rows: Sequence[Mapping[str, Any]] = micros_in_bounds(actions).to_pylist()
     except delta_errors() as error:
         raise _unreadable(table, error) from error
     return rows

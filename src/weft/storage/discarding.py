@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from weft.failpoint import failpoint
 from weft.location import Location
-from weft.storage.cleaning import delete, litter
+from weft.storage.cleaning import deletable_files, delete
 from weft.storage.data_files import read_data_files
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits, transaction_version
 from weft.storage.removing import REMOVING, Remover, removing
@@ -52,7 +52,7 @@ def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover
     named = {file.location.name for file in now.files}
     # An earlier tick may have left files: it died before it deleted them, or somebody was reading them.
     if any(name.endswith(".parquet") and name not in named for name in table.names()):
-        delete(table, replace(litter(table, 0, at), log=()), remover, _PATIENCE_SECONDS)
+        delete(table, replace(deletable_files(table, 0, at), log=()), remover, _PATIENCE_SECONDS)
         now = delta_snapshot(table, check_files=False)
     return now.version, now.rows or 0
 
@@ -60,15 +60,15 @@ def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover
 def _commit(
     table: Location, opened: Any, touched: list[DataFile], stays: pa.Table, numbers: Mapping[str, int], at: int
 ) -> None:
-    from weft.storage.commit import name_files, new_data_file, told_of, write_data_file
+    from weft.storage.commit import commit_files, file_statistics, new_data_file, write_data_file
 
     new: dict[Location, str] = {}
     if stays.num_rows:
         file = new_data_file(table)
         write_data_file(stays, file)
-        new[file] = told_of(stays, opened)
+        new[file] = file_statistics(stays, opened)
     # No data change: the table is append-only, and its followers must not see a deletion.
-    name_files(opened, new, touched, numbers, at, news=False)
+    commit_files(opened, new, touched, numbers, at, news=False)
 
 
 def has_discarded(table: Location) -> bool:

@@ -18,9 +18,9 @@ from weft.storage.delta_log import (
     commit_file,
     delta_errors,
     has_commits,
-    keep_open,
     latest_version,
     open_table,
+    return_table,
 )
 
 
@@ -93,7 +93,7 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
         opened = open_table(table)
         used = opened.transaction_version(app_id)
         if used is not None and used >= txn_version:
-            keep_open(table, opened)
+            return_table(table, opened)
             return
         opened.create_write_transaction(
             actions=[],

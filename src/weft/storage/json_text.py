@@ -57,10 +57,10 @@ def ambiguous(value: Any) -> bool:
     return isinstance(value, _Ambiguous)
 
 
-def deeper(value: Any, most: int) -> bool:
+def nests_deeper(value: Any, most: int) -> bool:
     """Return whether a parsed value has more than ``most`` levels of objects and arrays.
 
-    >>> deeper(parsed('{"a": [1]}'), 1), deeper(parsed('{"a": [1]}'), 2)
+    >>> nests_deeper(parsed('{"a": [1]}'), 1), nests_deeper(parsed('{"a": [1]}'), 2)
     (True, False)
     """
     level = [value]
@@ -71,7 +71,7 @@ def deeper(value: Any, most: int) -> bool:
     return True
 
 
-def written_number(value: Any) -> str | None:
+def number_text(value: Any) -> str | None:
     """Return the text of a parsed number; None if the value is not a number."""
     return str(value) if isinstance(value, _Number) else None
 
@@ -104,13 +104,15 @@ def instant_of(text: str) -> dt.datetime | None:
         return None
 
 
-def far_time(text: str, *, instant: bool) -> int | None:
+def expanded_year_time(text: str, *, instant: bool) -> int | None:
     """Return the days, or for an instant the microseconds, since 1970 of a time that TO_JSON wrote in an expanded year.
 
     Spark's TO_JSON writes years beyond Python's range in that form.  Returns None for any other text.
 
-    >>> far_time("+10000-01-01", instant=False), far_time("0000-12-31T23:59:59.999999Z", instant=True)
-    (2932897, -62135596800000001)
+    >>> expanded_year_time("+10000-01-01", instant=False)
+    2932897
+    >>> expanded_year_time("0000-12-31T23:59:59.999999Z", instant=True)
+    -62135596800000001
     """
     match = _FAR.fullmatch(text)
     if match is None or (match[4] is not None) != instant:
@@ -128,7 +130,7 @@ def far_time(text: str, *, instant: bool) -> int | None:
     return micros if abs(micros) < _MOST_MICROS else None
 
 
-def written_json(value: Any) -> str:
+def to_json(value: Any) -> str:
     """Return the JSON text of a Python value or of a parsed value; numbers keep their digits.
 
     Raises TypeError for a value that JSON cannot represent.
@@ -141,7 +143,7 @@ def written_json(value: Any) -> str:
         case Mapping():
             return _object_of(value.items())
         case list() | tuple():
-            return "[" + ",".join(map(written_json, value)) + "]"
+            return "[" + ",".join(map(to_json, value)) + "]"
         case Decimal() if value.is_finite():
             return f"{value:f}"
         case float() if not math.isfinite(value):
@@ -154,7 +156,7 @@ def written_json(value: Any) -> str:
         case None | bool() | int() | float() | str():
             return json.dumps(value, ensure_ascii=False)
         case _:
-            return written_json(_plain(value))
+            return to_json(_plain(value))
 
 
 def _parts(value: Any) -> Iterable[Any]:
@@ -187,7 +189,7 @@ def _object_of(pairs: Iterable[tuple[Any, Any]]) -> str:
     for name, each in pairs:
         if not isinstance(name, str):
             raise TypeError("the keys of JSON are strings")
-        parts.append(f"{written_json(name)}:{written_json(each)}")
+        parts.append(f"{to_json(name)}:{to_json(each)}")
     return "{" + ",".join(parts) + "}"
 
 

@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 from weft.errors import StorageError
 from weft.location import Location
 from weft.storage.delta_log import RESTORE_HINT
-from weft.storage.local_sql import agreeing, connect, quoted
+from weft.storage.local_sql import columns_equal, connect, quoted
 
 if TYPE_CHECKING:
     import duckdb
 
 
-def differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> int:
+def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> int:
     """Return the number of rows of ``known`` whose values differ from those of the same key in the files or in ``new``.
 
     ``new`` holds rows that are not in the Parquet files yet.  ``known`` and ``new`` have the same columns, and rows are
@@ -41,7 +41,9 @@ def differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: S
             stored = _stored(connection, schema, files, keys) if files else []
             connection.register("old", pa.concat_tables([*stored, new.select(columns).cast(schema)]))
             other = " OR ".join(f"k.{quoted(name)} IS DISTINCT FROM o.{quoted(name)}" for name in values)
-            text = f"SELECT count(DISTINCT k.{quoted(place)}) FROM known k JOIN old o ON {agreeing(keys, 'k', 'o')}"
+            text = (
+                f"SELECT count(DISTINCT k.{quoted(place)}) FROM known k JOIN old o ON {columns_equal(keys, 'k', 'o')}"
+            )
             [(count,)] = connection.execute(f"{text} WHERE {other}").fetchall()
             return int(count)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
@@ -56,7 +58,7 @@ def _stored(
     text = (
         "SELECT o.filename, list(o.file_row_number ORDER BY o.file_row_number)"
         " FROM read_parquet($1, filename = true, file_row_number = true) o"
-        f" SEMI JOIN known k ON {agreeing(keys, 'k', 'o')} GROUP BY o.filename"
+        f" SEMI JOIN known k ON {columns_equal(keys, 'k', 'o')} GROUP BY o.filename"
     )
     groups = connection.execute(text, [[file.path for file in files]]).fetchall()
     return [_rows(path, numbers, schema) for path, numbers in groups]

@@ -42,12 +42,12 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def agreeing(names: Sequence[str], left: str, right: str) -> str:
+def columns_equal(names: Sequence[str], left: str, right: str) -> str:
     """Return the condition that the rows ``left`` and ``right`` are equal in these columns; NULL equals NULL."""
     return " AND ".join(f"{left}.{quoted(name)} IS NOT DISTINCT FROM {right}.{quoted(name)}" for name in names)
 
 
-def first_of_equals(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
+def first_per_key(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
     """Return the first row by ``order`` of each group of rows with equal keys, in that order.
 
     Keys are equal as by Spark's ``<=>``: NULL is NULL, NaN is NaN, -0.0 is 0.0.
@@ -60,10 +60,10 @@ def first_of_equals(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table
     return firsts.sort_by(order)
 
 
-def without_known(rows: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> pa.Table:
+def without_stored_keys(rows: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> pa.Table:
     """Return the rows whose keys do not occur in the Parquet files; ``place`` is a column of distinct values.
 
-    Reads only the key columns of the files, and compares keys as ``first_of_equals`` does.  Raises StorageError for a
+    Reads only the key columns of the files, and compares keys as ``first_per_key`` does.  Raises StorageError for a
     file that is missing or damaged.
     """
     if not files:
@@ -79,15 +79,15 @@ def without_known(rows: pa.Table, files: Sequence[Location], keys: Sequence[str]
         raise StorageError(f"the stored rows cannot be read: {message}", hint=RESTORE_HINT) from error
 
 
-def without_equals(rows: pa.Table, known: pa.Table, keys: Sequence[str], place: str) -> pa.Table:
-    """Return the rows whose keys do not occur in ``known``; else as ``without_known``."""
+def without_keys_of(rows: pa.Table, known: pa.Table, keys: Sequence[str], place: str) -> pa.Table:
+    """Return the rows whose keys do not occur in ``known``; else as ``without_stored_keys``."""
     with connect() as connection:
         connection.register("stored", known.select(list(keys)))
         return _unmet(connection, rows, keys, place)
 
 
 def _unmet(connection: duckdb.DuckDBPyConnection, rows: pa.Table, keys: Sequence[str], place: str) -> pa.Table:
-    same = agreeing(keys, "new", "old")
+    same = columns_equal(keys, "new", "old")
     connection.register("given", rows.select([*keys, place]))
     text = f"SELECT new.{quoted(place)} AS place FROM given new SEMI JOIN stored old ON {same}"
     known = connection.sql(text).to_arrow_table().column("place").combine_chunks()

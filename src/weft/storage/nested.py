@@ -11,7 +11,7 @@ import pyarrow as pa
 from weft.algebra.schema import MOST_DIGITS, DataType
 from weft.errors import StorageError
 from weft.storage.columns import arrow_type
-from weft.storage.json_text import NOT_FINITE, day_of, far_time, instant_of, parsed, written_json, written_number
+from weft.storage.json_text import NOT_FINITE, day_of, expanded_year_time, instant_of, number_text, parsed, to_json
 
 
 def nested_value(text: str, shape: DataType) -> Any:
@@ -67,7 +67,7 @@ def _field(value: Any, kind: DataType) -> Any:
 
 
 def _text(value: Any) -> str:
-    written = value if isinstance(value, str) and written_number(value) is None else written_json(value)
+    written = value if isinstance(value, str) and number_text(value) is None else to_json(value)
     return written.encode("utf-8", "replace").decode()  # an unpaired surrogate becomes a question mark, as in Spark
 
 
@@ -76,14 +76,14 @@ def _time(text: str, shape: DataType) -> Any:
     near = day_of(text) if shape.name == "DATE" else instant_of(text)
     if near is not None:
         return near
-    far = far_time(text, instant=shape.name == "TIMESTAMP")
+    far = expanded_year_time(text, instant=shape.name == "TIMESTAMP")
     if far is None:
         raise ValueError("no time")
     return far
 
 
 def _number(value: Any, shape: DataType) -> Any:
-    written = written_number(value)
+    written = number_text(value)
     if written is None and not (shape.name in ("FLOAT", "DOUBLE") and value in NOT_FINITE):
         raise ValueError("no number")
     if shape.name in ("FLOAT", "DOUBLE"):

@@ -26,7 +26,7 @@ from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.storage.columns import INSTANT, conformed, stored_schema
 from weft.storage.data_files import read_data_files
 from weft.storage.delta_log import DataFile
-from weft.storage.local_sql import agreeing, connect, quoted
+from weft.storage.local_sql import columns_equal, connect, quoted
 
 if TYPE_CHECKING:
     import duckdb
@@ -82,7 +82,7 @@ def difference(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
 
     ``there`` has the columns of ``rows`` and ``valid_from``.
     """
-    same = agreeing(rows.column_names, "a", "b")
+    same = columns_equal(rows.column_names, "a", "b")
     with over(there=there, given=rows) as connection:
         ended = connection.sql(f"SELECT a.* FROM there a ANTI JOIN given b ON {same}").to_arrow_table()
         begun = connection.sql(f"SELECT a.* FROM given a ANTI JOIN there b ON {same}").to_arrow_table()

@@ -12,9 +12,9 @@ from typing import Final
 
 from weft.catalog import layout
 from weft.location import Location
-from weft.storage.cleaning import delete, litter
+from weft.storage.cleaning import deletable_files, delete
 from weft.storage.delta_log import delta_snapshot, has_commits
-from weft.storage.removing import Remover, numbered, removing
+from weft.storage.removing import Remover, removal_properties, removing
 
 WAIT_FOR_READERS_SECONDS: Final = 2.0
 
@@ -42,8 +42,8 @@ def purge(data: Location, query_ids: Collection[int], remover: Remover, at: int)
         return Purged(None, complete=True)
     wanted = ", ".join(str(int(query_id)) for query_id in sorted(query_ids))
     with removing(ledger, remover.token, "answers of removed queries were being taken out") as opened:
-        opened.delete(f"query_id IN ({wanted})", commit_properties=numbered(remover.token))
-    unneeded = replace(litter(ledger, 0, at), log=())  # log files contain no answers
+        opened.delete(f"query_id IN ({wanted})", commit_properties=removal_properties(remover.token))
+    unneeded = replace(deletable_files(ledger, 0, at), log=())  # log files contain no answers
     complete = delete(ledger, unneeded, remover, WAIT_FOR_READERS_SECONDS)
     now = delta_snapshot(ledger, check_files=False)
     return Purged((layout.LEDGER, now.version, now.rows or 0), complete=complete)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from weft.errors import LeaseLost, StorageError
 from weft.location import Location
-from weft.storage.delta_log import delta_errors, keep_open, latest_version, open_table, transaction_version
+from weft.storage.delta_log import delta_errors, latest_version, open_table, return_table, transaction_version
 from weft.storage.fence import make_durable
 
 REMOVING: Final = "weft-compaction"
@@ -38,7 +38,7 @@ class Remover:
 
 @contextmanager
 def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
-    """Open a delta-rs handle for commits that remove files, each with the properties ``numbered(token)``.
+    """Open a delta-rs handle for commits that remove files, each with the properties ``removal_properties(token)``.
 
     ``doing`` continues "another writer took this home over while …".  Nobody deletes files of the table while the block
     runs, and its commits are on the disk when it ends.  Raises LeaseLost if the holder of a later lease has removed
@@ -59,13 +59,13 @@ def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
                 f"{table} could not be changed while {doing}: {message}",
                 hint="Run the command again: it completes the change.",
             ) from error
-        keep_open(table, opened)
+        return_table(table, opened)
         # A handle's version does not include all kinds of its own commits.
         for version in range(since + 1, (latest_version(table) or since) + 1):
             make_durable(table, version)
 
 
-def numbered(token: int) -> Any:
+def removal_properties(token: int) -> Any:
     """Return the properties of a commit that removes files."""
     from deltalake import CommitProperties, Transaction
 

@@ -71,7 +71,7 @@ def _milliseconds(instant: int) -> str | None:
     return to_datetime(instant).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def bounds_read(actions: pa.Table) -> pa.Table:
+def micros_in_bounds(actions: pa.Table) -> pa.Table:
     """Return the log's add actions with instants as microseconds (Python has only the years 1 to 9999), maxima rounded
     up.
     """
@@ -84,7 +84,7 @@ def bounds_read(actions: pa.Table) -> pa.Table:
     return actions
 
 
-def bounds_told(text: str | None, instants: Collection[str]) -> tuple[int | None, dict[str, Any], dict[str, Any]]:
+def parse_statistics(text: str | None, instants: Collection[str]) -> tuple[int | None, dict[str, Any], dict[str, Any]]:
     """Return the row count (None: not recorded) and the least and greatest values by column of a file's JSON
     statistics.
 

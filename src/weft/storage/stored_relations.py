@@ -39,13 +39,13 @@ _MOST_BYTES: Final = 256 * 2**20
 
 @dataclass(frozen=True)
 class Change:
-    """The rows that a tick writes: rows to append, or with ``anew`` all rows of the table from then on.
+    """The rows that a tick writes: rows to append, or with ``replaces`` all rows of the table from then on.
 
     ``wanted`` is the relation after the change.
     """
 
     rows: pa.Table
-    anew: bool
+    replaces: bool
     wanted: pa.Table
 
 
@@ -96,14 +96,14 @@ class RelationLog:
         if many or total > 2 * wanted.num_rows + _SLACK:
             compacted = pa.concat_tables([_last(self.rows, self.relation, min([*needed, t])), rows])
             if many or 2 * compacted.num_rows < total:
-                return Change(compacted, anew=True, wanted=wanted)
-        return Change(rows, anew=False, wanted=wanted)
+                return Change(compacted, replaces=True, wanted=wanted)
+        return Change(rows, replaces=False, wanted=wanted)
 
     def changed(self, change: Change) -> RelationLog:
         """Return the log after a change, without the change's new file."""
-        rows = change.rows if change.anew else pa.concat_tables([self.rows, change.rows])
+        rows = change.rows if change.replaces else pa.concat_tables([self.rows, change.rows])
         last = pc.max(change.rows.column(SINCE)).cast(pa.int64()).as_py()
-        return RelationLog(self.relation, rows, () if change.anew else self.files, last, change.wanted)
+        return RelationLog(self.relation, rows, () if change.replaces else self.files, last, change.wanted)
 
 
 def table_schema(relation: pa.Schema) -> pa.Schema:
@@ -116,7 +116,7 @@ _cached: dict[str, RelationLog] = {}
 _cache_lock: Final = Lock()
 
 
-def log_of(table: Location, relation: pa.Schema) -> RelationLog:
+def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
     """Return the stored log of a relation, empty if it never had a row; raise StorageError."""
     schema = table_schema(relation)
     if not has_commits(table):
@@ -135,7 +135,7 @@ def log_of(table: Location, relation: pa.Schema) -> RelationLog:
     return log
 
 
-def keep_written(table: Location, version: int, before: RelationLog, change: Change) -> None:
+def cache_written(table: Location, version: int, before: RelationLog, change: Change) -> None:
     """Update the cache with a change that this process has committed as ``version``."""
     snapshot = delta_snapshot(table, check_files=False)
     if snapshot.version == version:

@@ -12,12 +12,12 @@ from typing import Final
 from weft.errors import Conflict
 from weft.location import Location
 from weft.storage.delta_log import added_files, commit_file, delta_snapshot, has_commits
-from weft.storage.removing import REMOVING, numbered, removing
+from weft.storage.removing import REMOVING, removal_properties, removing
 
 _APPEND_ONLY: Final = "delta.appendOnly"
 
 
-def require_apart(table: Location, versions: Sequence[int]) -> None:
+def require_own_files(table: Location, versions: Sequence[int]) -> None:
     """Raise Conflict if the rows that the commits added share files with other rows by now."""
     there = {file.location for file in delta_snapshot(table, check_files=False).files} if versions else set()
     for version in versions:
@@ -29,7 +29,7 @@ def require_apart(table: Location, versions: Sequence[int]) -> None:
             )
 
 
-def take_back(table: Location, versions: Sequence[int], token: int, at: int) -> tuple[int, int] | None:
+def roll_back(table: Location, versions: Sequence[int], token: int, at: int) -> tuple[int, int] | None:
     """Remove the files that the commits added and that are still there; return the table's new (version, rows).
 
     Returns None if there is no table.  After a crash, another run does the rest.  ``token`` is that of the caller's
@@ -38,17 +38,17 @@ def take_back(table: Location, versions: Sequence[int], token: int, at: int) -> 
     """
     if not has_commits(table):
         return None
-    from weft.storage.commit import name_files
+    from weft.storage.commit import commit_files
 
     added = {file.location for version in versions for file in added_files(table, version)}
     doing = "a load was being undone"
     with removing(table, token, doing) as opened:
         going = [file for file in delta_snapshot(table, check_files=False).files if file.location in added]
         if going:
-            opened.alter.set_table_properties({_APPEND_ONLY: "false"}, commit_properties=numbered(token))
-            name_files(opened, {}, going, {REMOVING: token}, at, news=True)
+            opened.alter.set_table_properties({_APPEND_ONLY: "false"}, commit_properties=removal_properties(token))
+            commit_files(opened, {}, going, {REMOVING: token}, at, news=True)
     with removing(table, token, doing) as opened:  # also restores the property after a writer that died
         if opened.metadata().configuration.get(_APPEND_ONLY) == "false":
-            opened.alter.set_table_properties({_APPEND_ONLY: "true"}, commit_properties=numbered(token))
+            opened.alter.set_table_properties({_APPEND_ONLY: "true"}, commit_properties=removal_properties(token))
     now = delta_snapshot(table, check_files=False)
     return now.version, now.rows or 0

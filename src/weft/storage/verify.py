@@ -64,7 +64,7 @@ def verify(catalog: CatalogParts) -> list[Finding]:
 
 def _write_state(catalog: CatalogParts) -> tuple[object, ...]:
     """Return the part of the catalog that changes with every write to a table."""
-    undoing = catalog.load_history.half_undone()
+    undoing = catalog.load_history.being_undone()
     parts = (catalog.tables.versions(), catalog.reservations.still_open(), catalog.queries.purging(), undoing)
     return (*map(tuple, parts), catalog.ticks.planned())
 
@@ -74,7 +74,7 @@ def _check_new_files(catalog: CatalogParts) -> list[Finding]:
     recorded = {stored.path: stored for stored in catalog.tables.versions()}
     tables = {table.table_id: table.path for table in catalog.tables.all()}
     unsettled = {tables[reservation.table_id] for reservation in catalog.reservations.still_open()}
-    unsettled.update(marked.path for marked in catalog.load_history.half_undone())
+    unsettled.update(marked.path for marked in catalog.load_history.being_undone())
     planned = catalog.ticks.planned()
     if planned is not None:
         unsettled.update(output.path for output in catalog.ticks.outputs(planned.tick_id))
@@ -90,7 +90,7 @@ def _check_new_files(catalog: CatalogParts) -> list[Finding]:
     ]
 
 
-def require_whole(catalog: CatalogParts) -> None:
+def require_undamaged(catalog: CatalogParts) -> None:
     """Raise StorageError if the home is damaged; a writer calls this before it begins.
 
     A process checks everything once, then only new files.  Damage after that is detected when the file is read, or by
@@ -128,7 +128,8 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
     if expected_here and snapshot.rows is not None and snapshot.rows != stored.rows:
         if snapshot.rows < stored.rows and has_discarded(table):
             return findings
-        problem = f"the table has {counted(snapshot.rows, 'row')} at version {snapshot.version}, but {stored.rows} were recorded"
+        rows = counted(snapshot.rows, "row")
+        problem = f"the table has {rows} at version {snapshot.version}, but {stored.rows} were recorded"
         remedy = "Something other than Weft wrote to it, or a backup was restored in part. " + RESTORE_HINT
         findings.append(Finding(path, problem, remedy))
     return findings

@@ -139,13 +139,13 @@ def test_a_table_that_changes_meanwhile_is_no_lost_lease(table: Location, monkey
 def test_a_commit_that_came_through_counts_though_what_followed_it_failed(
     table: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    through = commit.name_files
+    through = commit.commit_files
 
     def then_fails(*arguments: Any, **named: Any) -> None:
         through(*arguments, **named)
         raise OSError("no space for a checkpoint")
 
-    monkeypatch.setattr(commit, "name_files", then_fails)
+    monkeypatch.setattr(commit, "commit_files", then_fails)
     assert append_rows(table, rows(1), APP, 5) == 1
     assert stored(table) == [1]
 

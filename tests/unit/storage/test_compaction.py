@@ -161,14 +161,14 @@ def test_what_is_appended_meanwhile_stays(table: Location) -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """``act`` happens once, between the look at the log and the commit."""
-    through = commit.name_files
+    through = commit.commit_files
 
     def late(*arguments: Any, **named: Any) -> None:
-        monkeypatch.setattr(commit, "name_files", through)
+        monkeypatch.setattr(commit, "commit_files", through)
         act()
         through(*arguments, **named)
 
-    monkeypatch.setattr(commit, "name_files", late)
+    monkeypatch.setattr(commit, "commit_files", late)
 
 
 def test_a_load_that_comes_first_changes_nothing(table: Location, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from weft.location import Location
 from weft.storage import verify as module
 from weft.storage.delta_log import DeltaSnapshot
 from weft.storage.samples import sample_rows
-from weft.storage.verify import require_whole, verify
+from weft.storage.verify import require_undamaged, verify
 
 
 def ingest(writer: Writer, home: Path, instants: list[int]) -> None:
@@ -46,7 +46,7 @@ def home(tmp_path: Path) -> Path:
 def test_a_whole_store_has_no_findings(home: Path) -> None:
     with open_catalog(home, at=0) as catalog:
         assert verify(catalog) == []
-        require_whole(catalog)
+        require_undamaged(catalog)
 
 
 def test_a_home_with_nothing_in_it_is_whole(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_each_damage_is_found_with_a_remedy(home: Path, damage: str) -> None:
         assert problem in finding.problem
         assert finding.remedy
         with pytest.raises(StorageError, match=path):
-            require_whole(catalog)
+            require_undamaged(catalog)
 
 
 def test_a_commit_whose_writer_died_is_no_damage(home: Path) -> None:
@@ -134,7 +134,7 @@ def test_samples(home: Path) -> None:
 
 def test_a_process_looks_at_a_file_once_and_doctor_at_all(home: Path) -> None:
     with open_catalog(home, at=0) as catalog:
-        require_whole(catalog)
+        require_undamaged(catalog)
         writer = catalog.writer("test", "test", 0)
         old = newest_data_file(home / T)
         ingest(writer, home, [30, 31])
@@ -142,9 +142,9 @@ def test_a_process_looks_at_a_file_once_and_doctor_at_all(home: Path) -> None:
         size = new.stat().st_size
         os.truncate(new, size - 1)
         with pytest.raises(StorageError, match=new.name):
-            require_whole(catalog)
+            require_undamaged(catalog)
         with pytest.raises(StorageError, match=new.name):
-            require_whole(catalog)  # what is damaged is never taken for looked at
+            require_undamaged(catalog)  # what is damaged is never taken for looked at
         assert [each.path for each in verify(catalog)] == [T]
         os.truncate(old, 3)
         assert {old.name, new.name} == {
@@ -156,13 +156,13 @@ def test_a_copy_that_is_put_back_is_looked_at_anew(home: Path, tmp_path_factory:
     copy = tmp_path_factory.mktemp("copy") / "home"
     shutil.copytree(home, copy)
     with open_catalog(home, at=0) as catalog:
-        require_whole(catalog)
+        require_undamaged(catalog)
         damaged = newest_data_file(copy / T)
         os.truncate(damaged, 3)
         shutil.rmtree(home / T)
         shutil.copytree(copy / T, home / T)
         with pytest.raises(StorageError, match=damaged.name):
-            require_whole(catalog)
+            require_undamaged(catalog)
 
 
 def test_what_another_writes_meanwhile_is_no_damage(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

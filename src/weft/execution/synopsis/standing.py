@@ -40,7 +40,7 @@ from weft.storage.commit import require_table
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.ledger import Added, added_by_query, ledger_schema
-from weft.storage.stored_relations import Change, RelationLog, keep_written, log_of, table_schema
+from weft.storage.stored_relations import Change, RelationLog, cache_written, read_relation_log, table_schema
 from weft.storage.time_limit import time_limit
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
@@ -194,7 +194,7 @@ class SynopsesOfTick:
 
     def _changed(self, relation: str, rows: pa.Table) -> dict[str, tuple[RelationLog, Change]]:
         """What makes a stored relation those rows, by its name; nothing where it is these already."""
-        log = log_of(self.writer.data / path_of(relation), rows.schema)
+        log = read_relation_log(self.writer.data / path_of(relation), rows.schema)
         change = log.change_to(rows, self.tick.t, self._needed)
         return {} if change is None else {relation: (log, change)}
 
@@ -204,13 +204,13 @@ class SynopsesOfTick:
         relations = {}
         for stored in synopsis.stored:
             schema = stored_schema(stored)
-            relations[stored] = log_of(self.writer.data / path_of(plan.relation(stored)), schema).as_of(tau)
+            relations[stored] = read_relation_log(self.writer.data / path_of(plan.relation(stored)), schema).as_of(tau)
         return State(*last, relations)
 
     def _write_states(self, found: _Found) -> None:
         if self.outputs.found(GONE_THROUGH, _STATES_PATH) is not None:
             return
-        log = log_of(self.writer.data / _STATES_PATH, STATES)
+        log = read_relation_log(self.writer.data / _STATES_PATH, STATES)
         there = log.as_of(self.tick.t)
         rows = dict(zip(there.column("states").to_pylist(), there.to_pylist(), strict=True))
         rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in found.states.items()}
@@ -223,13 +223,13 @@ class SynopsesOfTick:
     def _written(self, name: str, path: str, log: RelationLog, change: Change) -> _Written:
         if not has_commits(self.writer.data / path):
             require_table(self.writer.data / path, table_schema(log.relation), {})
-        return _Written(Output(name, path, change.rows, self.at if change.anew else None), log, change)
+        return _Written(Output(name, path, change.rows, self.at if change.replaces else None), log, change)
 
     def _commit(self, written: Sequence[_Written]) -> None:
         versions = self.outputs.write_all([each.output for each in written])
         for each, version in zip(written, versions, strict=True):
             if each.log is not None and each.change is not None:
-                keep_written(self.writer.data / each.output.path, version, each.log, each.change)
+                cache_written(self.writer.data / each.output.path, version, each.log, each.change)
 
     @cached_property
     def _needed(self) -> list[int]:
@@ -293,7 +293,7 @@ def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int
     """The number and the time (µs UTC) of the last state before ``tau`` that a query went through; None: of none."""
     if tau is None:
         return None
-    last = log_of(data / _STATES_PATH, STATES).as_of(tau)
+    last = read_relation_log(data / _STATES_PATH, STATES).as_of(tau)
     last = last.filter(pc.equal(last.column("states"), plan.states))
     return (last.column("tp")[0].as_py(), last.column("at")[0].as_py()) if last.num_rows else None
 
@@ -303,7 +303,7 @@ def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str
     found = {}
     for stored in plan.stored:
         name, schema = plan.relation(stored), stored_schema(stored)
-        found[name] = 0 if tau is None else log_of(data / path_of(name), schema).as_of(tau).num_rows
+        found[name] = 0 if tau is None else read_relation_log(data / path_of(name), schema).as_of(tau).num_rows
     return found
 
 

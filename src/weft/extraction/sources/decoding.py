@@ -16,7 +16,7 @@ from weft.extraction.batches import Progress
 from weft.extraction.files.text_records import TextRecord
 from weft.extraction.sources.databases import Columns, rows_of
 from weft.extraction.sources.pgoutput import Change, Relation, Transaction, Unchanged, Values
-from weft.storage.changes import DELETE, ORDER, TRUNCATE, all_anew, changes_of
+from weft.storage.changes import DELETE, ORDER, TRUNCATE, changes_of, replace_all
 
 _BOOL: Final = 16
 _BYTEA: Final = 17
@@ -175,4 +175,4 @@ def _as_read(value: str, type_: int) -> str:
 
 def of_snapshot(records: Iterable[TextRecord], columns: Columns, own: int, place: int, where: str) -> pa.Table:
     """All rows of a table as the changes of one transaction, before which all that were there go."""
-    return all_anew(rows_of(records, columns, where, None), own, place)
+    return replace_all(rows_of(records, columns, where, None), own, place)

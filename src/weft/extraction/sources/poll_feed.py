@@ -25,7 +25,7 @@ from weft.extraction.sources.source_lease import Accepting, Polled, finished, po
 from weft.extraction.sources.topic import TopicPoll
 from weft.failpoint import failpoint
 from weft.location import Location
-from weft.storage.changes import undated
+from weft.storage.changes import without_own_times
 
 
 def same_feed(one: SourceRecord, other: SourceRecord) -> bool:
@@ -72,7 +72,7 @@ def _quarantined(writer: Writer, home: Home, source: SourceRecord, told: FedTabl
 
 def _dated(source: SourceRecord, told: FedTable) -> Changes:
     """The changes, without their own times where these do not count."""
-    return told.changes if source.stamps == "source" else lambda there: undated(told.changes(there))
+    return told.changes if source.stamps == "source" else lambda there: without_own_times(told.changes(there))
 
 
 def _read(home: Home, sources: Sequence[SourceRecord], accepting: Accepting, progress: Progress | None) -> Fed:

@@ -61,6 +61,6 @@ class Definitions:
         return transform(bound, change)
 
     def _source(self, table_id: int) -> int:
-        """Return the table itself, or for an auxiliary view the table of which it stores a part."""
+        """Return the table itself, or the base table of an auxiliary view."""
         view = self._views.get(table_id)
         return next(iter(view.reads)) if view is not None and view.auxiliary else table_id

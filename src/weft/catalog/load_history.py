@@ -70,19 +70,19 @@ class LoadHistory:
 
     def latest(self, table_id: int | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
         """Return the latest loads into one table, or into all tables except views, the newest first."""
-        wanted = _told().where(ddl.loads.c.kind != "view").order_by(ddl.loads.c.load_id.desc()).limit(limit)
+        wanted = _summary_query().where(ddl.loads.c.kind != "view").order_by(ddl.loads.c.load_id.desc()).limit(limit)
         if table_id is not None:
             wanted = wanted.where(ddl.loads.c.table_id == table_id)
         with self._database.reading() as connection:
-            return tuple(_as_told(row._mapping) for row in connection.execute(wanted))
+            return tuple(_as_summary(row._mapping) for row in connection.execute(wanted))
 
     def one(self, load_id: int) -> LoadSummary:
         """Return one load; raise NotFound."""
         with self._database.reading() as connection:
-            row = connection.execute(_told().where(ddl.loads.c.load_id == load_id)).first()
+            row = connection.execute(_summary_query().where(ddl.loads.c.load_id == load_id)).first()
         if row is None:
             raise NotFound(f"there is no load {load_id}", hint="`weft loads` lists them.")
-        return _as_told(row._mapping)
+        return _as_summary(row._mapping)
 
     def begin_undo(self, load_id: int) -> None:
         """Mark a load as being undone."""
@@ -135,7 +135,7 @@ class LoadHistory:
             return _without_quarantine(connection, ddl.quarantine.c.load_id == load_id)
 
 
-def _told() -> Any:
+def _summary_query() -> Any:
     reservations = ddl.reservations.c
     stored = (
         select(
@@ -163,7 +163,7 @@ def _told() -> Any:
     )
 
 
-def _as_told(row: Mapping[Any, Any]) -> LoadSummary:
+def _as_summary(row: Mapping[Any, Any]) -> LoadSummary:
     load = LoadRecord(**{field.name: row[field.name] for field in fields(LoadRecord)})
     return LoadSummary(load, row["table"], int(row["rows"]), row["first_ts"], row["last_ts"], row["holder"] is not None)
 

@@ -27,7 +27,7 @@ _KEPT: Final = ddl.loads.c.state == KEPT
 
 
 class Loads:
-    """The record of which sources were loaded when."""
+    """The loads of a home."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -289,7 +289,7 @@ MIGRATIONS: Final = (
 
 
 def migrate(connection: Connection, version: int) -> None:
-    """Migrate a home of the format ``found`` to the current format, within the caller's transaction."""
+    """Migrate a home of the format ``version`` to the current format, within the caller's transaction."""
     for migration in MIGRATIONS:
         if migration.to <= version:
             continue

@@ -76,17 +76,6 @@ class Outbox:
             )
             return tuple(_entry(row) for row in rows)
 
-    def of_subscription(self, sub_id: int, limit: int = 20) -> tuple[OutboxEntry, ...]:
-        """Return the latest messages of a subscription, the newest first."""
-        with self._database.reading() as connection:
-            rows = connection.execute(
-                select(ddl.outbox)
-                .where(ddl.outbox.c.sub_id == sub_id)
-                .order_by(ddl.outbox.c.entry_id.desc())
-                .limit(limit)
-            )
-            return tuple(_entry(row) for row in rows)
-
     def latest(self, sub_ids: Collection[int] | None, limit: int) -> tuple[OutboxEntry, ...]:
         """Return the latest messages of those subscriptions (None: of all live queries), the newest first."""
         outbox, query, subscribed = ddl.outbox.c, ddl.queries.c, ddl.subscriptions.c

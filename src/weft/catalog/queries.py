@@ -20,7 +20,7 @@ from weft.catalog.records import Choice, DuePlan, Parameter, PlanRecord, QueryDe
 from weft.catalog.reservations import advance_watermark
 from weft.catalog.tables import record_version
 from weft.errors import ClockError, Conflict, NotFound, StorageError
-from weft.instants import MIN_INSTANT
+from weft.instants import MIN_INSTANT, format_instant
 
 _READING: Final = text(f"{ddl.queries.name}.{ddl.READING}")
 PURGING: Final = "purging"
@@ -269,7 +269,8 @@ class Queries:
             query = query_named(connection, name)
             advance_watermark(connection, instant)
             if query.tau is not None and instant < query.tau:
-                raise ClockError(f"{query.name} was ticked up to {query.tau}: it cannot go back to {instant}")
+                tau, wanted = format_instant(query.tau), format_instant(instant)
+                raise ClockError(f"{query.name} was ticked up to {tau}: it cannot go back to {wanted}")
             plan_id = plan_of(connection, signature, plan_body)
             run = None if query.every_us is None else instant + query.every_us
             begin = {"from_mode": "now", "from_instant": instant, "tau": instant}

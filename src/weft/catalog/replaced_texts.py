@@ -40,7 +40,7 @@ class ReplacedText:
     rows: int
 
 
-_KEPT: Final = tuple(ddl.replaced.c[name] for name in ReplacedText.__dataclass_fields__)
+_COLUMNS: Final = tuple(ddl.replaced.c[name] for name in ReplacedText.__dataclass_fields__)
 
 
 class Replacements:
@@ -67,7 +67,7 @@ class Replacements:
             if query.from_instant is not None:
                 advance_watermark(connection, query.from_instant)
             stratum = stratum_of(connection, query.reads)
-            _keep(connection, old, at)
+            _store_text(connection, old, at)
             changed = change_query(
                 connection,
                 old.query_id,
@@ -100,7 +100,7 @@ class Replacements:
     def of_query(self, query_id: int) -> tuple[ReplacedText, ...]:
         """Return the earlier texts of a query, the first one first."""
         replaced = ddl.replaced.c
-        wanted = select(*_KEPT).where(replaced.query_id == query_id).order_by(replaced.number)
+        wanted = select(*_COLUMNS).where(replaced.query_id == query_id).order_by(replaced.number)
         with self._database.reading() as connection:
             return tuple(ReplacedText(*row) for row in connection.execute(wanted))
 
@@ -147,7 +147,7 @@ def _refuse_circle(connection: Connection, query: QueryDefinition, old: QueryRec
     return above
 
 
-def _keep(connection: Connection, old: QueryRecord, at: int) -> None:
+def _store_text(connection: Connection, old: QueryRecord, at: int) -> None:
     replaced = ddl.replaced.c
     known = connection.execute(select(func.count()).where(replaced.query_id == old.query_id)).scalar_one()
     connection.execute(

@@ -112,7 +112,7 @@ class Sources:
             connection.execute(delete(ddl.sources).where(ddl.sources.c.table_id == table_id))
 
     def intend(self, intents: Sequence[tuple[int, int, Mapping[str, Any]]]) -> None:
-        """Record what will have been read of the sources once their reservations are committed (``settle``).
+        """Record the state (``seen``) that each source gets once its reservation is committed (``settle``).
 
         Each intent is (table_id, reservation_id, seen); all are recorded in one transaction.
         """

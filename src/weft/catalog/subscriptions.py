@@ -117,7 +117,7 @@ class Subscriptions:
         Raises Conflict if a message is pending.
         """
         with self._database.changing_under_lease("deliver") as connection:
-            return _begun_anew(connection, sub_id, delivered)
+            return _restarted(connection, sub_id, delivered)
 
     def all(self, query_id: int | None = None) -> tuple[Subscription, ...]:
         """Return the subscriptions of one query, or of all queries, removed ones too, ordered by id."""
@@ -250,13 +250,13 @@ def _added(
         refuse_taken_files(connection, [channel])
     if same is not None:
         change_subscription(connection, same.sub_id, **times)
-        return _begun_anew(connection, same.sub_id, delivered)
+        return _restarted(connection, same.sub_id, delivered)
     values = {"query_id": query_id, "channel": channel, "delivered": delivered, **times}
     key = inserted_id(connection, insert(ddl.subscriptions).values(state="active", attempts=0, **values))
     return read_subscription(connection, key)
 
 
-def _begun_anew(connection: Connection, sub_id: int, delivered: int) -> Subscription:
+def _restarted(connection: Connection, sub_id: int, delivered: int) -> Subscription:
     """Make the answers after ``delivered`` the next to send, and withdraw the messages that did not go."""
     outbox, subscription = ddl.outbox.c, read_subscription(connection, sub_id)
     of_this = outbox.sub_id == sub_id

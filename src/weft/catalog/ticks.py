@@ -200,12 +200,12 @@ def _check_clock(connection: Connection, t: int, at: int) -> None:
     home = read_home(connection)
     if t < home.watermark:
         raise ClockError(
-            f"the home was ticked up to {home.watermark} already, and {t} is before it",
+            f"the home was ticked up to {format_instant(home.watermark)} already, and {format_instant(t)} is before it",
             hint="A clock never goes back: tick at a later instant.",
         )
     if home.clock == "wall" and t > at:
         raise ClockError(
-            f"{t} is in the future, and this home uses the wall clock",
+            f"{format_instant(t)} is in the future, and this home uses the wall clock",
             hint="Only a home created with `weft init --clock replay` can be ticked at an instant of your choice.",
         )
     reserved = earliest_reserved(connection)
@@ -235,7 +235,7 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
         _count_together(connection, tick, together, everything=together.keys() == planned)
     apart = {query_id: count for query_id, count in counts.items() if count.until != tick.t}
     if apart:
-        _count_apart(connection, tick, apart)
+        _count_one_by_one(connection, tick, apart)
     queries = ddl.queries
     last = [{"which": key, "last": c.last_first_at} for key, c in counts.items() if c.last_first_at is not None]
     if last:
@@ -282,7 +282,7 @@ def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[in
         )
 
 
-def _count_apart(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
+def _count_one_by_one(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
     """Advance the queries whose windows end elsewhere, because what they read did not reach the tick's t."""
     members, queries = ddl.tick_queries, ddl.queries
     for query_id, count in counts.items():

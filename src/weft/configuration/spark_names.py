@@ -106,7 +106,7 @@ def secret(name: str) -> bool:
 
 
 def suggestion_for(name: str) -> str | None:
-    """Return the setting of which a name is a misspelling; None if there is none.
+    """Return the correct name of a misspelled setting; None if no setting is similar.
 
     A name of two words is compared with Weft's keys in [spark].  A longer one matches a known name that differs by one
     slip in one word, or by a missing ``sql``.

@@ -44,7 +44,7 @@ def wanted_archive(home: Path | None = None) -> ClassArchive | None:
 
 
 def make_archive(rehearse: Callable[[], None]) -> Outcome:
-    """Create the archive from the classes that ``rehearse`` loads; it does what commands do, in one session.
+    """Create the archive from the classes that ``rehearse`` loads, which runs typical commands in one session.
 
     Raises ExecutionError on failure, and stores the reason in a file beside the archive.
     """

@@ -1,4 +1,4 @@
-"""Cancel what Spark computes for one command, while other commands continue.
+"""Cancel the Spark jobs of one command, while other commands continue.
 
 Spark notifies a task that its job was cancelled, but some tasks never check: a nested-loop join in generated code, or a
 regular expression that backtracks.  Such a task would occupy a core forever, so the JVM is killed, as after a time

@@ -156,7 +156,7 @@ def make_in_background() -> bool:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=_give_way,
+            preexec_fn=_lower_priority,
             env=environ,
         )
     except OSError:
@@ -164,5 +164,5 @@ def make_in_background() -> bool:
     return True
 
 
-def _give_way() -> None:
+def _lower_priority() -> None:
     os.nice(_LOWEST_PRIORITY)

@@ -165,7 +165,7 @@ def _open_parts(home: Path, mode: int, paths: Sequence[Path]) -> str:
 
 
 def _own_files(home: Path, chosen: Configuration) -> Iterator[Path]:
-    """Yield the files that Weft creates in a home: all except its settings and what channels write."""
+    """Yield the files that Weft creates in a home: all except its settings and the output of channels."""
     excluded = {layout.files_folder(home), layout.delta_folder(home), chosen.files_root, chosen.delta_root, home / FILE}
     for folder, below, names in os.walk(home):
         here = Path(folder)

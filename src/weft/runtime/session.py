@@ -127,7 +127,7 @@ def require_connector() -> None:
         raise ExecutionError(
             "Spark in this process runs without its Kafka connector, which it can load only at its start",
             hint="Stop the process (`weft serve`, for example), run this command by itself, and start it again: "
-            "Spark starts with the connector where the home has a Kafka source.",
+            "Spark starts with the connector if the home has a Kafka source.",
         )
 
 
@@ -181,7 +181,7 @@ def _start(home: Path | None, master: str, kafka: bool, chosen: Configuration) -
     try:
         with foreign_variables_hidden(), log.open("ab") as sink:
             gateway = start_jvm(java, jars, wanted, sink, more)
-            with _interrupts_kept():
+            with _interrupt_handler_restored():
                 conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
                 context = SparkContext(conf=conf, gateway=gateway)
             session = SparkSession(context)
@@ -206,7 +206,7 @@ def _jvm_error() -> type[Exception]:
 
 
 @contextmanager
-def _interrupts_kept() -> Iterator[None]:
+def _interrupt_handler_restored() -> Iterator[None]:
     """Restore the Ctrl-C handler after the block.
 
     pyspark installs its own handler, which calls the JVM in the middle of another call.

@@ -38,8 +38,8 @@ _SCAN: Final = {
 _COSTLY_RULES: Final = (
     # It evaluates during planning what the one job is about to evaluate.
     "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
-    # These search for what no branch over rows contains (scalar subqueries, Delta tables, partitions, joins with large
-    # files to filter), or rewrite expressions that are computed for only a few thousand rows.
+    # These search for constructs that no branch over rows contains (scalar subqueries, Delta tables, partitions, joins
+    # with large files to filter), or rewrite expressions that are computed for only a few thousand rows.
     "org.apache.spark.sql.catalyst.optimizer.BooleanSimplification",
     "org.apache.spark.sql.catalyst.optimizer.CombineConcats",
     "org.apache.spark.sql.catalyst.optimizer.ConstantPropagation",

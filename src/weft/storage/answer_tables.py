@@ -1,9 +1,9 @@
 """Append the answers of one query to a Delta table of the user, without Spark, each answer once.
 
 The table's properties (``weft.…``) name the query.  Each commit carries the query's transaction, whose version is the
-last ordinal appended, so an answer that was committed is never appended again, whatever its sender remembers.  The
-properties also record the ordinals that the table skipped.  A skipped ordinal looks like a row that the table's owner
-has deleted, so Weft refuses it when it is sent later.
+last ordinal appended, so an answer that was committed is never appended again, even if its sender has forgotten it.
+The properties also record the ordinals that the table skipped.  A skipped ordinal looks like a row that the table's
+owner has deleted, so Weft refuses it when it is sent later.
 """
 
 from __future__ import annotations

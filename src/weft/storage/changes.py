@@ -116,8 +116,8 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the changes that the history does not contain yet, in the order of the feed.
 
     The last change of a key at one own time counts.  A change that is not later than everything recorded of its key is
-    dropped if the history says the same for that time, or said so before a correction, so reading a feed again changes
-    nothing.  ``log`` holds the history of these keys.
+    dropped if the history has the same state at that time, or had it before a correction, so reading a feed again
+    changes nothing.  ``log`` holds the history of these keys.
     """
     for instant in correction_instants(log):
         changes = _unknown(known_at(log, instant - 1), changes, keys)

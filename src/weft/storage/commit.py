@@ -144,7 +144,7 @@ def _append(
     *,
     replaced_at: int | None = None,
 ) -> int:
-    """Commit the files that ``made`` writes, each with its statistics, and return the commit's version.
+    """Commit the files that ``write`` returns, each with its statistics, and return the commit's version.
 
     ``replaced_at`` is the wall-clock instant at which the table's earlier files are removed; None: they stay.
     """

@@ -33,9 +33,9 @@ class Purged:
 def purge(data: Location, query_ids: Collection[int], remover: Remover, at: int) -> Purged:
     """Delete the queries' answers, and their files if nobody reads the ledger.
 
-    After a crash, another run does the rest.  ``remover`` holds the lease, so a compaction that was thought dead cannot
-    restore anything.  ``at`` is the wall-clock instant.  Raises LeaseLost, and StorageError if the ledger cannot be
-    read or changed.
+    After a crash, another run completes the work.  ``remover`` holds the lease, so a compaction that was thought dead
+    cannot restore anything.  ``at`` is the wall-clock instant.  Raises LeaseLost, and StorageError if the ledger cannot
+    be read or changed.
     """
     ledger = data / layout.LEDGER
     if not query_ids or not has_commits(ledger):

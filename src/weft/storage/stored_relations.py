@@ -1,10 +1,9 @@
-"""Store the relations that synopses carry from tick to tick: small, changed only by ticks, readable as of earlier
-ticks.
+"""Store the relations that synopses carry from tick to tick, readable as of earlier ticks.
 
 A row of the Delta table is a row of the relation, the t of the tick from which on it holds (``since``), and whether it
 is ``gone`` from then on.  The relation as of an instant consists of the rows whose last entry up to that instant is not
-``gone``.  So a tick that died is repeated from the last t of its queries, whatever it had written.  A paused query
-likewise continues from its own t, even if another query has advanced a shared relation.
+``gone``.  So a tick that died is repeated from the last t of its queries, regardless of what it had written.  A paused
+query likewise continues from its own t, even if another query has advanced a shared relation.
 
 A process caches the rows that it has read or written, so that a tick reads only new files.  Data files never change and
 their names are never reused, so the list of file names shows whether the cache is current.

@@ -32,9 +32,9 @@ def require_own_files(table: Location, versions: Sequence[int]) -> None:
 def roll_back(table: Location, versions: Sequence[int], token: int, at: int) -> tuple[int, int] | None:
     """Remove the files that the commits added and that are still there; return the table's new (version, rows).
 
-    Returns None if there is no table.  After a crash, another run does the rest.  ``token`` is that of the caller's
-    lease, ``at`` the wall-clock instant (µs UTC).  Raises LeaseLost, and StorageError if the table cannot be read or
-    changed.
+    Returns None if there is no table.  After a crash, another run completes the work.  ``token`` is that of the
+    caller's lease, ``at`` the wall-clock instant (µs UTC).  Raises LeaseLost, and StorageError if the table cannot be
+    read or changed.
     """
     if not has_commits(table):
         return None

@@ -53,7 +53,7 @@ def test_a_home_of_format_1_opens_and_goes_on(old_home: Path) -> None:
         assert writer.queries.named("a").tau == 400
         assert writer.queries.remove("b", 22).query_id == second.query_id
         sender = catalog.sender("tests", 10**15)
-        (entry,) = sender.outbox.of_subscription(1)
+        (entry,) = sender.outbox.latest([1], 20)
         assert (entry.last_ordinal, entry.attempts, entry.idempotency_key) == (2, 1, "1-1-2")
         (subscription,) = sender.subscriptions.all()
         assert (subscription.is_served, subscription.muted, subscription.round) == (True, False, 0)

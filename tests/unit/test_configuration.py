@@ -51,7 +51,7 @@ def test_what_is_set_is_read_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatc
         ("WEFT_QUERY_SECONDS", "inf", "finite"),
         ("WEFT_QUERY_ROWS", "1e6", "it should be a whole number, such as 5"),
         ("WEFT_QUERY_ROWS", "-1", "greater"),
-        ("WEFT_SPARK_MEMORY", "much", "match"),
+        ("WEFT_SPARK_MEMORY", "much", "with a unit"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_its_name(
@@ -88,7 +88,7 @@ def test_every_command_names_the_variable_that_has_a_bad_memory(
         main()
     told = capsys.readouterr().err
     assert ended.value.code == 2
-    assert "refused: WEFT_SPARK_MEMORY is 'banana': it does not match a number and its unit, such as 512m" in told
+    assert "refused: WEFT_SPARK_MEMORY is 'banana': it should be a number with a unit, such as 512m" in told
 
 
 def test_a_variable_that_is_misspelt_is_refused_with_the_one_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ def _secret(length: int) -> str:
         ("[spark]\nsql.EXTENSIONS = 'a.b'", "spark.sql.EXTENSIONS cannot be set", 2),
         ("'spark.sql.legacy.timeParserPolicy' = 'LEGACY'", "Weft's own evaluation depends on this setting", 1),
         ("[spark]\n'spark.jars.packages' = ['a']", "spark.jars.packages cannot be set", 2),
-        ("[spark]\n'spark.executor.cores' = [1]", "spark.executor.cores is [1]: it should be a text", 2),
+        ("[spark]\n'spark.executor.cores' = [1]", "spark.executor.cores is [1]: it should be a string", 2),
         (
             "[users.ann]\nzone = 'Europe/Pari'",
             "users.ann.zone is 'Europe/Pari': it is not a time zone: did you mean",

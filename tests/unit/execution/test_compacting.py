@@ -232,7 +232,7 @@ def test_what_is_damaged_is_neither_made_one_nor_deleted(weft: Weft) -> None:
     held = data_files(places(weft)[0])
     whole = delta_snapshot(places(weft)[0]).files[0].location
     Path(whole.path).write_bytes(b"PAR1")
-    verify._whole.clear()
+    verify._checked.clear()
     with pytest.raises(StorageError, match="damaged"):
         list(weft.maintain(retain=0))
     assert data_files(places(weft)[0]) == held

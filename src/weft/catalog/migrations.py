@@ -1,7 +1,7 @@
 """Migrate a home's catalog to the current format, in numbered migrations of plain SQL, each in one transaction.
 
-Alembic would add a version table, an environment and a script per migration for what a home's ``format`` already
-records.  The migrations are few, never branch, and never go back.
+Weft does not use Alembic, which needs a version table, an environment and a script for each migration.  A home's
+``format`` already records its version, and the migrations are few, never branch, and never go back.
 """
 
 from __future__ import annotations

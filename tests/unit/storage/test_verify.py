@@ -60,14 +60,14 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "table gone": (lambda h: shutil.rmtree(h / T), T, "gone: 5 rows were recorded"),
     "log gone": (lambda h: shutil.rmtree(h / T / "_delta_log"), T, "gone"),
     "ledger gone": (lambda h: shutil.rmtree(h / "ledger"), "ledger", "gone: 1 row was recorded"),
-    "last commit gone": (lambda h: commit_file(h / T, 1).unlink(), T, "ends at version 0, version 1"),
+    "last commit gone": (lambda h: commit_file(h / T, 1).unlink(), T, "ends at version 0, but version 1"),
     "last commit empty": (lambda h: os.truncate(commit_file(h / T, 1), 0), T, "commit is empty"),
     "last commit torn": (lambda h: os.truncate(commit_file(h / T, 1), 300), T, "truncated"),
     "first commit gone": (lambda h: commit_file(h / T, 0).unlink(), T, "does not begin"),
     "data file gone": (lambda h: newest_data_file(h / T).unlink(), T, "missing"),
     "data file cut": (lambda h: os.truncate(newest_data_file(h / T), 99), T, "has 99 bytes"),
     "ledger file cut": (lambda h: os.truncate(newest_data_file(h / "ledger"), 99), "ledger", "has 99 bytes"),
-    "a foreign commit": (lambda h: write_table(h / T, [99], "someone", 1), T, "has 6 rows at version 2, 5 were"),
+    "a foreign commit": (lambda h: write_table(h / T, [99], "someone", 1), T, "has 6 rows at version 2, but 5 were"),
 }
 
 

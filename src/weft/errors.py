@@ -1,7 +1,7 @@
-"""Everything that Weft refuses or fails at: one root, one subclass a stage.
+"""Define the errors that Weft raises: one root class, one subclass per stage.
 
-A message names what was given, where, why it is refused and what to do instead.  ``exit_code`` is what the
-command line answers with: 2 for a refusal (the request was wrong and nothing was done), 1 for a failure.
+A message names the input, the place, the reason and the remedy.  ``exit_code`` is the exit code of the command line: 2
+for a refusal (the request was wrong and nothing was done), 1 for a failure.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Made = TypeVar("Made")
 class WeftError(Exception):
     """Root of every error that Weft raises on purpose.
 
-    ``hint`` says what to do instead; ``where`` is the place (a file, a line and column, a query's name), ``excerpt``
-    what stands there, in lines of its own.  ``reasons`` are the errors that this one combines, at least two; an error
-    with one reason has none.  ``consequence`` marks an error that follows from another one: it is not listed beside it.
+    ``hint`` is the remedy.  ``where`` is the place (a file, a line and column, a query's name), and ``excerpt`` its
+    text, on lines of its own.  ``reasons`` are the errors that this one combines, at least two; an error with one
+    reason has none. ``consequence`` marks an error that follows from another one, so that it is not listed beside it.
     """
 
     exit_code = 1
@@ -53,43 +53,45 @@ class Refused(WeftError):
 
 
 class SqlError(Refused):
-    """A query's text that Weft does not take: not a query, outside the class, or a name that is not known."""
+    """The text of a query is refused: it is not a query, it is outside the supported class, or it uses an unknown
+    name.
+    """
 
 
 class SynopsisError(Refused):
-    """A query of which no synopsis can be kept, or none that is bounded."""
+    """A query has no synopsis, or no bounded one."""
 
 
 class FormulaError(Refused):
-    """A formula's text, a signature or a log of events that Weft does not take; ``where`` is the line and column."""
+    """The text of a formula, a signature or an event log is refused; ``where`` is the line and column."""
 
 
 class DerivationError(WeftError):
-    """A relation that the rules cannot take; a defect of Weft, since the SQL stage admits only what they can."""
+    """The rules cannot handle a relation; a defect of Weft, since the SQL stage admits only relations that they can."""
 
 
 class PlanMismatch(WeftError):
-    """A stored plan that this Weft does not read as the query that was installed; it is never run."""
+    """A stored plan cannot be read as the installed query, so it is never run."""
 
 
 class CatalogError(WeftError):
-    """The catalog cannot be read or changed (unknown home, lease lost, a newer format)."""
+    """The catalog cannot be read or changed (unknown home, lost lease, newer format)."""
 
 
 class NotFound(Refused):
-    """A table, query, subscription or file that is not there."""
+    """A table, query, subscription or file does not exist."""
 
 
 class HomeClosed(Refused):
-    """Something is asked of a home that was closed."""
+    """A home was used after it was closed."""
 
 
 class Conflict(Refused):
-    """A name that is taken, or a change that something else forbids."""
+    """A name is taken, or something else forbids a change."""
 
 
 class LeaseLost(CatalogError):
-    """Another writer took the home over while this one was working: nothing more was written."""
+    """Another writer took the home over from this one, which wrote nothing more."""
 
 
 class LeaseBusy(CatalogError):
@@ -97,25 +99,26 @@ class LeaseBusy(CatalogError):
 
 
 class ClockError(Refused):
-    """A tick or a row at an instant that the home's clock does not allow."""
+    """The home's clock does not allow a tick or a row at this instant."""
 
 
 class StorageError(WeftError):
-    """What is stored is damaged or missing."""
+    """Stored data is damaged or missing."""
 
 
 class ExecutionError(WeftError):
-    """Spark, Java or Delta could not do what was asked."""
+    """Spark, Java or Delta failed."""
 
 
 class LimitExceeded(ExecutionError):
-    """A query took more time or gave more rows than a query may; it was stopped."""
+    """A query exceeded its limit of time or rows and was stopped."""
 
 
 class QueryFault(ExecutionError):
-    """What the computation of queries raised, neither a limit nor the end of the JVM; its cause is what was raised.
+    """The computation of a query failed, without reaching a limit or ending the JVM; the cause is the original
+    exception.
 
-    ``defect``: Weft did not raise it on purpose.
+    ``defect``: Weft did not raise that exception on purpose.
     """
 
     def __init__(
@@ -126,7 +129,7 @@ class QueryFault(ExecutionError):
 
 
 class JvmEnded(ExecutionError):
-    """Spark's JVM ended in the middle of something; ``known`` where its log says that what it ran was the reason."""
+    """Spark's JVM ended during a computation; ``known`` if its log shows that the computation was the reason."""
 
     def __init__(self, message: str, *, hint: str | None = None, where: str | None = None, known: bool = False) -> None:
         super().__init__(message, hint=hint, where=where)
@@ -134,19 +137,19 @@ class JvmEnded(ExecutionError):
 
 
 class ExtractionError(WeftError):
-    """A source that cannot be read at all (single bad records are quarantined instead)."""
+    """A source cannot be read at all (single bad records are quarantined instead)."""
 
 
 class DeliveryError(WeftError):
-    """A channel that is not known, or did not take what was sent."""
+    """A channel is unknown, or a delivery failed."""
 
 
 class TooLarge(SqlError):
-    """A text beyond a limit of size: reading it ends there, and no other reason is looked for."""
+    """A text exceeds a size limit; reading stops there, without looking for other reasons."""
 
 
 class Reasons:
-    """Collects the refusals of the independent parts of one text, to be raised as one error.
+    """A collector of the refusals of independent parts of one text, which raises them as one error.
 
     reasons = Reasons()
     with reasons.part():
@@ -161,7 +164,7 @@ class Reasons:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """Adds a refusal that is raised within; raises TooLarge at once."""
+        """Collect a refusal raised within the block; TooLarge passes through."""
         try:
             yield
         except TooLarge:
@@ -170,30 +173,30 @@ class Reasons:
             self._found.append(error)
 
     def add(self, error: Refused) -> None:
-        """Adds a refusal."""
+        """Add a refusal."""
         self._found.append(error)
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
     def check(self) -> None:
-        """Raises the refusals, where there are any."""
+        """Raise the collected refusals, if any."""
         if self._found:
             raise combined(self._found)
 
 
 def of_each(function: Callable[[Given], Made], parts: Iterable[Given]) -> list[Made]:
-    """What a function gives for each part; raises the refusals of all parts as one error."""
-    reasons, made = Reasons(), []
+    """Return a function's results for all parts; raise the refusals of all parts as one error."""
+    reasons, results = Reasons(), []
     for part in parts:
         with reasons.part():
-            made.append(function(part))
+            results.append(function(part))
     reasons.check()
-    return made
+    return results
 
 
 def combined(errors: Sequence[Refused]) -> Refused:
-    """One error for several refusals: each reason once, without those that follow from others, in the text's order."""
+    """Combine refusals into one error: each reason once, in the text's order, without consequences of others."""
     each = [reason for error in errors for reason in (error.reasons or (error,))]
     distinct = {(reason.message, reason.where): reason for reason in reversed(each)}
     causes = [reason for reason in distinct.values() if not reason.consequence] or each[:1]
@@ -202,12 +205,12 @@ def combined(errors: Sequence[Refused]) -> Refused:
         assert isinstance(cause, Refused)
         return cause
     causes.sort(key=_position)
-    found = type(errors[0])("; ".join(reason.message for reason in causes))
-    found.reasons = tuple(causes)
-    return found
+    combination = type(errors[0])("; ".join(reason.message for reason in causes))
+    combination.reasons = tuple(causes)
+    return combination
 
 
 def _position(error: WeftError) -> tuple[float, float]:
-    """Line and column; an error without a place comes last."""
+    """Return the line and column of an error; an error without a place comes last."""
     place = re.fullmatch(r"line (\d+), column (\d+)", error.where or "")
     return (int(place[1]), int(place[2])) if place else (float("inf"), 0)

@@ -124,7 +124,7 @@ def require_laws(weft: Weft) -> None:
     tables = {t.name: DeltaTable(weft.home / t.path).to_pyarrow_table() for t in catalog.tables.all()}
     timeline = Timeline(tables | read)
     moments = {name: ["ts"] for name in (*tables, *read)}
-    instants = timeline.instants(moments, catalog.home().forward, (0, DAY, 2 * DAY, 3 * DAY))
+    instants = timeline.instants(moments, catalog.home().watermark, (0, DAY, 2 * DAY, 3 * DAY))
     for name, (text, _) in pipeline.QUERIES.items():
         own = re.sub(r"results\.(\w+)", r"\1_answers", text)
         assert first_instants(weft, name) == timeline.first(own, instants), name

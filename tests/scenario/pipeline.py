@@ -87,8 +87,8 @@ def third_tick(weft: Weft, _sources: Path) -> None:
 def _tick(weft: Weft, t: int) -> None:
     """Ticks at ``t`` unless that was done, and delivers in any case."""
     died = weft.catalog.ticks.planned()
-    if died is not None or weft.catalog.home().forward < t:
-        weft.tick(now=max(t, weft.catalog.home().forward, died.t if died is not None else t))
+    if died is not None or weft.catalog.home().watermark < t:
+        weft.tick(now=max(t, weft.catalog.home().watermark, died.t if died is not None else t))
     weft.deliver()
 
 

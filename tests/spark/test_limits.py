@@ -137,7 +137,7 @@ def test_what_goes_beyond_its_limits_is_set_aside_and_the_others_go_on(tmp_path:
     late = f"the query took longer than {SECONDS} s. Narrow it, or raise WEFT_QUERY_SECONDS."
     reasons = {
         "backtracks": late,
-        "deep": "the query nested too deep for Java",
+        "deep": "the query nests too deep for Java",
         "explodes": "the query produced many times the 1,000 rows that it may add in a tick",
         "many": "the query found 1,500 new rows, but may add only 1,000 in a tick. "
         "Restrict the query, or raise WEFT_QUERY_ROWS.",

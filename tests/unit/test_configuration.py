@@ -14,7 +14,7 @@ import pytest
 from weft.api import Weft
 from weft.cli import main
 from weft.configuration import configuration, settings_of
-from weft.configuration.spark_names import ADJUSTABLE, meant, why_refused
+from weft.configuration.spark_names import ADJUSTABLE, suggestion_for, why_refused
 from weft.delivery.mail.channel import server_of
 from weft.errors import Refused
 from weft.runtime.doctor import examine
@@ -51,7 +51,7 @@ def test_what_is_set_is_read_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatc
         ("WEFT_QUERY_SECONDS", "inf", "finite"),
         ("WEFT_QUERY_ROWS", "1e6", "it should be a whole number, such as 5"),
         ("WEFT_QUERY_ROWS", "-1", "greater"),
-        ("WEFT_SPARK_MEMORY", "much", "match"),
+        ("WEFT_SPARK_MEMORY", "much", "with a unit"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_its_name(
@@ -88,14 +88,14 @@ def test_every_command_names_the_variable_that_has_a_bad_memory(
         main()
     told = capsys.readouterr().err
     assert ended.value.code == 2
-    assert "refused: WEFT_SPARK_MEMORY is 'banana': it does not match a number and its unit, such as 512m" in told
+    assert "refused: WEFT_SPARK_MEMORY is 'banana': it should be a number with a unit, such as 512m" in told
 
 
 def test_a_variable_that_is_misspelt_is_refused_with_the_one_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_SOMETHING_ELSE", "5")
     configuration()
     monkeypatch.setenv("WEFT_QUERY_SECOND", "5")
-    with pytest.raises(Refused, match=r"WEFT_QUERY_SECOND is no setting: did you mean WEFT_QUERY_SECONDS\?"):
+    with pytest.raises(Refused, match=r"WEFT_QUERY_SECOND is not a setting: did you mean WEFT_QUERY_SECONDS\?"):
         configuration()
     check = next(each for each in examine(None, 0) if each.name == "settings")
     assert not check.ok
@@ -180,52 +180,56 @@ def _secret(length: int) -> str:
 @pytest.mark.parametrize(
     ("text", "message", "line"),
     [
-        ("[limits]\nsecnds = 5", "limits.secnds is no setting: did you mean limits.seconds?", 2),
+        ("[limits]\nsecnds = 5", "limits.secnds is not a setting: did you mean limits.seconds?", 2),
         ("[limits]\nrows = 'many'", "limits.rows is 'many': it should be a whole number, such as 5", 2),
         ("[limits]\nrows = true", "limits.rows is True: it should be a number", 2),
-        ("[limit]\nrows = 5", "limit.rows is no setting: did you mean limits.rows?", 2),
-        ("host = 'x'", "host is no setting: did you mean smtp.host?", 1),
-        ("files_root = 'x'", "files_root is no setting: did you mean files.root?", 1),
+        ("[limit]\nrows = 5", "limit.rows is not a setting: did you mean limits.rows?", 2),
+        ("host = 'x'", "host is not a setting: did you mean smtp.host?", 1),
+        ("files_root = 'x'", "files_root is not a setting: did you mean files.root?", 1),
         ("[smtp]\n\ntls = 'startls'", "did you mean starttls?", 3),
-        ("smtp = {host = 'x', prt = 5}", "smtp.prt is no setting: did you mean smtp.port?", 1),
-        ("[smtp]\npassword = 5", "smtp.password is not one that can be: it should be a text in quotes", 2),
-        ("[smtp]\nfrom = 'Weft'", "smtp.from is 'Weft': it is no address", 2),
-        ("[spark]\nmemroy = '2g'", "spark.memroy is no setting of Weft or Spark: did you mean spark.memory?", 2),
+        ("smtp = {host = 'x', prt = 5}", "smtp.prt is not a setting: did you mean smtp.port?", 1),
+        ("[smtp]\npassword = 5", "smtp.password is invalid: it should be a string in quotes", 2),
+        ("[smtp]\nfrom = 'Weft'", "smtp.from is 'Weft': it is not an address", 2),
+        ("[spark]\nmemroy = '2g'", "spark.memroy is not a setting of Weft or Spark: did you mean spark.memory?", 2),
         ("[spark]\nmemory = 'banana'", "spark.memory is 'banana'", 2),
-        ("[spark]\n'spark.sql.session.timeZone' = 'CET'", "spark.sql.session.timeZone is not a setting of yours", 2),
-        ("[spark]\nsql.ansi.enabled = true", "spark.sql.ansi.enabled is not a setting of yours", 2),
-        ("[spark]\nsql.EXTENSIONS = 'a.b'", "spark.sql.EXTENSIONS is not a setting of yours", 2),
-        ("'spark.sql.legacy.timeParserPolicy' = 'LEGACY'", "Weft's own reading of it rests on that", 1),
-        ("[spark]\n'spark.jars.packages' = ['a']", "spark.jars.packages is not a setting of yours", 2),
-        ("[spark]\n'spark.executor.cores' = [1]", "spark.executor.cores is [1]: it should be a text", 2),
-        ("[users.ann]\nzone = 'Europe/Pari'", "users.ann.zone is 'Europe/Pari': it is no time zone: did you mean", 2),
-        ("[users.ann]\nzon = 'CET'", "users.ann.zon is no setting: did you mean users.ann.zone?", 2),
+        ("[spark]\n'spark.sql.session.timeZone' = 'CET'", "spark.sql.session.timeZone cannot be set", 2),
+        ("[spark]\nsql.ansi.enabled = true", "spark.sql.ansi.enabled cannot be set", 2),
+        ("[spark]\nsql.EXTENSIONS = 'a.b'", "spark.sql.EXTENSIONS cannot be set", 2),
+        ("'spark.sql.legacy.timeParserPolicy' = 'LEGACY'", "Weft's own evaluation depends on this setting", 1),
+        ("[spark]\n'spark.jars.packages' = ['a']", "spark.jars.packages cannot be set", 2),
+        ("[spark]\n'spark.executor.cores' = [1]", "spark.executor.cores is [1]: it should be a string", 2),
+        (
+            "[users.ann]\nzone = 'Europe/Pari'",
+            "users.ann.zone is 'Europe/Pari': it is not a time zone: did you mean",
+            2,
+        ),
+        ("[users.ann]\nzon = 'CET'", "users.ann.zon is not a setting: did you mean users.ann.zone?", 2),
         ("[install]\nevery = 'often'", "install.every is 'often'", 2),
         ("[install]\nto = ['a', 5]", "install.to is 5", 2),
-        ("[install]\nto = {a = 1}", "install.to.a is no setting: did you mean install.to?", 2),
-        ("[install]\nto = 7", 'install.to is 7: it should be a list of texts, such as ["a", "b"]', 2),
+        ("[install]\nto = {a = 1}", "install.to.a is not a setting: did you mean install.to?", 2),
+        ("[install]\nto = 7", 'install.to is 7: it should be a list of strings, such as ["a", "b"]', 2),
         ("[install]\nuser = ''", "install.user is '': it should not be empty", 2),
         ("[limits]\nrows = 1.5", "limits.rows is 1.5: it should be a whole number", 2),
         ("[webhook]\nprivate = 'maybe'", "webhook.private is 'maybe': it should be true or false", 2),
-        ("[webhook]\nsecret = 'abc'", "webhook.secret is not one that can be: it is not whsec_ with the base64", 2),
-        (f"[webhook]\nsecret = '{_secret(24)[6:]}'", "webhook.secret is not one that can be", 2),
-        (f"[webhook]\nsecret = '{_secret(24)}!'", "webhook.secret is not one that can be", 2),
+        ("[webhook]\nsecret = 'abc'", "webhook.secret is invalid: it should be whsec_ followed by the base64", 2),
+        (f"[webhook]\nsecret = '{_secret(24)[6:]}'", "webhook.secret is invalid", 2),
+        (f"[webhook]\nsecret = '{_secret(24)}!'", "webhook.secret is invalid", 2),
         (f"[webhook]\nsecret = '{_secret(23)}'", "base64 of 24 to 64 bytes", 2),
         (f"[webhook]\nsecret = '{_secret(65)}'", "base64 of 24 to 64 bytes", 2),
         ("[spark]\n'spark.sql.shufle.partitions' = 8", "did you mean spark.sql.shuffle.partitions?", 2),
         ("[spark]\nsql.Shuffle.partitions = 8", "did you mean spark.sql.shuffle.partitions?", 2),
-        ("[spark]\n'spark.sql.ansi.enabeld' = true", "spark.sql.ansi.enabeld is not a setting of yours", 2),
+        ("[spark]\n'spark.sql.ansi.enabeld' = true", "spark.sql.ansi.enabeld cannot be set", 2),
         ("[spark]\n'spark.executor.memroy' = '1g'", "did you mean spark.executor.memory?", 2),
         ("[spark]\n'shuffle.partitions' = 8", "did you mean 'spark.sql.shuffle.partitions'?", 2),
-        ("[spark]\n'my.own' = 8", "'my.own' is no setting of Spark, whose names begin with spark.", 2),
-        ("[spark]\n'spark.sql.shuffle.partitions' = 'lots'", "it should be a whole number from 1 on", 2),
-        ("[spark]\n'spark.sql.shuffle.partitions' = 0", "it should be a whole number from 1 on", 2),
+        ("[spark]\n'my.own' = 8", "'my.own' is not a Spark setting, their names begin with spark.", 2),
+        ("[spark]\n'spark.sql.shuffle.partitions' = 'lots'", "it should be an integer from 1 on", 2),
+        ("[spark]\n'spark.sql.shuffle.partitions' = 0", "it should be an integer from 1 on", 2),
         ("[spark]\n'spark.ui.enabled' = 'maybe'", "it should be true or false", 2),
         ("[smtp]\npassword = 'x'\npassword_env = 'Y'", "by smtp.password and by smtp.password_env", 3),
-        ("[smtp]\npassword_file = 'x'\npassword_env = 'Y'", "the password is given twice", 2),
-        ("cache = '/var/cache'", "cache is not set in a home's file", 1),
-        ("[smtpp]", "smtpp is no setting", 1),
-        ("a = [\n  1\n]\n[limits]\nrows = 0", "a is no setting", 1),
+        ("[smtp]\npassword_file = 'x'\npassword_env = 'Y'", "the password is set twice", 2),
+        ("cache = '/var/cache'", "cache cannot be set in a home's file", 1),
+        ("[smtpp]", "smtpp is not a setting", 1),
+        ("a = [\n  1\n]\n[limits]\nrows = 0", "a is not a setting", 1),
     ],
 )
 def test_a_key_or_value_of_the_file_that_cannot_be_is_refused_with_its_line(
@@ -292,8 +296,8 @@ def test_settings_of_spark_of_two_words_are_taken(tmp_path: Path) -> None:
     )
     home = _written(tmp_path, "".join(f"'{name}' = 'true'\n" for name in names))
     assert set(configuration(home).spark) == set(names)
-    assert {meant(name) for name in ("spark.memroy", "spark.mem", "spark.Memory")} == {"spark.memory"}
-    assert {meant(name) for name in ("spark.mastr", "spark.Master")} == {"spark.master"}
+    assert {suggestion_for(name) for name in ("spark.memroy", "spark.mem", "spark.Memory")} == {"spark.memory"}
+    assert {suggestion_for(name) for name in ("spark.mastr", "spark.Master")} == {"spark.master"}
 
 
 def test_no_setting_that_spark_has_is_taken_for_a_misspelt_one() -> None:
@@ -308,11 +312,11 @@ def test_no_setting_that_spark_has_is_taken_for_a_misspelt_one() -> None:
                     found |= set(re.findall(rb"spark\.(?:[A-Za-z]+\.)+[A-Za-z]+", opened.read(name)))
     names = {each.decode() for each in found}
     assert len(names) > 1000
-    assert {name: near for name in names if why_refused(name) is None and (near := meant(name))} == {}
+    assert {name: near for name in names if why_refused(name) is None and (near := suggestion_for(name))} == {}
 
 
 def test_a_file_that_is_no_toml_is_refused_with_the_place(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"the settings are no TOML: .*line 2"):
+    with pytest.raises(Refused, match=r"the settings are not valid TOML: .*line 2"):
         configuration(_written(tmp_path, "[smtp]\nhost = mail.example.com"))
     (tmp_path / "weft.toml").write_bytes(b"\xff\xfea")
     with pytest.raises(Refused, match="not UTF-8"):
@@ -363,7 +367,7 @@ def test_weft_config_shows_what_holds(
     assert "weft.toml, line 9" in out
     _written(tmp_path, "[limits]\nrws = 1")
     _, err = _weft(monkeypatch, capsys, "queries", "--home", home)
-    assert "refused: limits.rws is no setting: did you mean limits.rows?" in " ".join(err.split())
+    assert "refused: limits.rws is not a setting: did you mean limits.rows?" in " ".join(err.split())
 
 
 def test_weft_config_shows_the_computed_value_where_none_is_set(

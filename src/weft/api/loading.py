@@ -12,7 +12,7 @@ from weft.api.weft_methods import WeftMethods
 from weft.catalog.records import QuarantineRecord, TableRecord
 
 if TYPE_CHECKING:
-    from weft.catalog.load_history import ToldLoad
+    from weft.catalog.load_history import LoadSummary
     from weft.execution.undoing import Undone
     from weft.extraction.batches import Progress
     from weft.extraction.files.given_files import Given
@@ -138,7 +138,7 @@ class Loading(WeftMethods):
 
         return ingest_log(self.opened, Path(log), Path(signature), progress=progress)
 
-    def loads(self, table: str | None = None, limit: int | None = None) -> tuple[ToldLoad, ...]:
+    def loads(self, table: str | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
         """The latest loads, into one table or all, at most ``limit``, the newest first; raises NotFound."""
         catalog = self.opened.catalog
         return catalog.load_history.latest(None if table is None else catalog.tables.named(table).table_id, limit)

@@ -322,9 +322,9 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
         home = self.catalog.home()
         if t is None:
             return
-        if t < home.forward:
+        if t < home.watermark:
             raise ClockError(
-                f"this home has gone on to {format_instant(home.forward)}, and {format_instant(t)} is before it",
+                f"this home has gone on to {format_instant(home.watermark)}, and {format_instant(t)} is before it",
                 hint="A clock never goes back: tick at a later instant.",
             )
         if home.clock == "wall" and t > self.clock():

@@ -1,6 +1,6 @@
-"""Definitions, plans, subscriptions, the tick log and the writer's lease, in one database a home.
+"""The catalog of a home: definitions, plans, subscriptions, the tick log and the leases, in one database.
 
-The database's library is loaded when the catalog is first asked for: records, layout and ``glance`` need none of it.
+The database library is loaded only when the catalog is used; records, layout and ``table_sizes`` do without it.
 """
 
 from __future__ import annotations

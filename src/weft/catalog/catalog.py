@@ -1,4 +1,4 @@
-"""The catalog as one object: everything a home knows about itself, without Spark."""
+"""Give access to all parts of a home's catalog, without Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from weft.location import Location
 
 
 class CatalogParts:
-    """The parts of the catalog over one database; what each is for is told in its module."""
+    """The parts of the catalog over one database; each part is documented in its own module."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -56,19 +56,19 @@ class CatalogParts:
 
     @property
     def data(self) -> Location:
-        """Where the home's tables, ledger and quarantine are: what the catalog's paths are relative to."""
+        """The location of the home's tables, ledger and quarantine; the catalog's paths are relative to it."""
         return layout.data(self.path)
 
     def home(self) -> HomeRecord:
-        """The home's id, clock and how far time has gone."""
+        """Return the home's record: its id, its clock and its watermark."""
         with self._database.reading() as connection:
             return read_home(connection)
 
 
 class Writer(CatalogParts):
-    """The catalog in the hands of the one who holds a lease: its parts can be changed.
+    """The catalog as the holder of a lease may change it.
 
-    Every change looks, in its own transaction, whether the lease is still this one, and raises LeaseLost where not.
+    Every change checks in its own transaction that the lease is still held, and raises LeaseLost if it is not.
     """
 
     def __init__(self, database: Database, lease: Lease) -> None:
@@ -77,11 +77,11 @@ class Writer(CatalogParts):
         self._leases = Leases(database, lease.name)
 
     def check(self) -> None:
-        """Raises LeaseLost unless the lease is still held."""
+        """Raise LeaseLost unless the lease is still held."""
         self._leases.check(self.lease)
 
     def lost(self) -> LeaseLost | None:
-        """Why the lease is not held any more; None where it is held, or the catalog cannot be read."""
+        """Return the reason why the lease is lost; None if it is held or the catalog cannot be read."""
         try:
             self.check()
         except LeaseLost as lost:
@@ -91,41 +91,41 @@ class Writer(CatalogParts):
         return None
 
     def renew(self, at: int, ttl_us: int = LEASE_TTL_US) -> None:
-        """Makes the lease last until ``at + ttl_us``; raises LeaseLost."""
+        """Extend the lease to ``at + ttl_us``; raise LeaseLost."""
         self._leases.renew(self.lease, at, ttl_us)
 
     def release(self) -> None:
-        """Gives the lease back; does nothing where it is another's by now."""
+        """Release the lease, unless another writer has taken it."""
         self._leases.release(self.lease)
 
 
 class Catalog(CatalogParts):
-    """A home's catalog as anybody reads it; most changes need ``writing``."""
+    """A home's catalog, readable by everyone; most changes need ``writing``."""
 
     def lease(self, name: LeaseName = "write") -> Lease | None:
-        """The lease now held under that name (it may have run out), or None."""
+        """Return the lease that is held under that name (it may have expired), or None."""
         return Leases(self._database, name).held()
 
     def writer(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
-        """Takes the lease to write, to be given back by ``release``; raises LeaseBusy.  ``at`` is the wall's time."""
+        """Acquire the write lease (the caller calls ``release``) at the wall-clock time ``at``; raise LeaseBusy."""
         return Writer(self._database, Leases(self._database, "write").acquire(purpose, holder, at, ttl_us))
 
     def sender(self, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
-        """As ``writer``, for the lease under which answers go to channels."""
+        """Acquire the delivery lease; else as ``writer``."""
         return Writer(self._database, Leases(self._database, "deliver").acquire("deliver", holder, at, ttl_us))
 
     @contextmanager
     def writing(self, purpose: str, clock: Callable[[], int], *, wait_us: int = 0) -> Iterator[Writer]:
-        """Holds the lease to write for the block, waiting for it up to ``wait_us``; gives it back in every case.
+        """Hold the write lease for the block, after waiting for it up to ``wait_us``.
 
-        ``clock`` tells the wall's time in microseconds.  Raises LeaseBusy.
+        ``clock`` returns the wall-clock time in microseconds.  Raises LeaseBusy.
         """
         with self._holding("write", purpose, clock, wait_us) as writer:
             yield writer
 
     @contextmanager
     def delivering(self, clock: Callable[[], int], *, wait_us: int = 0) -> Iterator[Writer]:
-        """As ``writing``, for the lease under which answers go to channels; the two exclude others, not each other."""
+        """Hold the delivery lease for the block; else as ``writing``.  The two leases do not exclude each other."""
         with self._holding("deliver", "deliver", clock, wait_us) as writer:
             yield writer
 
@@ -135,7 +135,7 @@ class Catalog(CatalogParts):
         try:
             yield writer
         except (StorageError, ExecutionError) as error:
-            # What a later writer has changed looks like damage to one whose lease was taken over.
+            # A writer whose lease was taken over sees the later writer's changes as damage.
             lost = writer.lost()
             if lost is not None:
                 raise lost from error
@@ -144,7 +144,7 @@ class Catalog(CatalogParts):
             writer.release()
 
     def close(self) -> None:
-        """Lets go of the database's connections."""
+        """Close the database connections."""
         self._database.close()
 
     def __enter__(self) -> Catalog:
@@ -159,11 +159,12 @@ class Catalog(CatalogParts):
 def open_catalog(
     home: Path, *, create: bool = False, clock: Clock = "wall", at: int, database: str | None = None
 ) -> Catalog:
-    """Opens the catalog of the folder ``home``; ``create`` makes the home where there is none.
+    """Open the catalog of the folder ``home``; with ``create``, create the home if it does not exist.
 
-    ``clock`` counts only then; ``at`` is the wall's time in microseconds UTC; ``database`` is the URL of a PostgreSQL
-    database that holds the catalog (None: a SQLite file in the home).  A home of an older format is brought up to this
-    one.  Raises CatalogError for what is not a home, is damaged, or was written by a newer Weft.
+    ``clock`` applies to a new home only.  ``at`` is the wall-clock time in microseconds UTC.  ``database`` is the URL
+    of a PostgreSQL database that holds the catalog (None: a SQLite file in the home).  A home of an older format is
+    migrated. Raises CatalogError for a folder that is not a home, for a damaged home, and for one that a newer Weft
+    wrote.
     """
     folder = Path(home)
     return Catalog(Database(folder, open_database(folder, database, create=create, clock=clock, at=at)))

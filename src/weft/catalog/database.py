@@ -1,7 +1,7 @@
-"""The catalog's database: connections, and transactions that read or write.
+"""Connect to the catalog's database and run transactions that read or write.
 
-A writing transaction excludes every other one from its beginning, so that what it read is still so when it commits, and
-checks the writer's fencing token inside (design section 6).
+A writing transaction excludes every other one from its beginning, so what it reads is still true when it commits.  It
+also checks the writer's fencing token (design section 6).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from weft.printable import require_text
 
 
 class Database:
-    """A home's folder and its database; every part of the catalog is built over one.
+    """A home's folder and its database; every part of the catalog uses one.
 
-    With ``lease`` it is the database as the holder of that lease may change it.  Once it is closed it raises
-    HomeClosed, also for the holder of a lease.
+    With ``lease`` it allows the changes of that lease's holder.  After ``close`` every use raises HomeClosed, also for
+    the holder of a lease.
     """
 
     def __init__(
@@ -45,26 +45,26 @@ class Database:
         self._closed = threading.Event() if closed is None else closed
 
     def under(self, lease: Lease) -> Database:
-        """The same database as the holder of the lease changes it."""
+        """Return the same database with the rights of the lease."""
         return Database(self.home, self._engine, lease, self._closed, self.liveness)
 
     @property
     def token(self) -> int | None:
-        """The token of the lease under which it is changed; None: under none."""
+        """The token of the lease; None without a lease."""
         return None if self._lease is None else self._lease.token
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that sees one consistent state and writes nothing."""
+        """Run a transaction that reads one consistent state and writes nothing."""
         self._require_open()
-        with speaking_plainly(self.home), self._engine.connect() as connection, connection.begin():
+        with catalog_errors(self.home), self._engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
-        """A transaction that excludes every other writer; raises LeaseLost where the lease is another's by now."""
+        """Run a transaction that excludes every other writer; raise LeaseLost if another writer took the lease."""
         self._require_open()
-        with speaking_plainly(self.home), self._engine.connect() as plain:
+        with catalog_errors(self.home), self._engine.connect() as plain:
             connection = to_write(plain)
             with connection.begin():
                 if self._lease is not None:
@@ -73,7 +73,7 @@ class Database:
 
     @contextmanager
     def changing_under_lease(self, name: LeaseName | None = "write") -> Iterator[Connection]:
-        """As ``changing``, for changes that need the lease of that name (None: any); raises CatalogError without it."""
+        """Run a transaction that needs the lease of that name (None: any); raise CatalogError without it."""
         if self._lease is None or name not in (None, self._lease.name):
             raise CatalogError(
                 f"this change needs the lease to {name or 'write'}",
@@ -83,24 +83,24 @@ class Database:
             yield connection
 
     def close(self) -> None:
-        """Lets go of the database's connections; closing twice is fine."""
+        """Close the database connections; a second call does nothing."""
         self._closed.set()
         self._engine.dispose()
         self.liveness.close()
 
     def _require_open(self) -> None:
-        # An engine that was disposed of would connect again without a word.
+        # An engine that was disposed of would silently connect again.
         if self._closed.is_set():
             raise home_closed(self.home)
 
 
 def home_closed(home: Path) -> HomeClosed:
-    """What to say to whoever asks something of a home that was closed."""
+    """Return the error for a use of a home that was closed."""
     return HomeClosed(f"the home {home} was closed", hint=f"Open it again: Weft.open({str(home)!r})")
 
 
 def inserted_id(connection: Connection, statement: Insert) -> int:
-    """Inserts one row; the id that the database gave it."""
+    """Insert one row and return the id that the database gave it."""
     key = connection.execute(statement).inserted_primary_key
     if key is None:
         raise CatalogError("the catalog gave no id to a new row")
@@ -108,32 +108,34 @@ def inserted_id(connection: Connection, statement: Insert) -> int:
 
 
 def require_held(connection: Connection, lease: Lease) -> None:
-    """Raises LeaseLost unless the lease is the one now held under its name.
+    """Raise LeaseLost unless the lease is the one now held under its name.
 
-    A lease that ran out but that nobody took is still good: no other writer can have come between.
+    A lease that has expired but that nobody has taken is still good: no other writer can have come between.
     """
-    kept = ddl.leases.c
-    current = connection.execute(select(kept.token, kept.holder).where(kept.name == lease.name)).one()
+    leases = ddl.leases.c
+    current = connection.execute(select(leases.token, leases.holder).where(leases.name == lease.name)).one()
     if current.token == lease.token and current.holder is not None:
         return
     if current.token == lease.token:
-        raise LeaseLost(f"the lease with token {lease.token} was given back already", hint="Acquire the lease again.")
+        raise LeaseLost(f"the lease with token {lease.token} was released already", hint="Acquire the lease again.")
     raise LeaseLost(
         f"another writer took this home over (its token is {current.token}, this one's {lease.token})",
-        hint="Nothing more was written. Run the command again: it goes on from what was committed.",
+        hint="Nothing more was written. Run the command again: it continues from what was committed.",
     )
 
 
 @contextmanager
-def speaking_plainly(home: Path) -> Iterator[None]:
-    """Turns the database's errors into CatalogError; raises Refused for a text that cannot be stored in UTF-8."""
+def catalog_errors(home: Path) -> Iterator[None]:
+    """Turn database errors into CatalogError, and a text that UTF-8 cannot encode into Refused."""
     try:
         yield
     except UnicodeEncodeError as error:
         require_text(error.object, "a text to be stored")
         raise
     except IntegrityError as error:
-        raise CatalogError(f"the catalog refused a change that does not fit: {error.orig}", where=str(home)) from error
+        raise CatalogError(
+            f"the catalog refused a change that violates a constraint: {error.orig}", where=str(home)
+        ) from error
     except DBAPIError as error:
         raise _explained(error, home) from error
     except SQLAlchemyError as error:
@@ -143,16 +145,16 @@ def speaking_plainly(home: Path) -> Iterator[None]:
 def _explained(error: DBAPIError, home: Path) -> CatalogError:
     reason = str(error.orig)
     if "is full" in reason or ("disk I/O" in reason and free_bytes(home)[0] < FULL):
-        # A write-ahead log that cannot grow is an error of input and output to SQLite.
+        # If its write-ahead log cannot grow, SQLite reports an I/O error.
         return CatalogError(
-            f"the disk is full: {free_bytes(home)[0]:,} bytes are free where the catalog lies",
+            f"the disk of the catalog is full, with {free_bytes(home)[0]:,} bytes free",
             where=str(home),
-            hint="Make room and run the command again: it goes on from what was committed.",
+            hint="Free some space and run the command again: it continues from what was committed.",
         )
     if "locked" in reason or "busy" in reason:
         hint = "Another process is writing to it: try again in a moment."
     elif "readonly" in reason or "unable to open" in reason:
-        hint = "See whether the folder exists and may be written to."
+        hint = "Check that the folder exists and is writable."
     else:
-        hint = "The file catalog.sqlite is damaged: put back a copy of the whole home, not of this file alone."
+        hint = "The file catalog.sqlite is damaged: restore a backup of the entire home, not of this file alone."
     return CatalogError(f"the catalog could not be used: {reason}", where=str(home), hint=hint)

@@ -1,7 +1,7 @@
-"""The catalog's tables.
+"""Define the catalog's tables, for SQLite and PostgreSQL.
 
-They are written for SQLite and for PostgreSQL.  An id is never given out again, even after its row is gone: in SQLite
-by AUTOINCREMENT, in PostgreSQL by its sequences.  Instants are BIGINT microseconds UTC.
+An id is never reused, even after its row is gone: SQLite uses AUTOINCREMENT, PostgreSQL sequences.  Instants are BIGINT
+microseconds UTC.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT: Final = 13
-"""The version of this layout; an older home is brought up to it (``migrations``), a newer one is refused."""
+FORMAT: Final = 14
+"""The version of this layout; older homes are migrated (``migrations``), newer ones are refused."""
 
 metadata: Final = MetaData()
 
 
 def _partial(name: str, column: str, *, where: str, unique: bool = False) -> Index:
-    """An index over some of the rows, as both databases have it."""
+    """Return a partial index for both databases."""
     return Index(name, column, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
 
 
@@ -41,7 +41,7 @@ home: Final = Table(
     Column("format", Integer, nullable=False),
     Column("clock", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    Column("forward", BigInteger, nullable=False),
+    Column("watermark", BigInteger, nullable=False),
     Column("last_ts", BigInteger, nullable=False),
     Column("now", BigInteger),
     Column("t0", BigInteger),
@@ -89,7 +89,7 @@ sources: Final = Table(
     Column("changed_at", BigInteger),
     Column("trouble", Text),
     Column("open_rows", BigInteger, nullable=False),
-    # What was read last; and what will have been, once the reservation is committed.
+    # The state that was read last; and the state that will have been read once the reservation is committed.
     Column("seen", Text),
     Column("next_seen", Text),
     Column("reservation_id", ForeignKey("reservations.reservation_id")),
@@ -106,14 +106,14 @@ views: Final = Table(
     Column("added_at", BigInteger, nullable=False),
     Column("tau", BigInteger),
     Column("trouble", Text),
-    # The instant at which it will have been maintained, once the reservation is committed.
+    # The instant up to which the view will have been refreshed once the reservation is committed.
     Column("next_tau", BigInteger),
     Column("reservation_id", ForeignKey("reservations.reservation_id")),
     Column("depends_on_now", Integer, nullable=False, server_default="0"),
 )
 
 AUXILIARY: Final = views.c.mode == "auxiliary"
-"""Of a view that other views are over, and that has no name of the user's own."""
+"""The condition for an auxiliary view: other views read it, and the user has not named it."""
 
 columns: Final = Table(
     "columns",
@@ -154,7 +154,7 @@ load_files: Final = Table(
     Column("digest", Text, nullable=False),
     Index("load_files_digest", "digest"),
 )
-"""Of the loads of several files as one."""
+"""The files of loads that read several files as one."""
 
 revisions: Final = Table(
     "revisions",
@@ -228,9 +228,9 @@ plans: Final = Table(
 )
 
 READING: Final = "reads <> '[]'"
-"""Of a query that reads another's results."""
+"""The condition for a query that reads another query's results."""
 DEFINED: Final = "definitions <> '[]'"
-"""Of a query whose plan has the definitions of views."""
+"""The condition for a query whose plan contains definitions of views."""
 
 queries: Final = Table(
     "queries",
@@ -260,12 +260,12 @@ queries: Final = Table(
     Column("last_first_at", BigInteger),
     Column("replaced_at", BigInteger),
     Column("definitions", Text, nullable=False, server_default="[]"),
-    # A name is free again once its query is removed; the query's id is not.
+    # A name becomes free once its query is removed; the query's id does not.
     _partial("queries_live_name", "folded", where="state <> 'removed'", unique=True),
     Index("queries_by_plan", "plan_id", "state"),
     _partial("queries_reading", "query_id", where=READING),
     _partial("queries_defined", "query_id", where=DEFINED),
-    # All that a runner asks for at each poll, so that it reads no query's row.
+    # Covers everything that a runner asks for at each poll, so that a poll reads no rows of queries.
     Index("queries_poll", "state", "plan_id", "next_run", "tau", "from_instant", "next_due"),
     sqlite_autoincrement=True,
 )
@@ -282,7 +282,7 @@ replaced: Final = Table(
     Column("tau", BigInteger),
     Column("rows", BigInteger, nullable=False),
 )
-"""The texts that queries had before, the first of each as number 1."""
+"""The earlier texts of queries, numbered from 1."""
 
 ticks: Final = Table(
     "ticks",
@@ -365,7 +365,7 @@ outbox: Final = Table(
     Column("round", Integer, nullable=False, server_default="0"),
     Column("reply", Text),
     Column("about", Text),
-    # One message of a subscription at a time: the next begins where the last one ended.
+    # A subscription has one message at a time: the next one begins where the last one ended.
     _partial("outbox_unsent", "sub_id", where="state NOT IN ('sent', 'withdrawn')", unique=True),
     Index("outbox_by_subscription", "sub_id", "entry_id"),
     sqlite_autoincrement=True,

@@ -1,4 +1,4 @@
-"""The tables of a home as the texts of queries see them: views that depend on NOW with their definitions."""
+"""Resolve the tables that the texts of queries name; a view that depends on NOW comes with its definition."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from weft.catalog.views import ViewRecord
 
 
 def schemas(catalog: CatalogParts, *texts: str) -> dict[str, TableSchema]:
-    """The home's tables by name, and the results of the queries that ``texts`` may name.
+    """Return the home's tables by name, and the results of the queries that ``texts`` may name.
 
-    A view that depends on NOW and that a text may name has its definition.  Raises PlanMismatch where that cannot be
-    read.
+    A view that depends on NOW and that a text may name has its definition.  Raises PlanMismatch if that definition
+    cannot be read.
     """
     tables = catalog.tables.all()
     known = {table.name: table.schema for table in tables if not table.auxiliary}
     named = {word for text in texts for word in words(text)}
-    asked = [name for name, schema in known.items() if needs_definition(schema) and folded(name) in named]
-    if asked:
+    defined = [name for name, schema in known.items() if needs_definition(schema) and folded(name) in named]
+    if defined:
         definitions = Definitions(tables, catalog.views.all())
-        known |= {name: definitions.schema(known[name].id) for name in asked}
+        known |= {name: definitions.schema(known[name].id) for name in defined}
     for query in catalog.queries.among(name for text in texts for name in queries_mentioned(text)):
         known[query.results.name] = query.results
     return known
@@ -40,14 +40,16 @@ class Definitions:
         self._views = {view.table_id: view for view in views}
 
     def schema(self, table_id: int) -> TableSchema:
-        """A table as a standing query reads it: a view that depends on NOW with its definition."""
-        found = self._tables[table_id]
-        if not isinstance(found, ViewSchema) or not found.depends_on_now:
-            return found
-        return replace(found, definition=self._definition(self._views[table_id]))
+        """Return a table as a standing query reads it: a view that depends on NOW has its definition."""
+        table = self._tables[table_id]
+        if not isinstance(table, ViewSchema) or not table.depends_on_now:
+            return table
+        return replace(table, definition=self._definition(self._views[table_id]))
 
     def _definition(self, view: ViewRecord) -> Query:
-        """The view as it was bound, over its tables in the place of auxiliary views: it has their conditions, too."""
+        """Return the bound query of the view, over base tables in place of auxiliary views; it repeats their
+        conditions.
+        """
         from weft.planning.view_plan import restored_view
 
         bound = restored_view(view.form, self._tables.values(), view.reads).query
@@ -59,6 +61,6 @@ class Definitions:
         return transform(bound, change)
 
     def _source(self, table_id: int) -> int:
-        """The table itself, of an auxiliary view the table of which it is a part."""
+        """Return the table itself, or the base table of an auxiliary view."""
         view = self._views.get(table_id)
         return next(iter(view.reads)) if view is not None and view.auxiliary else table_id

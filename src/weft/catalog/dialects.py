@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL do each in its own way: connecting, and a transaction that excludes other writers."""
+"""Handle the differences of SQLite and PostgreSQL: how to connect, and how a transaction excludes other writers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event
 from sqlalchemy.dialects import postgresql, sqlite
 
 WRITES: Final = "weft_writes"
-"""The execution option of a connection whose transactions write."""
+"""The execution option that marks a connection's transactions as writing."""
 
 _BUSY_TIMEOUT_MS: Final = 30_000
 _WRITERS_LOCK: Final = 0x77656674
-"""The advisory lock of PostgreSQL that every writing transaction takes."""
+"""The PostgreSQL advisory lock that every writing transaction takes."""
 
 
 def sqlite_engine(file: Path) -> Engine:
-    """An engine on a SQLite file: WAL, synchronous=FULL (a commit survives a power cut), foreign keys on.
+    """Return an engine on a SQLite file: WAL, synchronous=FULL (a commit survives a power cut), foreign keys on.
 
-    Where the file or its folder cannot be written, it is opened to be read only.
+    The engine is read-only if the file or its folder cannot be written.
     """
     if file.exists() and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
         return _read_only(file)
@@ -43,7 +43,7 @@ def sqlite_engine(file: Path) -> Engine:
 
 
 def postgresql_engine(url: str) -> Engine:
-    """An engine on a PostgreSQL database; what is read in one transaction is of one instant there, too."""
+    """Return an engine on a PostgreSQL database whose reading transactions see one snapshot."""
     engine = create_engine(url, isolation_level="REPEATABLE READ")
 
     @event.listens_for(engine, "begin")
@@ -55,15 +55,15 @@ def postgresql_engine(url: str) -> Engine:
 
 
 def to_write(connection: Connection) -> Connection:
-    """The connection for one transaction that excludes every other writer."""
+    """Return the connection, set up for one transaction that excludes every other writer."""
     if connection.dialect.name == "postgresql":
-        # A snapshot taken before the lock is granted would miss what the writer before has committed.
+        # A snapshot from before the lock is granted would miss the previous writer's commit.
         return connection.execution_options(isolation_level="READ COMMITTED", **{WRITES: True})
     return connection.execution_options(**{WRITES: True})
 
 
 def upserted(connection: Connection, table: Table, key: Sequence[str], changed: Sequence[str]) -> Any:
-    """A statement that inserts a row, or where one has its key sets the columns ``changed`` of that one."""
+    """Return a statement that inserts a row, or sets the columns ``changed`` of the existing row with the same key."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     statement = dialect.insert(table)
     values = {name: statement.excluded[name] for name in changed}
@@ -71,7 +71,7 @@ def upserted(connection: Connection, table: Table, key: Sequence[str], changed: 
 
 
 def _own_transactions(connection: Any, *pragmas: str) -> None:
-    # The driver must not begin transactions by itself: it would begin them deferred, and only at the first write.
+    # The driver must not begin transactions itself: it would begin them deferred, and only at the first write.
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in (f"busy_timeout={_BUSY_TIMEOUT_MS}", *pragmas):
@@ -80,7 +80,11 @@ def _own_transactions(connection: Any, *pragmas: str) -> None:
 
 
 def _read_only(file: Path) -> Engine:
-    """SQLite's log lies beside the file and has to be read with it, which needs its index, or a place to make one."""
+    """Return a read-only engine on a SQLite file.
+
+    SQLite's write-ahead log must be read too.  That needs its index file or a folder in which to create one, so without
+    the index file both files are copied to a temporary folder.
+    """
     log, index = (file.with_name(file.name + suffix) for suffix in ("-wal", "-shm"))
     folder = None
     if not log.exists() or log.stat().st_size == 0:

@@ -1,4 +1,6 @@
-"""The tables of a home at one glance, with Python's own SQLite: what compiling a query needs, in a few milliseconds."""
+"""Read the schemas of a home's tables with Python's own SQLite module, in the few milliseconds that compiling can
+spend.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +20,19 @@ _VIEWS = "SELECT table_id, mode, depends_on_now FROM views"
 _SIZES = "SELECT name, rows, first_ts, last_ts, table_id IN (SELECT table_id FROM views) FROM tables"
 _COLUMNS = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
 _MOST_NAMES = 900
-"""SQLite takes so many parameters in one statement at least."""
+"""Every SQLite accepts this number of parameters in one statement."""
 _RESULTS = "SELECT query_id, name, columns FROM queries WHERE state <> 'removed' AND folded IN ({})"
 _ANSWERS = "SELECT name, next_ordinal - 1, last_first_at FROM queries WHERE state <> 'removed' AND folded IN ({})"
 _TRACKED_SINCE = 5
-READS_FORMATS = (1, 2, 3, 4, 5, 13)
-"""The layouts whose tables, columns and views are read here; of any other the catalog itself must be asked."""
+READS_FORMATS = (1, 2, 3, 4, 5, 13, 14)
+"""The formats whose tables, columns and views this module reads; other formats need the catalog itself."""
 _VIEWS_SINCE = 13
 
 
 def table_sizes(home: Path, queries: Iterable[str] = ()) -> dict[str, tuple[int, int | None, int | None, bool]]:
-    """Rows, first and last ts of each of the home's tables by name and whether it is a view; and the number of answers
-    of ``queries``.
+    """Return the sizes of the home's tables and of the results of ``queries``, by name.
 
-    What cannot be told this way is left out.
+    A size is (rows, first ts, last ts, whether it is a view).  Tables that this module cannot read are left out.
     """
     file = layout.catalog_file(home)
     names = sorted(set(map(folded, queries)))[:_MOST_NAMES]
@@ -41,17 +42,17 @@ def table_sizes(home: Path, queries: Iterable[str] = ()) -> dict[str, tuple[int,
             answers = connection.execute(_ANSWERS.format(", ".join("?" * len(names))), names).fetchall()
     except (sqlite3.Error, ValueError):
         return {}
-    found = {name: (rows, first, last, bool(view)) for name, rows, first, last, view in tables}
-    return found | {results_schema(0, name, ()).name: (rows, None, last, False) for name, rows, last in answers}
+    sizes = {name: (rows, first, last, bool(view)) for name, rows, first, last, view in tables}
+    return sizes | {results_schema(0, name, ()).name: (rows, None, last, False) for name, rows, last in answers}
 
 
 def table_schemas(
     home: Path, queries: Iterable[str] = (), words: Collection[str] = ()
 ) -> dict[str, TableSchema] | None:
-    """The home's tables by name, and the results of those of ``queries`` that stand.
+    """Return the home's tables by name, and the results of those of ``queries`` that are installed.
 
-    None where that cannot be told this way: no home, another format, a busy file, or ``words`` (folded) that name a
-    view whose definition is needed.
+    Returns None if this module cannot read them: no home, another format, a busy file, or ``words`` (folded) that name
+    a view whose definition is needed.
     """
     file = layout.catalog_file(home)
     names = sorted(set(map(folded, queries)))
@@ -60,16 +61,16 @@ def table_schemas(
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=1)) as connection:
             connection.execute("BEGIN")
-            found = connection.execute("SELECT format FROM home").fetchone()
-            if found is None or found[0] not in READS_FORMATS:
+            version = connection.execute("SELECT format FROM home").fetchone()
+            if version is None or version[0] not in READS_FORMATS:
                 return None
             columns: dict[int, list[Column]] = {}
             for table_id, column_id, name, type_name, nullable in connection.execute(_COLUMNS):
                 column = Column(column_id, name, DataType.of_column(type_name), bool(nullable))
                 columns.setdefault(table_id, []).append(column)
-            tracked = "tracked" if found[0] >= _TRACKED_SINCE else "0"
+            tracked = "tracked" if version[0] >= _TRACKED_SINCE else "0"
             tables = connection.execute(_TABLES.format(tracked)).fetchall()
-            views = connection.execute(_VIEWS).fetchall() if found[0] >= _VIEWS_SINCE else []
+            views = connection.execute(_VIEWS).fetchall() if version[0] >= _VIEWS_SINCE else []
             results = connection.execute(_RESULTS.format(", ".join("?" * len(names))), names).fetchall()
     except (sqlite3.Error, ValueError):
         return None

@@ -1,4 +1,4 @@
-"""Opening and making a home, and its clock."""
+"""Create and open homes, and read and change the home's record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, func, insert, inspect, select, update
 
 from weft.access import FOLDER_MODES, make_file, make_folder
 from weft.catalog import ddl, layout
-from weft.catalog.database import speaking_plainly
+from weft.catalog.database import catalog_errors
 from weft.catalog.dialects import postgresql_engine, sqlite_engine, to_write
 from weft.catalog.migrations import FIRST_FORMAT, migrate
 from weft.catalog.records import Clock, HomeRecord, LeaseName
@@ -21,56 +21,56 @@ from weft.instants import MIN_INSTANT
 
 
 def read_home(connection: Connection) -> HomeRecord:
-    """The home's record as this transaction sees it."""
+    """Return the home's record as this transaction sees it."""
     row = connection.execute(select(ddl.home)).one()
     return HomeRecord(
         home_id=row.home_id,
         format=row.format,
         clock=row.clock,
         created_at=row.created_at,
-        forward=row.forward,
+        watermark=row.watermark,
         last_ts=row.last_ts,
         now=row.now,
         t0=row.t0,
     )
 
 
-def forward_of(connection: Connection) -> int:
-    """F, or the t of a tick that is planned: what a new row's ts is at least.
+def effective_watermark(connection: Connection) -> int:
+    """Return the least ``ts`` of a new row: the watermark, or the t of a planned tick if that is later.
 
-    A dead tick will be run again up to its logged t, so what it has read so far must stay complete.
+    A tick that died runs again up to its logged t, so the rows that it has read must stay complete.
     """
     planned = select(func.max(ddl.ticks.c.t)).where(ddl.ticks.c.state == "planned")
     t = connection.execute(planned).scalar_one()
-    forward = read_home(connection).forward
-    return forward if t is None else max(forward, t)
+    watermark = read_home(connection).watermark
+    return watermark if t is None else max(watermark, t)
 
 
 def set_home(connection: Connection, **values: Any) -> None:
-    """Changes fields of the home's record."""
+    """Change fields of the home's record."""
     connection.execute(update(ddl.home).values(**values))
 
 
 def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at: int) -> Engine:
-    """The database of a home, made (with its folders) where ``create`` is true and there is none.
+    """Open the database of a home; with ``create``, create it and its folders if they do not exist.
 
-    ``clock`` counts only when the home is made.  Raises CatalogError for a folder that is no home, for a home whose
-    catalog is gone while its data is there (never taken for an empty one), and for one of a newer format.
+    ``clock`` applies to a new home only.  Raises CatalogError for a folder that is not a home, for a home whose catalog
+    is missing although its data exists (it is never taken for an empty home), and for a home of a newer format.
     """
     file = layout.catalog_file(home)
     if url is None and (not file.exists() or file.stat().st_size == 0):
         _refuse_orphan(home)
         if not create:
             raise CatalogError(
-                f"{home} is not a Weft home", hint="Make one with `weft init`, or name another with --home."
+                f"{home} is not a Weft home", hint="Create one with `weft init`, or name another with --home."
             )
     if create:
         _make_folders(home, new=not file.exists())
         if url is None:
-            make_file(file)  # SQLite gives its log and its journal the permissions of the file
+            make_file(file)  # SQLite gives its log and journal the permissions of the file
     engine = sqlite_engine(file) if url is None else postgresql_engine(url)
     try:
-        with speaking_plainly(home):
+        with catalog_errors(home):
             _check_format(engine, home, create=create, clock=clock, at=at)
     except BaseException:
         engine.dispose()
@@ -78,9 +78,10 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
     return engine
 
 
-def unmake(home: Path) -> None:
-    """Takes a home away that was made for a command which was then refused; nothing is done where it has more than the
-    empty catalog with which it began."""
+def delete_new_home(home: Path) -> None:
+    """Delete a home that was created for a command which was then refused; do nothing if more than its empty catalog
+    exists.
+    """
     catalog = layout.catalog_file(home)
     own = {home / (catalog.name + suffix) for suffix in ("", "-wal", "-shm")}
     own.update(layout.holders_folder(home).glob("*"))
@@ -95,34 +96,32 @@ def unmake(home: Path) -> None:
 
 def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at: int) -> None:
     with engine.connect() as connection:
-        made = inspect(connection).has_table(ddl.home.name)
-    if not made:
+        exists = inspect(connection).has_table(ddl.home.name)
+    if not exists:
         _refuse_orphan(home)
         if not create:
-            raise CatalogError(
-                f"{home} is not a Weft home: its catalog holds nothing", hint="Make one with `weft init`."
-            )
+            raise CatalogError(f"{home} is not a Weft home: its catalog is empty", hint="Create one with `weft init`.")
         _make_database(engine, clock=clock, at=at)
     with engine.connect() as connection:
         version = connection.execute(select(ddl.home.c.format)).scalar_one_or_none()
     if version is None:
         raise CatalogError(
             f"the catalog of {home} has no home record: it is damaged",
-            hint="Put back a copy of the whole home.",
+            hint="Restore a backup of the entire home.",
         )
     if not isinstance(version, int) or version < FIRST_FORMAT:
         raise CatalogError(
             f"the catalog of {home} says that its format is {version!r}, which no Weft has written: it is damaged",
-            hint="Put back a copy of the whole home.",
+            hint="Restore a backup of the entire home.",
         )
     if version > ddl.FORMAT:
         raise CatalogError(
-            f"the home {home} has format {version}, this Weft reads up to {ddl.FORMAT}",
+            f"the home {home} has format {version}, but this Weft reads only up to {ddl.FORMAT}",
             hint="Use the newer Weft that wrote it.",
         )
     if version < ddl.FORMAT:
         with engine.connect() as plain, (connection := to_write(plain)).begin():
-            # Another process may have been quicker.
+            # Another process may have migrated it meanwhile.
             migrate(connection, connection.execute(select(ddl.home.c.format)).scalar_one())
 
 
@@ -130,7 +129,7 @@ def _make_database(engine: Engine, *, clock: Clock, at: int) -> None:
     with engine.connect() as plain:
         connection = to_write(plain)
         with connection.begin():
-            if inspect(connection).has_table(ddl.home.name):  # another process was quicker
+            if inspect(connection).has_table(ddl.home.name):  # another process created it meanwhile
                 return
             ddl.metadata.create_all(connection)
             connection.execute(
@@ -140,7 +139,7 @@ def _make_database(engine: Engine, *, clock: Clock, at: int) -> None:
                     format=ddl.FORMAT,
                     clock=clock,
                     created_at=at,
-                    forward=MIN_INSTANT,
+                    watermark=MIN_INSTANT,
                     last_ts=MIN_INSTANT,
                     t0=at if clock == "wall" else None,
                 )
@@ -154,18 +153,18 @@ def _make_folders(home: Path, *, new: bool) -> None:
         home.mkdir(0o777 if access == "umask" else 0o700, parents=True, exist_ok=True)
         if access != "umask" and home.stat().st_uid == os.geteuid():
             home.chmod(FOLDER_MODES[access])
-        layout.files_folder(home).mkdir(exist_ok=True)  # a channel's: as the umask says
+        layout.files_folder(home).mkdir(exist_ok=True)  # belongs to a channel, so the umask applies
         make_folder(layout.logs_folder(home))
     except OSError as error:
         raise CatalogError(
-            f"the home {home} could not be made: {error.strerror}", hint="Choose another with --home."
+            f"the home {home} could not be created: {error.strerror}", hint="Choose another with --home."
         ) from error
 
 
 def _refuse_orphan(home: Path) -> None:
-    """Raises CatalogError where data lies in a home whose catalog is missing or empty."""
+    """Raise CatalogError if a home has data but its catalog is missing or empty."""
     if layout.has_data(home):
         raise CatalogError(
-            f"the catalog of {home} is missing, but its data is there",
-            hint="Put back catalog.sqlite from the same copy as the data; a new home needs another folder.",
+            f"the catalog of {home} is missing, but its data exists",
+            hint="Restore catalog.sqlite from the same backup as the data; a new home needs another folder.",
         )

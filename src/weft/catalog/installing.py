@@ -1,4 +1,4 @@
-"""Queries as they are stored when they are installed, any number at once: statements do not grow with their number."""
+"""Store new queries, any number at once; the number of statements does not grow with the number of queries."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from weft.catalog import ddl
 from weft.catalog.database import inserted_id
 from weft.catalog.naming import folded, query_name
 from weft.catalog.records import QueryDefinition
-from weft.catalog.reservations import go_forward
+from weft.catalog.reservations import advance_watermark
 from weft.errors import Conflict, NotFound
 
 AT_ONCE: Final = 500
-"""Names or ids in one statement: databases limit the number of its parameters."""
+"""The number of names or ids in one statement: databases limit a statement's parameters."""
 
 Item = TypeVar("Item")
 
 
 def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], at: int) -> tuple[int, ...]:
-    """Stores the queries with their subscriptions and plans; their ids, in the same order.
+    """Store the queries with their subscriptions and plans and return their ids, in the same order.
 
-    Raises as ``Queries.install``.
+    Raises as ``Queries.install`` does.
     """
     if not queries:
         return ()
     starts = [query.from_instant for query in queries if query.from_instant is not None]
     if starts:
-        go_forward(connection, max(starts))
+        advance_watermark(connection, max(starts))
     _refuse_taken(connection, queries)
     plans = {each.signature: each.plan_body for each in queries}
     ids = {signature: plan_of(connection, signature, body) for signature, body in plans.items()}
@@ -58,17 +58,17 @@ def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], a
 
 
 def plan_of(connection: Connection, signature: str, body: str) -> int:
-    """The id of the plan of that signature, made where there is none."""
-    found = connection.execute(
+    """Return the id of the plan with that signature, created if it does not exist."""
+    plan_id = connection.execute(
         select(ddl.plans.c.plan_id).where(ddl.plans.c.signature == signature)
     ).scalar_one_or_none()
-    if found is not None:
-        return int(found)
+    if plan_id is not None:
+        return int(plan_id)
     return inserted_id(connection, insert(ddl.plans).values(signature=signature, body=body))
 
 
 def parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """The items, so many at a time as one statement takes."""
+    """Yield the items in batches of the size that one statement takes."""
     return (items[at : at + AT_ONCE] for at in range(0, len(items), AT_ONCE))
 
 
@@ -95,23 +95,23 @@ def _row(query: QueryDefinition, plan_id: int, stratum: int, at: int) -> dict[st
 
 
 def _ids(connection: Connection, names: Sequence[str]) -> tuple[int, ...]:
-    kept = ddl.queries.c
-    found: dict[str, int] = {}
+    queries = ddl.queries.c
+    ids: dict[str, int] = {}
     for some in parts(names):
-        live = select(kept.folded, kept.query_id).where(kept.folded.in_(some), kept.state != "removed")
-        found.update((row.folded, row.query_id) for row in connection.execute(live))
-    return tuple(found[name] for name in names)
+        live = select(queries.folded, queries.query_id).where(queries.folded.in_(some), queries.state != "removed")
+        ids.update((row.folded, row.query_id) for row in connection.execute(live))
+    return tuple(ids[name] for name in names)
 
 
 def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) -> None:
-    """Raises Conflict for a name that a live query has, or two of these, and for a file that two would write to."""
+    """Raise Conflict if a live query or another of these queries has the same name or writes to the same file."""
     names = {folded(query_name(query.name)): query.name for query in queries}
-    kept = ddl.queries.c
+    columns = ddl.queries.c
     for some in parts(list(names)):
-        live = select(kept.folded).where(kept.folded.in_(some), kept.state != "removed")
+        live = select(columns.folded).where(columns.folded.in_(some), columns.state != "removed")
         taken = connection.execute(live.limit(1)).scalar_one_or_none()
         if taken is not None:
-            hint = "Choose another name, give that one this text (weft install --replace), or remove it."
+            hint = "Choose another name, replace its text (weft install --replace), or remove it."
             raise Conflict(f"there is a query {names[taken]!r} already", hint=hint)
     _refuse_twice((folded(query.name) for query in queries), "two of the queries are named {!r}", "another name")
     files = [c for query in queries for c in dict.fromkeys(query.channels) if c.startswith("file:")]
@@ -120,35 +120,39 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
 
 
 def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
-    """Raises Conflict where a live query writes to one of these file channels.
+    """Raise Conflict if a live query writes to one of these file channels.
 
-    A file is cut back to where a message began when its delivery died: it must be one query's alone.
+    A delivery that died is undone by truncating its file to where the message began, so a file belongs to one query.
     """
-    kept, subscribed = ddl.queries.c, ddl.subscriptions.c
+    queries, subscribed = ddl.queries.c, ddl.subscriptions.c
     for some in parts(files):
         owner = connection.execute(
-            select(kept.name, subscribed.channel)
+            select(queries.name, subscribed.channel)
             .join_from(ddl.subscriptions, ddl.queries)
-            .where(subscribed.channel.in_(some), subscribed.state != "ended", kept.state != "removed")
+            .where(subscribed.channel.in_(some), subscribed.state != "ended", queries.state != "removed")
         ).first()
         if owner is not None:
-            raise Conflict(f"{owner.channel} is where {owner.name!r} writes", hint="Give each query a file of its own.")
+            raise Conflict(
+                f"{owner.name!r} writes to {owner.channel} already", hint="Give each query a file of its own."
+            )
 
 
-def _refuse_twice(given: Iterable[str], words: str, other: str) -> None:
-    for each, times in Counter(given).items():
+def _refuse_twice(names: Iterable[str], message: str, remedy: str) -> None:
+    for each, times in Counter(names).items():
         if times > 1:
-            raise Conflict(words.format(each), hint=f"Give each query {other}.")
+            raise Conflict(message.format(each), hint=f"Give each query {remedy}.")
 
 
 def stratum_of(connection: Connection, reads: Iterable[int]) -> int:
-    """One more than the greatest of those read; raises NotFound where one is gone."""
-    kept, found = ddl.queries.c, 0
+    """Return one more than the greatest stratum of the queries read; raise NotFound if one of them is gone."""
+    queries, stratum = ddl.queries.c, 0
     for query_id in reads:
-        row = connection.execute(select(kept.name, kept.state, kept.stratum).where(kept.query_id == query_id)).first()
+        row = connection.execute(
+            select(queries.name, queries.state, queries.stratum).where(queries.query_id == query_id)
+        ).first()
         if row is None:
             raise NotFound(f"there is no query #{query_id}")
         if row.state == "removed":
             raise NotFound(f"the query {row.name} was removed", hint="Its results can no longer be read.")
-        found = max(found, row.stratum + 1)
-    return found
+        stratum = max(stratum, row.stratum + 1)
+    return stratum

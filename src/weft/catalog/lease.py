@@ -1,8 +1,8 @@
-"""The leases of a home: to write, and to deliver (design section 6).
+"""Acquire, renew and release the leases of a home: one to write and one to deliver (design section 6).
 
-One writer works on a home at a time, and beside it one who delivers, so that a channel that stalls stops deliveries
-only.  A lease's token is the fence: it rises with each acquisition and is checked inside every writing transaction, so
-that a writer that was thought dead and wakes up again changes nothing.  Its time is the wall clock's.
+One writer works on a home at a time, and one deliverer beside it, so that a stalled channel stops only deliveries.  A
+lease's token is the fence: it rises with each acquisition and every writing transaction checks it, so a writer that was
+thought dead and wakes up changes nothing.  Leases use the wall clock.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from weft.errors import CatalogError, LeaseBusy
 from weft.interruption import stop_here
 
 LEASE_TTL_US: Final = 10 * 60 * 1_000_000
-"""How long a lease is good without being renewed, in microseconds."""
+"""How long a lease lasts without renewal, in microseconds."""
 
 _POLL_SECONDS: Final = 0.2
 
 
 class Leases:
-    """Taking the lease of one name, keeping it, and giving it back."""
+    """The operations on the lease of one name."""
 
     def __init__(self, database: Database, name: LeaseName) -> None:
         self._database = database
@@ -35,10 +35,10 @@ class Leases:
         self._own = ddl.leases.c.name == name
 
     def acquire(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Lease:
-        """Takes the lease, under a token greater than every one before.
+        """Acquire the lease with a token greater than all before.
 
-        Raises LeaseBusy while it is held and has not run out, by another thread of this process too, unless the holder
-        is known to be dead, or is this process and could not write that it gave the lease back.
+        Raises LeaseBusy while another thread or process holds an unexpired lease, unless that holder is known to be
+        dead, or is this process and failed to record the release.
         """
         liveness = self._database.liveness
         try:
@@ -47,7 +47,7 @@ class Leases:
             raise CatalogError(
                 f"the home cannot be written to: {error.strerror}",
                 where=str(error.filename or self._database.home),
-                hint="See whether the folder exists and may be written to.",
+                hint="Check that the folder exists and is writable.",
             ) from error
         with self._database.changing() as connection:
             held = connection.execute(select(ddl.leases).where(self._own)).one()
@@ -55,7 +55,7 @@ class Leases:
             if not free and held.expires_at > at and not liveness.is_gone(held.holder):
                 raise LeaseBusy(
                     f"another writer is at work: {held.purpose} ({shown(held.holder)})",
-                    hint="Wait until it is done; its lease runs out by itself if it is dead.",
+                    hint="Wait until it is done; its lease expires by itself if it is dead.",
                 )
             lease = Lease(self._name, held.token + 1, purpose, holder, at, at + ttl_us)
             connection.execute(
@@ -72,7 +72,7 @@ class Leases:
             return lease
 
     def acquire_within(self, wait_us: int, purpose: str, clock: Callable[[], int]) -> Lease:
-        """Takes the lease for this process, having waited for it up to ``wait_us``; raises LeaseBusy."""
+        """Acquire the lease for this process, after waiting up to ``wait_us``; raise LeaseBusy."""
         until = clock() + wait_us
         while True:
             try:
@@ -84,16 +84,16 @@ class Leases:
                 time.sleep(_POLL_SECONDS)
 
     def renew(self, lease: Lease, at: int, ttl_us: int = LEASE_TTL_US) -> None:
-        """Makes the lease last until ``at + ttl_us``; raises LeaseLost."""
+        """Extend the lease to ``at + ttl_us``; raise LeaseLost."""
         with self._database.changing() as connection:
             require_held(connection, lease)
             connection.execute(update(ddl.leases).where(self._own).values(expires_at=at + ttl_us))
 
     def release(self, lease: Lease) -> None:
-        """Gives the lease back; does nothing where it is another's by now.
+        """Release the lease, unless another writer has taken it.
 
-        Raises CatalogError where that cannot be written (a full disk).  This process can take the lease again then;
-        other processes wait until it does, ends, or the lease runs out.
+        Raises CatalogError if the release cannot be written (a full disk).  This process can then acquire the lease
+        again; other processes must wait until this process acquires it or ends, or until the lease expires.
         """
         given_back = self._database.liveness.given_back
         given_back.add((lease.name, lease.token))
@@ -106,12 +106,12 @@ class Leases:
         given_back.discard((lease.name, lease.token))
 
     def check(self, lease: Lease) -> None:
-        """Raises LeaseLost unless it is the lease now held."""
+        """Raise LeaseLost unless this lease is held."""
         with self._database.reading() as connection:
             require_held(connection, lease)
 
     def held(self) -> Lease | None:
-        """The lease now held (it may have run out), or None."""
+        """Return the lease that is held (it may have expired), or None."""
         with self._database.reading() as connection:
             row = connection.execute(select(ddl.leases).where(self._own)).one()
         if row.holder is None:

@@ -1,8 +1,8 @@
-"""Whether the process that holds a lease still runs.
+"""Find out whether the process that holds a lease still runs.
 
-A process that holds one locks a file of its own in the home, for as long as the home is open.  The kernel releases the
-lock when the process ends, however it ends, before its parent has waited for it (a zombie holds no lock), and across a
-restart of the machine.  The number of a process says less: the system gives it again, and a container counts from 1.
+A process that holds a lease locks its own file in the home while the home is open.  The kernel releases the lock
+however the process ends, before its parent waits for it (a zombie holds no lock), and when the machine restarts.  A
+process number is less reliable: the system reuses it, and a container counts from 1.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _HOLDER: Final = re.compile(r"process \d+ of .*, ([0-9a-f]{32})", re.DOTALL)
 _FILE: Final = re.compile("[0-9a-f]{32}")
 
 _own: tuple[int, str] | None = None
-"""The number of this process and its name among holders: a process that was forked has another."""
+"""The number of this process and its name as a holder; a forked process gets another name."""
 
 
 def this_process() -> str:
-    """The name under which this process holds leases: its number, its host, and a UUID that no other process has."""
+    """Return the name under which this process holds leases: its number, its host, and a UUID."""
     global _own
     known, pid = _own, os.getpid()
     if known is None or known[0] != pid:
@@ -37,25 +37,25 @@ def this_process() -> str:
 
 
 def shown(holder: str) -> str:
-    """The holder of a lease without what tells it from others of its number and host."""
+    """Return the holder of a lease without its UUID."""
     return holder.rpartition(", ")[0] if _HOLDER.fullmatch(holder) else holder
 
 
 class Liveness:
-    """The locks of those that hold leases of one home, in the folder ``folder``."""
+    """The lock files of the holders of one home's leases, in the folder ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._locked: dict[str, int] = {}
         self.given_back: set[tuple[str, int]] = set()
-        """Names and tokens of leases that this process gave back, while the catalog does not say so."""
+        """Names and tokens of the leases that this process has released and the catalog still records as held."""
         self._mutex = threading.Lock()
         _all.add(self)
 
     def announce(self, holder: str) -> None:
-        """Locks the file of this process, before it holds anything; nothing is done for a name of another form.
+        """Lock the file of this process before it holds a lease; ignore a name of another form.
 
-        Without a lock, on a file system that has none, the process counts as alive until its lease runs out.
+        On a file system without locks the process counts as alive until its lease expires.
         """
         name = _name(holder)
         with self._mutex:
@@ -66,29 +66,31 @@ class Liveness:
             self._locked[name] = _locked(self._folder / name)
 
     def is_gone(self, holder: str) -> bool:
-        """Whether the holder is a process that has ended, on whichever host and in whichever container it ran.
+        """Return whether the holder is a process that has ended, on any host and in any container.
 
-        False where that cannot be known: a name of another form.  Its lease must then run out.
+        Returns False for a name of another form; its lease must then expire.
         """
         name = _name(holder)
         if name is None:
             return False
         try:
             return _unlocked(self._folder / name)
-        except FileNotFoundError:  # it was locked before anybody could know the holder, and removed once it was not
+        except (
+            FileNotFoundError
+        ):  # the file was locked before its name was published, and removed after the lock was released
             return True
         except OSError:
             return False
 
     def close(self) -> None:
-        """Releases the locks."""
+        """Release the locks."""
         with self._mutex:
             while self._locked:
                 os.close(self._locked.popitem()[1])
 
-    def let_go(self) -> None:
-        """In a process that was forked: closes what it has inherited, which leaves the locks to its parent alone."""
-        self._mutex = threading.Lock()  # another thread of the parent may have held it
+    def close_inherited(self) -> None:
+        """Close the inherited descriptors in a forked process, so that only the parent holds the locks."""
+        self._mutex = threading.Lock()  # another thread of the parent may have held the old one
         self.close()
 
     def _remove_unlocked(self) -> None:
@@ -101,12 +103,12 @@ class Liveness:
 _all: Final[WeakSet[Liveness]] = WeakSet()
 
 
-def _let_go() -> None:
+def _close_inherited() -> None:
     for each in list(_all):
-        each.let_go()
+        each.close_inherited()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_close_inherited)
 
 
 def _name(holder: str) -> str | None:
@@ -115,13 +117,13 @@ def _name(holder: str) -> str | None:
 
 
 def _locked(path: Path) -> int:
-    """A descriptor of the file, which is made, and locked through it."""
+    """Create and lock the file; return the descriptor that holds the lock."""
     while True:
         make_folder(path.parent)
         try:
             make_file(path)
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # removed by another process, which found it not locked yet
+        except FileNotFoundError:  # removed by another process before it was locked
             continue
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -131,14 +133,14 @@ def _locked(path: Path) -> int:
 
 
 def _unlocked(path: Path, *, remove: bool = False) -> bool:
-    """Whether nobody has locked the file, which is then removed if that is asked for.
+    """Return whether nobody has locked the file; with ``remove``, remove it in that case.
 
-    Raises OSError where there is none, or the file system has no locks.
+    Raises OSError if the file does not exist or the file system has no locks.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if remove:  # while it is locked: who waits for the lock sees that the file is gone
+        if remove:  # removed under the lock, so that a waiting process sees that the file is gone
             path.unlink()
     except BlockingIOError:
         return False

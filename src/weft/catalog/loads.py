@@ -1,4 +1,4 @@
-"""Loads, and the index of what they could not read."""
+"""Record loads, and index the records that they could not read."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from sqlalchemy import Select, delete, func, insert, select, update
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.dialects import upserted
-from weft.catalog.home_record import forward_of
+from weft.catalog.home_record import effective_watermark
 from weft.catalog.liveness import this_process
 from weft.catalog.records import LoadRecord, QuarantineRecord, QuarantineState
 from weft.errors import CatalogError, NotFound
 
 ACTIVE_TTL_US: Final = 60 * 60 * 1_000_000
-"""How long a load on another machine is taken to be alive without a word of it, in microseconds."""
+"""How long a load on another machine counts as alive without a renewal, in microseconds."""
 
 
 KEPT: Final = "kept"
-"""The state of a load whose rows are there, or are to be."""
+"""The state of a load that is not being undone."""
 _KEPT: Final = ddl.loads.c.state == KEPT
 
 
 class Loads:
-    """Which sources were loaded when."""
+    """The loads of a home."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -41,9 +41,9 @@ class Loads:
         at: int,
         files: Sequence[tuple[str, str]] = (),
     ) -> int:
-        """Notes that a load began; its id.  ``digest`` is the source's own (None where it has none).
+        """Record the start of a load and return its id; ``digest`` is that of the source (None: it has none).
 
-        ``files`` are the name and the digest of each file, where the source is several.
+        ``files`` are the name and the digest of each file if the source consists of several.
         """
         values = {"table_id": table_id, "source": source, "kind": kind, "digest": digest, "started_at": at}
         counts = {"stored": 0, "known": 0, "quarantined": 0, "late": 0}
@@ -58,10 +58,10 @@ class Loads:
             return load_id
 
     def forget(self, load_ids: Collection[int]) -> None:
-        """Takes loads out that were refused before anything of them was stored."""
+        """Delete loads that were refused before they stored anything."""
         with self._database.changing_under_lease() as connection:
-            for kept in (ddl.reservations, ddl.load_files, ddl.loads):
-                connection.execute(delete(kept).where(kept.c.load_id.in_(load_ids)))
+            for table in (ddl.reservations, ddl.load_files, ddl.loads):
+                connection.execute(delete(table).where(table.c.load_id.in_(load_ids)))
 
     def finish(
         self,
@@ -72,7 +72,7 @@ class Loads:
         late: int,
         at: int,
     ) -> None:
-        """Notes that a load came to its end, and its counts of rows."""
+        """Record the end of a load and its row counts."""
         with self._database.changing() as connection:
             changed = connection.execute(
                 update(ddl.loads)
@@ -83,25 +83,25 @@ class Loads:
                 raise CatalogError(f"there is no load {load_id}")
 
     def loaded(self, table_id: int, digest: str) -> bool:
-        """Whether a source of that digest was loaded into the table to its end."""
+        """Return whether a source with that digest was loaded into the table completely."""
         loads = ddl.loads.c
         with self._database.reading() as connection:
-            found = connection.execute(
+            match = connection.execute(
                 select(loads.load_id)
                 .where(loads.table_id == table_id, loads.digest == digest, loads.finished_at.is_not(None), _KEPT)
                 .limit(1)
             ).first()
-            return found is not None
+            return match is not None
 
     def of_files(self, table_id: int, digests: Collection[str]) -> Mapping[str, LoadRecord]:
-        """The latest load into the table of each of these files, alone or with others, that has one; by digest.
+        """Return by digest the latest load into the table of each of these files, alone or with others.
 
-        One that came to its end counts before one that did not.
+        A finished load takes precedence over an unfinished one.
         """
         loads, files = ddl.loads, ddl.load_files
         own = select(loads.c.digest.label("of"), loads).where(loads.c.digest.in_(digests))
         parts = select(files.c.digest.label("of"), loads).join(files, files.c.load_id == loads.c.load_id)
-        found: dict[str, LoadRecord] = {}
+        latest: dict[str, LoadRecord] = {}
         with self._database.reading() as connection:
             for wanted in (own, parts.where(files.c.digest.in_(digests))):
                 rows = wanted.where(loads.c.table_id == table_id, _KEPT).order_by(loads.c.load_id)
@@ -109,59 +109,63 @@ class Loads:
                     values = dict(row._mapping)
                     digest = str(values.pop("of"))
                     load = LoadRecord(**values)
-                    if digest not in found or load.finished_at is not None or found[digest].finished_at is None:
-                        found[digest] = load
-        return found
+                    if digest not in latest or load.finished_at is not None or latest[digest].finished_at is None:
+                        latest[digest] = load
+        return latest
 
     def of_source(self, table_id: int, digest: str) -> tuple[LoadRecord, ...]:
-        """The loads of a source of that digest into the table, finished or not, the newest first."""
+        """Return the loads of a source with that digest into the table, finished or not, the newest first."""
         loads = ddl.loads
         wanted = select(loads).where(loads.c.table_id == table_id, loads.c.digest == digest, _KEPT)
         return self._newest_first(wanted)
 
     def unfinished(self, table_id: int) -> tuple[LoadRecord, ...]:
-        """The loads into the table that have not come to their end, the newest first."""
+        """Return the unfinished loads into the table, the newest first."""
         loads = ddl.loads
         wanted = select(loads).where(loads.c.table_id == table_id, loads.c.finished_at.is_(None), _KEPT)
         return self._newest_first(wanted)
 
     def stored_by(self, load_id: int) -> int:
-        """How many rows the load has committed so far: where one that died goes on."""
-        kept = ddl.reservations.c
+        """Return the number of rows that the load has committed so far; a load that died resumes there."""
+        reservations = ddl.reservations.c
         with self._database.reading() as connection:
             total = connection.execute(
-                select(func.coalesce(func.sum(kept.rows), 0)).where(kept.load_id == load_id, kept.state == "committed")
+                select(func.coalesce(func.sum(reservations.rows), 0)).where(
+                    reservations.load_id == load_id, reservations.state == "committed"
+                )
             ).scalar_one()
             return int(total)
 
     def activate(self, load_id: int, at: int, *, hold: bool = False) -> None:
-        """Notes that this process is at work on the load.  With ``hold`` F stays where it is until it is done."""
+        """Record that this process works on the load.  With ``hold`` the watermark does not advance until the load is
+        done.
+        """
         self._database.liveness.announce(this_process())
         with self._database.changing_under_lease() as connection:
             values = {"holder": this_process(), "expires_at": at + ACTIVE_TTL_US}
-            floor = forward_of(connection) if hold else None
+            floor = effective_watermark(connection) if hold else None
             connection.execute(insert(ddl.active_loads).values(load_id=load_id, floor=floor, **values))
 
     def renew(self, load_id: int, at: int) -> None:
-        """Notes that this process is still at work on the load."""
+        """Record that this process still works on the load."""
         active = ddl.active_loads
         with self._database.changing() as connection:
             connection.execute(update(active).where(active.c.load_id == load_id).values(expires_at=at + ACTIVE_TTL_US))
 
     def deactivate(self, load_id: int) -> None:
-        """Notes that nobody is at work on the load any more, whether it is finished or not."""
+        """Record that this process no longer works on the load, finished or not."""
         active = ddl.active_loads
         with self._database.changing() as connection:
             connection.execute(delete(active).where(active.c.load_id == load_id, active.c.holder == this_process()))
 
     def is_active(self, load_id: int) -> bool:
-        """Whether somebody is at work on the load."""
-        kept = ddl.active_loads.c
+        """Return whether a process works on the load."""
+        active = ddl.active_loads.c
         with self._database.reading() as connection:
-            return connection.execute(select(kept.load_id).where(kept.load_id == load_id)).first() is not None
+            return connection.execute(select(active.load_id).where(active.load_id == load_id)).first() is not None
 
     def forget_dead(self, at: int) -> None:
-        """Takes out those at work on a load who died, or of whom nothing was heard for ACTIVE_TTL_US."""
+        """Delete the active-load entries of processes that died or have not renewed them for ACTIVE_TTL_US."""
         active = ddl.active_loads
         with self._database.reading() as connection:
             rows = connection.execute(select(active.c.load_id, active.c.holder, active.c.expires_at)).all()
@@ -173,14 +177,14 @@ class Loads:
                     connection.execute(delete(active).where(*same))
 
     def first_since(self, at: int) -> int | None:
-        """When the first load that was begun after ``at`` was begun; None: there is none."""
+        """Return the start of the first load that began after ``at``; None if there is none."""
         started = ddl.loads.c.started_at
         with self._database.reading() as connection:
-            found: int | None = connection.execute(select(func.min(started)).where(started > at)).scalar_one()
-            return found
+            first: int | None = connection.execute(select(func.min(started)).where(started > at)).scalar_one()
+            return first
 
     def latest(self, limit: int = 20) -> tuple[LoadRecord, ...]:
-        """The latest loads, the newest first."""
+        """Return the latest loads, the newest first."""
         return self._newest_first(select(ddl.loads).limit(limit))
 
     def _newest_first(self, wanted: Select[Any]) -> tuple[LoadRecord, ...]:
@@ -190,9 +194,10 @@ class Loads:
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantined:
-    """A record to be indexed: where it lay, why it could not be read, its bytes' SHA-256 and number, and the JSON of
-    what a retry needs."""
+class UnreadableRecord:
+    """A new entry of the quarantine's index: the position of the record, the reason, the SHA-256 and size of its bytes,
+    and the JSON of what a retry needs.
+    """
 
     source: str
     position: str
@@ -203,43 +208,45 @@ class Quarantined:
 
 
 _AT_ONCE: Final = 10_000
-"""Records that one statement indexes."""
+"""The number of records that one statement indexes."""
 
 
 class Quarantine:
-    """The index of what could not be read; the bytes lie in the home's quarantine folder."""
+    """The index of unreadable records; their bytes are in the home's quarantine folder."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, load_id: int, table_id: int, records: Iterable[Quarantined], at: int) -> int:
-        """Indexes records that could not be read, all or none of them; how many were not there yet.
+    def add(self, load_id: int, table_id: int, records: Iterable[UnreadableRecord], at: int) -> int:
+        """Index unreadable records, all or none of them; return the number of new ones.
 
-        A record is there where the same bytes at the same position of the same source are for the same table; it is
-        then this load's.  ``at`` is µs UTC.
+        A record with the same bytes, position, source and table is not new; it is then assigned to this load.  ``at``
+        is µs UTC.
         """
-        kept = ddl.quarantine
-        count = select(func.count()).select_from(kept).where(kept.c.table_id == table_id)
+        quarantine = ddl.quarantine
+        count = select(func.count()).select_from(quarantine).where(quarantine.c.table_id == table_id)
         with self._database.changing() as connection:
             before = connection.execute(count).scalar_one()
-            statement = upserted(connection, kept, ("table_id", "source", "position", "sha256"), ("load_id",))
+            statement = upserted(connection, quarantine, ("table_id", "source", "position", "sha256"), ("load_id",))
             common = {"load_id": load_id, "table_id": table_id, "at": at, "state": "open"}
-            left = iter(records)
-            while some := [{**asdict(each), **common} for each in islice(left, _AT_ONCE)]:
+            rest = iter(records)
+            while some := [{**asdict(each), **common} for each in islice(rest, _AT_ONCE)]:
                 connection.execute(statement, some)
             return int(connection.execute(count).scalar_one()) - int(before)
 
     def named(self, digests: Sequence[str]) -> frozenset[str]:
-        """Those of the digests (SHA-256) that a record has, whatever its state."""
-        kept = ddl.quarantine.c.sha256
-        found: set[str] = set()
+        """Return those of the digests (SHA-256) that belong to a record, in any state."""
+        column = ddl.quarantine.c.sha256
+        known: set[str] = set()
         with self._database.reading() as connection:
             for at in range(0, len(digests), _AT_ONCE):
-                found.update(connection.execute(select(kept).where(kept.in_(digests[at : at + _AT_ONCE]))).scalars())
-        return frozenset(found)
+                known.update(
+                    connection.execute(select(column).where(column.in_(digests[at : at + _AT_ONCE]))).scalars()
+                )
+        return frozenset(known)
 
     def all(self, state: QuarantineState | None = "open") -> tuple[QuarantineRecord, ...]:
-        """The records in quarantine, the oldest first; those of every state where ``state`` is None."""
+        """Return the records in quarantine in this state (None: in any), the oldest first."""
         wanted = select(ddl.quarantine).order_by(ddl.quarantine.c.quarantine_id)
         if state is not None:
             wanted = wanted.where(ddl.quarantine.c.state == state)
@@ -247,16 +254,18 @@ class Quarantine:
             return tuple(QuarantineRecord(**row._mapping) for row in connection.execute(wanted))
 
     def positions(self, load_id: int) -> Mapping[str, frozenset[str]]:
-        """Where in each source the records lay that the load put in quarantine, whatever became of them since."""
-        kept = ddl.quarantine.c
-        found: dict[str, set[str]] = {}
+        """Return by source the positions of the records that the load put in quarantine, in any state."""
+        quarantine = ddl.quarantine.c
+        positions: dict[str, set[str]] = {}
         with self._database.reading() as connection:
-            for row in connection.execute(select(kept.source, kept.position).where(kept.load_id == load_id)):
-                found.setdefault(row.source, set()).add(row.position)
-        return {source: frozenset(places) for source, places in found.items()}
+            for row in connection.execute(
+                select(quarantine.source, quarantine.position).where(quarantine.load_id == load_id)
+            ):
+                positions.setdefault(row.source, set()).add(row.position)
+        return {source: frozenset(places) for source, places in positions.items()}
 
     def settle(self, quarantine_id: int, state: QuarantineState, *, reason: str | None = None) -> None:
-        """Says what became of a record in quarantine (``open`` again with a new reason, too); raises NotFound."""
+        """Set the state of a record in quarantine, and its reason if one is given; raise NotFound."""
         values = {"state": state} if reason is None else {"state": state, "reason": reason}
         with self._database.changing() as connection:
             changed = connection.execute(

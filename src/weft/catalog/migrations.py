@@ -1,7 +1,7 @@
-"""From an older layout of the catalog to this one: numbered steps of plain SQL, each in one transaction.
+"""Migrate a home's catalog to the current format, in numbered migrations of plain SQL, each in one transaction.
 
-Alembic would bring a version table of its own, an environment and a script a step for what a home's ``format`` says
-already; the steps are few, never branch, and always go forward.
+Weft does not use Alembic, which needs a version table, an environment and a script for each migration.  A home's
+``format`` already records its version, and the migrations are few, never branch, and never go back.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ FIRST_FORMAT: Final = 1
 
 
 @dataclass(frozen=True)
-class Step:
-    """What makes a home of format ``to`` out of one of the format before.
+class Migration:
+    """A migration of a home from the format before to the format ``to``.
 
-    ``statements`` are written out, since ``ddl`` goes on changing; ``then`` is what SQL alone cannot do.
+    ``statements`` are written out, because ``ddl`` continues to change.  ``then`` does what SQL cannot.
     """
 
     to: int
@@ -40,9 +40,9 @@ class Step:
 
 
 def bind_plans(connection: Connection) -> None:
-    """Format 1 kept a plan as a text that was bound by name at each start; from now on the bound form is kept.
+    """Replace the text of each plan, which format 1 bound by name at each start, by its bound form.
 
-    A query whose text no longer compiles is failed, with the reason.
+    A query whose text no longer compiles is set to failed, with the reason.
     """
     tables = _tables(connection)
     live = connection.execute(text("SELECT query_id, plan_id, parameters FROM queries WHERE state <> 'removed'")).all()
@@ -58,16 +58,16 @@ def bind_plans(connection: Connection) -> None:
             connection.execute(failed, {"why": str(error), "which": query.query_id})
             continue
         if form.signature not in plans:
-            made = insert(ddl.plans).values(signature=form.signature, body=form.body)
-            plans[form.signature] = inserted_id(connection, made)
+            new_plan = insert(ddl.plans).values(signature=form.signature, body=form.body)
+            plans[form.signature] = inserted_id(connection, new_plan)
         bound = text("UPDATE queries SET plan_id = :plan, parameters = :given, names = :names WHERE query_id = :which")
-        given, names = json.dumps(form.parameters), json.dumps(form.names)
-        values = {"plan": plans[form.signature], "given": given, "names": names, "which": query.query_id}
+        parameters, names = json.dumps(form.parameters), json.dumps(form.names)
+        values = {"plan": plans[form.signature], "given": parameters, "names": names, "which": query.query_id}
         connection.execute(bound, values)
 
 
 def _tables(connection: Connection) -> dict[str, TableSchema]:
-    """The tables by name, as far as every layout has them."""
+    """Return the tables by name, with the columns that every format has."""
     columns: dict[int, list[Column]] = {}
     wanted = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
     for row in connection.execute(text(wanted)):
@@ -78,11 +78,11 @@ def _tables(connection: Connection) -> dict[str, TableSchema]:
 
 
 def outbox_of_rounds(connection: Connection) -> None:
-    """Up to format 8 a subscription had one message from an ordinal on; sent again it is another one.
+    """Allow several messages from the same ordinal, in different rounds; format 8 allowed one per subscription.
 
-    SQLite takes no constraint away from a table: the messages move into a new one, under their own ids.
+    SQLite cannot drop a constraint, so the messages move to a new table with the same ids.
     """
-    # An attempt was counted when it failed; it is counted when it begins.
+    # Format 8 counted an attempt when it failed; now it counts when it begins.
     connection.execute(text("UPDATE outbox SET attempts = attempts + 1 WHERE state <> 'failed'"))
     if connection.dialect.name == "postgresql":
         connection.execute(text("ALTER TABLE outbox DROP CONSTRAINT outbox_sub_id_first_ordinal_key"))
@@ -90,7 +90,7 @@ def outbox_of_rounds(connection: Connection) -> None:
         connection.execute(text("ALTER TABLE outbox ADD COLUMN reply TEXT"))
         connection.execute(text("DROP INDEX outbox_unsent"))
     else:
-        kept = "entry_id, sub_id, first_ordinal, last_ordinal, state, position, attempts, last_error, sent_at"
+        columns = "entry_id, sub_id, first_ordinal, last_ordinal, state, position, attempts, last_error, sent_at"
         connection.execute(text("ALTER TABLE outbox RENAME TO outbox_before"))
         connection.execute(
             text(
@@ -100,7 +100,7 @@ def outbox_of_rounds(connection: Connection) -> None:
                 "last_error TEXT, sent_at BIGINT, round INTEGER DEFAULT 0 NOT NULL, reply TEXT)"
             )
         )
-        connection.execute(text(f"INSERT INTO outbox ({kept}) SELECT {kept} FROM outbox_before"))
+        connection.execute(text(f"INSERT INTO outbox ({columns}) SELECT {columns} FROM outbox_before"))
         connection.execute(text("DROP TABLE outbox_before"))
     unsent = "state NOT IN ('sent', 'withdrawn')"
     connection.execute(text(f"CREATE UNIQUE INDEX outbox_unsent ON outbox (sub_id) WHERE {unsent}"))
@@ -108,16 +108,15 @@ def outbox_of_rounds(connection: Connection) -> None:
 
 
 def define_views(connection: Connection) -> None:
-    """Up to format 12 standing queries read the kept periods of every view; those of a view that depends on NOW are
-    judged at one instant, so that answers depended on when ticks happened.
+    """Set to failed, with the reason, each standing query that reads the stored periods of a view that depends on NOW.
 
-    Such a query is failed, with the reason.
+    Those periods are evaluated at one instant, so the answers of such a query depended on the times of the ticks.
     """
     columns = {table.id: table.columns for table in _tables(connection).values()}
     views = {row.table_id: row for row in connection.execute(text("SELECT table_id, form, reads, mode FROM views"))}
     schemas: dict[int, TableSchema] = {}
     for row in connection.execute(text("SELECT table_id, name, tracked FROM tables ORDER BY table_id")).all():
-        view = views.get(row.table_id)  # what it reads has a lower id
+        view = views.get(row.table_id)  # the tables that a view reads have lower ids
         depends = None if view is None else _judged(connection, schemas, view)
         stored = columns[row.table_id]
         schemas[row.table_id] = table_schema(
@@ -134,7 +133,7 @@ def define_views(connection: Connection) -> None:
 
 
 def _judged(connection: Connection, schemas: Mapping[int, TableSchema], view: Row[Any]) -> bool:
-    """Notes whether a view depends on NOW.  One that cannot be read any more counts as one that does."""
+    """Record whether a view depends on NOW, and return it; a view that cannot be read counts as dependent."""
     reads = {int(key): columns for key, columns in json.loads(view.reads).items()}
     try:
         depends = restored_view(view.form, schemas.values(), reads, auxiliary=view.mode == "auxiliary").depends_on_now
@@ -145,8 +144,8 @@ def _judged(connection: Connection, schemas: Mapping[int, TableSchema], view: Ro
     return depends
 
 
-STEPS: Final = (
-    Step(
+MIGRATIONS: Final = (
+    Migration(
         to=2,
         statements=(
             "CREATE TABLE leases (name TEXT NOT NULL PRIMARY KEY, token BIGINT NOT NULL, purpose TEXT, holder TEXT, "
@@ -164,21 +163,21 @@ STEPS: Final = (
         ),
         then=bind_plans,
     ),
-    Step(
+    Migration(
         to=3,
         statements=(
             "CREATE TABLE active_loads (load_id INTEGER NOT NULL PRIMARY KEY REFERENCES loads (load_id), "
             "holder TEXT NOT NULL, expires_at BIGINT NOT NULL, floor BIGINT)",
         ),
     ),
-    # A tick has several outputs; a query may read another's results.
-    Step(
+    # A tick has several outputs; a query may read another query's results.
+    Migration(
         to=4,
         statements=(
             "ALTER TABLE queries ADD COLUMN reads TEXT NOT NULL DEFAULT '[]'",
             "ALTER TABLE queries ADD COLUMN stratum INTEGER NOT NULL DEFAULT 0",
             "ALTER TABLE queries ADD COLUMN last_first_at BIGINT",
-            # The answers so far began before the query's tau, and nobody has read them yet.
+            # All answers so far began before the query's tau, and nobody has read them yet.
             "UPDATE queries SET last_first_at = tau - 1 WHERE next_ordinal > 1",
             "CREATE INDEX queries_reading ON queries (query_id) WHERE reads <> '[]'",
             "ALTER TABLE tick_queries ADD COLUMN until BIGINT",
@@ -186,14 +185,14 @@ STEPS: Final = (
             "path TEXT NOT NULL, state TEXT NOT NULL, version BIGINT, rows BIGINT, PRIMARY KEY (tick_id, name))",
             "INSERT INTO tick_outputs (tick_id, name, path, state, version) "
             "SELECT tick_id, 'ledger', 'ledger', 'written', ledger_version FROM ticks WHERE ledger_version IS NOT NULL",
-            # A tick that was planned by then has the one output that there was.
+            # A tick that was planned before has one output.
             "INSERT INTO tick_outputs (tick_id, name, path, state) "
             "SELECT tick_id, 'ledger', 'ledger', 'open' FROM ticks WHERE state = 'planned'",
             "ALTER TABLE ticks DROP COLUMN ledger_version",
         ),
     ),
     # Tables that record the history of a source.
-    Step(
+    Migration(
         to=5,
         statements=(
             "ALTER TABLE tables ADD COLUMN tracked INTEGER NOT NULL DEFAULT 0",
@@ -205,7 +204,7 @@ STEPS: Final = (
         ),
     ),
     # Temporal views.
-    Step(
+    Migration(
         to=6,
         statements=(
             "CREATE TABLE views (table_id INTEGER NOT NULL PRIMARY KEY REFERENCES tables (table_id), "
@@ -215,7 +214,7 @@ STEPS: Final = (
         ),
     ),
     # Changes of the recorded past.
-    Step(
+    Migration(
         to=7,
         statements=(
             "CREATE TABLE revisions (load_id INTEGER NOT NULL PRIMARY KEY REFERENCES loads (load_id), "
@@ -224,7 +223,7 @@ STEPS: Final = (
         ),
     ),
     # Several files as one load.
-    Step(
+    Migration(
         to=8,
         statements=(
             "CREATE TABLE load_files (load_id INTEGER NOT NULL REFERENCES loads (load_id), number INTEGER NOT NULL, "
@@ -232,8 +231,8 @@ STEPS: Final = (
             "CREATE INDEX load_files_digest ON load_files (digest)",
         ),
     ),
-    # Subscriptions that are muted, or begun anew.
-    Step(
+    # Muting and restarting of subscriptions.
+    Migration(
         to=9,
         statements=(
             "ALTER TABLE subscriptions ADD COLUMN muted INTEGER DEFAULT 0 NOT NULL",
@@ -242,7 +241,7 @@ STEPS: Final = (
         then=outbox_of_rounds,
     ),
     # Digests.
-    Step(
+    Migration(
         to=10,
         statements=(
             "ALTER TABLE subscriptions ADD COLUMN digest TEXT",
@@ -250,50 +249,52 @@ STEPS: Final = (
             "ALTER TABLE subscriptions ADD COLUMN digest_at BIGINT",
         ),
     ),
-    # Loads that are undone.
-    Step(
+    # Undoing of loads.
+    Migration(
         to=11,
         statements=(
             "ALTER TABLE loads ADD COLUMN state TEXT NOT NULL DEFAULT 'kept'",
             "CREATE INDEX loads_undoing ON loads (load_id) WHERE state = 'undoing'",
         ),
     ),
-    # Queries whose text is replaced.
-    Step(
+    # Replacement of a query's text.
+    Migration(
         to=12,
         statements=(
             "ALTER TABLE queries ADD COLUMN replaced_at BIGINT",
             "CREATE TABLE replaced (query_id INTEGER NOT NULL REFERENCES queries (query_id), number INTEGER NOT NULL, "
             "sql TEXT NOT NULL, from_instant BIGINT, since BIGINT NOT NULL, until BIGINT NOT NULL, tau BIGINT, "
             "rows BIGINT NOT NULL, PRIMARY KEY (query_id, number))",
-            # One that had skipped what was there goes on as one from now: it kept no instant from which it did.
+            # A query that skipped the existing answers becomes one "from now"; the instant was not recorded.
             "UPDATE queries SET from_mode = 'now', from_instant = tau WHERE from_instant IS NULL AND tau IS NOT NULL "
             'AND plan_id IN (SELECT plan_id FROM plans WHERE body LIKE \'{"format"\\:1,"from_now"\\:true,%\')',
         ),
     ),
-    # Standing queries over the definitions of views; what a message says is stored with it.
-    Step(
+    # Standing queries over the definitions of views; the text of a message is stored with it.
+    Migration(
         to=13,
         statements=(
             "ALTER TABLE views ADD COLUMN depends_on_now INTEGER DEFAULT 0 NOT NULL",
             "ALTER TABLE queries ADD COLUMN definitions TEXT DEFAULT '[]' NOT NULL",
             "CREATE INDEX queries_defined ON queries (query_id) WHERE definitions <> '[]'",
             "ALTER TABLE outbox ADD COLUMN about TEXT",
-            # The digests of replay homes were due by the wall's clock.
+            # In replay homes the digests were due by the wall clock.
             "UPDATE subscriptions SET digest_at = NULL WHERE EXISTS (SELECT 1 FROM home WHERE clock = 'replay')",
         ),
         then=define_views,
     ),
+    # The column of the watermark gets its name.
+    Migration(to=14, statements=("ALTER TABLE home RENAME COLUMN forward TO watermark",)),
 )
 
 
-def migrate(connection: Connection, found: int) -> None:
-    """Brings a home of the format ``found`` up to this one, within the caller's transaction."""
-    for step in STEPS:
-        if step.to <= found:
+def migrate(connection: Connection, version: int) -> None:
+    """Migrate a home of the format ``version`` to the current format, within the caller's transaction."""
+    for migration in MIGRATIONS:
+        if migration.to <= version:
             continue
-        for statement in step.statements:
+        for statement in migration.statements:
             connection.execute(text(statement))
-        if step.then is not None:
-            step.then(connection)
-        connection.execute(update(ddl.home).values(format=step.to))
+        if migration.then is not None:
+            migration.then(connection)
+        connection.execute(update(ddl.home).values(format=migration.to))

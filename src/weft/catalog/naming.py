@@ -1,4 +1,4 @@
-"""Names of tables and queries: which are allowed, how they are compared, and what was perhaps meant."""
+"""Check, compare and suggest names of tables and queries."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _QUERY_NAME = re.compile(r"\w[\w.\-]{0,99}")
 
 
 def folded(name: str) -> str:
-    """The form in which two names are compared: SQL's identifiers have no case."""
+    """Return the form in which names are compared: SQL identifiers are case-insensitive."""
     return name.casefold()
 
 
 def table_name(name: str) -> str:
-    """The name itself; raises Refused for one that no SQL text could name or that is no folder's name."""
-    if _TABLE_NAME.fullmatch(name) is None or "__" in name:  # msgs__news is the view of what is new in msgs
+    """Return the name; raise Refused if it cannot be an SQL name or a folder name."""
+    if _TABLE_NAME.fullmatch(name) is None or "__" in name:  # msgs__news is the view of the new rows of msgs
         raise Refused(
             f"{name!r} cannot be a table's name",
             hint="Use letters, digits and single _ (at most 100, no digit first).",
@@ -29,8 +29,10 @@ def table_name(name: str) -> str:
 
 
 def query_name(name: str) -> str:
-    """The name itself; raises Refused for one that a command line or a file name would not carry."""
-    if _QUERY_NAME.fullmatch(name) is None or "__" in name:  # results.late__news is what is new in results.late
+    """Return the name; raise Refused if it cannot be used on a command line or in a file name."""
+    if (
+        _QUERY_NAME.fullmatch(name) is None or "__" in name
+    ):  # results.late__news is the view of the new rows of results.late
         raise Refused(
             f"{name!r} cannot be a query's name",
             hint="Use letters, digits, single _, - and . (at most 100, a letter, digit or _ first).",
@@ -39,25 +41,25 @@ def query_name(name: str) -> str:
 
 
 def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """The names in their order; one that is there already, or among ``taken``, in any case, gets a number.
+    """Return the names in their order, each duplicate (in any case, also of ``taken``) with a number.
 
     >>> distinct(["a", "b", "A", "_first_at"], ["_first_at"])
     ['a', 'b', 'A_2', '_first_at_2']
     """
     used = {each.lower() for each in taken}
-    found = []
+    labels = []
     for name in names:
         label, number = name, 1
         while label.lower() in used:
             number += 1
             label = f"{name}_{number}"
         used.add(label.lower())
-        found.append(label)
-    return found
+        labels.append(label)
+    return labels
 
 
 def queries_mentioned(text: str) -> frozenset[str]:
-    """The words of an SQL text that may name a query whose results it reads; none where it has no word ``results``.
+    """Return the words of an SQL text that may name a query whose results it reads; none if ``results`` does not occur.
 
     >>> sorted(queries_mentioned("SELECT a FROM results.late"))
     ['FROM', 'SELECT', 'a', 'late', 'results']
@@ -70,7 +72,7 @@ def queries_mentioned(text: str) -> frozenset[str]:
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of an SQL text, folded: what tables it names is among them.
+    """Return the words of an SQL text, folded; they include the names of its tables.
 
     >>> sorted(words("SELECT a FROM `T`"))
     ['a', 'from', 'select', 't']
@@ -83,7 +85,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def not_found(kind: str, name: str, known: Iterable[str]) -> NotFound:
-    """The error for a name that is not there, with the nearest one that is."""
+    """Return the error for an unknown name, which suggests the most similar known one."""
     names = sorted(known)
     by_folded = {folded(each): each for each in names}
     near = difflib.get_close_matches(folded(name), list(by_folded), n=1, cutoff=0.6)
@@ -91,7 +93,7 @@ def not_found(kind: str, name: str, known: Iterable[str]) -> NotFound:
         hint = f"Did you mean {by_folded[near[0]]}?"
     elif names:
         shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-        hint = f"There is: {shown}."
+        hint = f"Known names: {shown}."
     else:
         hint = f"There is no {kind} yet."
     return NotFound(f"there is no {kind} {name!r}", hint=hint)

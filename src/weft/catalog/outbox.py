@@ -1,4 +1,4 @@
-"""The outbox: each message that was begun, with its answers and what became of it."""
+"""Record each message that a subscription began to send, with its answers and its outcome."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ _OVER = ("sent", "withdrawn")
 
 @dataclass(frozen=True, repr=False)
 class OutboxEntry(Brief):
-    """One message: the answers ``first_ordinal`` to ``last_ordinal`` of a subscription's query.
+    """A message: the answers ``first_ordinal`` to ``last_ordinal`` of a subscription's query.
 
-    ``pending``: it was begun and what became of it is not known; ``failed``: it is known not to have gone, and will be
-    tried again; ``unknown``: it may have gone, nothing can tell, and it is tried again once a person says so, or at
-    once where whoever gets it can tell; ``sent``; ``withdrawn``: a person had the subscription go on elsewhere.
-    ``position`` is the channel's own note of where it began (a file's offset, as JSON); ``attempts`` counts how often
-    it was begun; ``reply`` is what the place answered when it took it.  ``about`` is what the message says beside its
-    answers (JSON, ``delivery.channel.About``), from its creation until it is sent or withdrawn; None, too, where an
-    older Weft created it.
+    States: ``pending``: sending began and the outcome is not known yet.  ``failed``: it was not delivered and will be
+    retried.  ``unknown``: it may have been delivered; it is retried when a person says so, or at once if the recipient
+    detects duplicates.  ``sent``: it was delivered.  ``withdrawn``: a person moved the subscription to another ordinal.
+
+    ``position`` is the channel's note of where the message begins (a file's offset, as JSON), ``attempts`` counts the
+    attempts begun, and ``reply`` is the recipient's answer on acceptance.  ``about`` is the content besides the answers
+    (JSON, ``delivery.channel.About``), from creation until the message is sent or withdrawn; it is also None if an
+    older Weft created the message.
     """
 
     entry_id: int
@@ -46,12 +47,14 @@ class OutboxEntry(Brief):
 
     @property
     def rows(self) -> int:
-        """How many answers it is about."""
+        """The number of answers in the message."""
         return self.last_ordinal - self.first_ordinal + 1
 
     @property
     def idempotency_key(self) -> str:
-        """The same at every attempt, and for no other message; what is sent anew is another one."""
+        """The same key at every attempt, different from every other message; a message of a later round is another
+        one.
+        """
         again = f"-{self.round}" if self.round else ""
         return f"{self.sub_id}-{self.first_ordinal}-{self.last_ordinal}{again}"
 
@@ -60,51 +63,40 @@ class OutboxEntry(Brief):
 
 
 class Outbox:
-    """The messages that are under way: each subscription has at most one that is not sent."""
+    """The messages of all subscriptions; a subscription has at most one that is not sent."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def unsent(self) -> tuple[OutboxEntry, ...]:
-        """The messages that were begun and are not known to be sent, the oldest first."""
+        """Return the messages that are neither sent nor withdrawn, the oldest first."""
         with self._database.reading() as connection:
             rows = connection.execute(
                 select(ddl.outbox).where(ddl.outbox.c.state.not_in(_OVER)).order_by(ddl.outbox.c.entry_id)
             )
             return tuple(_entry(row) for row in rows)
 
-    def of_subscription(self, sub_id: int, limit: int = 20) -> tuple[OutboxEntry, ...]:
-        """The latest messages of a subscription, the newest first."""
-        with self._database.reading() as connection:
-            rows = connection.execute(
-                select(ddl.outbox)
-                .where(ddl.outbox.c.sub_id == sub_id)
-                .order_by(ddl.outbox.c.entry_id.desc())
-                .limit(limit)
-            )
-            return tuple(_entry(row) for row in rows)
-
     def latest(self, sub_ids: Collection[int] | None, limit: int) -> tuple[OutboxEntry, ...]:
-        """The latest messages of those subscriptions (None: of all of live queries), the newest first."""
-        kept, query, subscribed = ddl.outbox.c, ddl.queries.c, ddl.subscriptions.c
-        wanted = select(ddl.outbox).order_by(kept.entry_id.desc()).limit(limit)
+        """Return the latest messages of those subscriptions (None: of all live queries), the newest first."""
+        outbox, query, subscribed = ddl.outbox.c, ddl.queries.c, ddl.subscriptions.c
+        wanted = select(ddl.outbox).order_by(outbox.entry_id.desc()).limit(limit)
         if sub_ids is None:
             wanted = wanted.join_from(ddl.outbox, ddl.subscriptions).join(ddl.queries)
             wanted = wanted.where(query.state != "removed", subscribed.state != "ended")
         else:
-            wanted = wanted.where(kept.sub_id.in_(list(sub_ids)))
+            wanted = wanted.where(outbox.sub_id.in_(list(sub_ids)))
         with self._database.reading() as connection:
             return tuple(_entry(row) for row in connection.execute(wanted))
 
     def subscriptions_with_messages(self) -> frozenset[int]:
-        """The ids of the subscriptions, live or ended, for which a message was begun."""
+        """Return the ids of the subscriptions, live or ended, that have a message."""
         subscribed = ddl.subscriptions.c.sub_id
         begun = select(subscribed).where(exists().where(ddl.outbox.c.sub_id == subscribed))
         with self._database.reading() as connection:
             return frozenset(connection.execute(begun).scalars())
 
     def sent_ends(self, sub_id: int) -> tuple[OutboxEntry, ...]:
-        """The first and the latest message of a subscription that were sent; one, or none, where there are no more."""
+        """Return the first and the latest sent message of a subscription; fewer if it has fewer."""
         ends = select(func.min(ddl.outbox.c.entry_id), func.max(ddl.outbox.c.entry_id)).where(
             ddl.outbox.c.sub_id == sub_id, ddl.outbox.c.state == "sent"
         )
@@ -113,27 +105,30 @@ class Outbox:
             return tuple(_read_entry(connection, key) for key in sorted(keys))
 
     def open(self, subscription: Subscription, last: int, position: str | None, about: str) -> OutboxEntry:
-        """Logs, before it is tried, that the answers up to ``last`` are being sent from ``position`` on.
+        """Record, before an attempt, that the answers up to ``last`` are sent from ``position`` on.
 
-        A message that failed before is opened again under its own id: its range must be the same, and what it says
-        stays as it was stored first; ``about`` is that of a new one.  Raises Conflict where a person has changed the
-        subscription since it was read, CatalogError where another message is under way.
+        A failed message is opened again under its own id: its range must be the same, and it keeps its stored content;
+        ``about`` applies to a new message.  Raises Conflict if a person has changed the subscription since it was read,
+        and CatalogError if another message is pending.
         """
         first = subscription.delivered + 1
         with self._database.changing_under_lease("deliver") as connection:
-            found = read_subscription(connection, subscription.sub_id)
-            if not found.is_served or (found.delivered, found.round) != (subscription.delivered, subscription.round):
-                raise Conflict(f"the subscription to {found.channel} was changed meanwhile")
-            kept = ddl.outbox.c
+            current = read_subscription(connection, subscription.sub_id)
+            if not current.is_served or (current.delivered, current.round) != (
+                subscription.delivered,
+                subscription.round,
+            ):
+                raise Conflict(f"the subscription to {current.channel} was changed meanwhile")
+            outbox = ddl.outbox.c
             row = connection.execute(
-                select(ddl.outbox).where(kept.sub_id == found.sub_id, kept.state.not_in(_OVER))
+                select(ddl.outbox).where(outbox.sub_id == current.sub_id, outbox.state.not_in(_OVER))
             ).first()
             if row is None:
-                range_ = {"first_ordinal": first, "last_ordinal": last, "round": found.round}
-                values: dict[str, Any] = {"sub_id": found.sub_id, **range_}
+                range_ = {"first_ordinal": first, "last_ordinal": last, "round": current.round}
+                values: dict[str, Any] = {"sub_id": current.sub_id, **range_}
                 values |= {"position": position, "about": about}
-                made = insert(ddl.outbox).values(state="pending", attempts=1, **values)
-                return _read_entry(connection, inserted_id(connection, made))
+                new_entry = insert(ddl.outbox).values(state="pending", attempts=1, **values)
+                return _read_entry(connection, inserted_id(connection, new_entry))
             if (row.first_ordinal, row.last_ordinal) != (first, last):
                 raise CatalogError(f"the message {row.first_ordinal} to {row.last_ordinal} is still under way")
             values = {"position": position, "about": row.about or about, "attempts": row.attempts + 1}
@@ -141,9 +136,9 @@ class Outbox:
             return _read_entry(connection, row.entry_id)
 
     def mark_sent(self, entry_id: int, at: int, reply: str | None = None, digest_at: int | None = None) -> None:
-        """Notes that a message has gone, and moves its subscription on, in one transaction.
+        """Record that a message was sent and advance its subscription, in one transaction.
 
-        ``digest_at`` is when the next digest is due, where this message was the last of one.
+        ``digest_at`` is when the next digest is due, if this message was the last of a digest.
         """
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
@@ -154,9 +149,9 @@ class Outbox:
             change_subscription(connection, entry.sub_id, delivered=entry.last_ordinal, **values)
 
     def mark_failed(self, entry_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-        """Notes that a message is known not to have gone, and when to try it again.
+        """Record that a message was not delivered, and when to retry it.
 
-        Where ``next_attempt_at`` is None the subscription is parked until it is resumed.
+        If ``next_attempt_at`` is None, the subscription is parked until it is resumed.
         """
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
@@ -164,9 +159,9 @@ class Outbox:
             return fail_subscription(connection, entry.sub_id, error, next_attempt_at)
 
     def settle(self, entry_id: int, state: Literal["failed", "unknown"], why: str) -> None:
-        """Says what became of a message that was ``pending``, and forgets its position.
+        """Record the outcome of a ``pending`` message and drop its position.
 
-        A channel undoes what a message left behind once only: later its place may be another's.
+        A channel undoes a message's remains only once: another message may use the position later.
         """
         with self._database.changing_under_lease("deliver") as connection:
             _unsent(connection, entry_id)

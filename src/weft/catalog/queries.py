@@ -1,4 +1,4 @@
-"""Standing queries and the plans that they share (design section 5)."""
+"""Store standing queries and the plans that they share (design section 5)."""
 
 from __future__ import annotations
 
@@ -17,158 +17,162 @@ from weft.catalog.database import Database
 from weft.catalog.installing import insert_queries, parts, plan_of
 from weft.catalog.naming import folded, not_found
 from weft.catalog.records import Choice, DuePlan, Parameter, PlanRecord, QueryDefinition, QueryRecord, QueryState
-from weft.catalog.reservations import go_forward
+from weft.catalog.reservations import advance_watermark
 from weft.catalog.tables import record_version
 from weft.errors import ClockError, Conflict, NotFound, StorageError
-from weft.instants import MIN_INSTANT
+from weft.instants import MIN_INSTANT, format_instant
 
 _READING: Final = text(f"{ddl.queries.name}.{ddl.READING}")
 PURGING: Final = "purging"
-"""A removed query's reason while its answers are being taken out of the ledger."""
+"""The reason of a removed query while its answers are being purged from the ledger."""
 _PURGED: Final = "its answers were purged"
 
 QUERY: Final = tuple(ddl.queries.c[field.name] for field in fields(QueryRecord))
 """The columns of a query's record, in its order."""
 
 _NAMES: Final = 5_000
-"""Among so many names the one that was perhaps meant is looked for."""
+"""The number of names that are searched for the one to suggest."""
 
 
 class Queries:
-    """What is installed; a query's id is never used again."""
+    """The installed queries; a query's id is never reused."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def install(self, query: QueryDefinition, at: int) -> QueryRecord:
-        """Installs a query with its subscriptions, under the plan of its signature (made where there is none).
+        """Install a query with its subscriptions, under the plan with its signature (created if it does not exist).
 
-        With ``from_instant`` no later row gets a ts before it: what enters the answer from then on is all seen.  Raises
-        Conflict where a live query has the name or writes to the same file, ClockError as ``go_forward``, NotFound
-        where a query that it reads is gone.
+        With ``from_instant`` no later row gets an earlier ts, so the query sees everything that enters its answer from
+        then on.  Raises Conflict if a live query has the name or writes to the same file, ClockError as
+        ``advance_watermark`` does, and NotFound if a query that it reads is gone.
         """
         return self.install_all([query], at)[0]
 
     def install_all(self, queries: Sequence[QueryDefinition], at: int) -> tuple[QueryRecord, ...]:
-        """As ``install``, all of them in one transaction or none; in their order."""
+        """Install several queries in one transaction, all or none, and return them in order; else as ``install``."""
         with self._database.changing_under_lease() as connection:
             keys = insert_queries(connection, queries, at)
-            found = {query.query_id: query for query in _by_ids(connection, keys)}
-            return tuple(found[key] for key in keys)
+            installed = {query.query_id: query for query in _by_ids(connection, keys)}
+            return tuple(installed[key] for key in keys)
 
     def all(
         self, include_removed: bool = False, *, after: int = 0, limit: int | None = None
     ) -> tuple[QueryRecord, ...]:
-        """The installed queries with an id above ``after`` in the order of their ids, at most ``limit``."""
-        kept = ddl.queries.c
-        wanted = select(*QUERY).where(kept.query_id > after).order_by(kept.query_id).limit(limit)
+        """Return the installed queries with an id above ``after``, ordered by id, at most ``limit``."""
+        queries = ddl.queries.c
+        wanted = select(*QUERY).where(queries.query_id > after).order_by(queries.query_id).limit(limit)
         if not include_removed:
-            wanted = wanted.where(kept.state != "removed")
+            wanted = wanted.where(queries.state != "removed")
         with self._database.reading() as connection:
             return tuple(query_record(row) for row in connection.execute(wanted))
 
     def count(self, plan_id: int | None = None) -> int:
-        """How many queries are installed, all or those of one plan."""
-        kept = ddl.queries.c
-        wanted = select(func.count()).select_from(ddl.queries).where(kept.state != "removed")
+        """Return the number of installed queries, of all plans or of one."""
+        queries = ddl.queries.c
+        wanted = select(func.count()).select_from(ddl.queries).where(queries.state != "removed")
         if plan_id is not None:
-            wanted = wanted.where(kept.plan_id == plan_id)
+            wanted = wanted.where(queries.plan_id == plan_id)
         with self._database.reading() as connection:
             return int(connection.execute(wanted).scalar_one())
 
     def next_wake(self, pace_us: int) -> int | None:
-        """When a tick is due at the latest; None where no query is active, MIN_INSTANT where one was never ticked.
+        """Return the latest instant for the next tick: None if no query is active, MIN_INSTANT if one was never ticked.
 
-        ``pace_us`` is how often queries without a timeliness of their own are run.
+        ``pace_us`` is the interval at which queries without a timeliness of their own run.
         """
-        kept = ddl.queries.c
-        at_each_tick = case((kept.next_run.is_(None), func.coalesce(kept.tau, MIN_INSTANT)))
+        queries = ddl.queries.c
+        at_each_tick = case((queries.next_run.is_(None), func.coalesce(queries.tau, MIN_INSTANT)))
         with self._database.reading() as connection:
             run, ticked = connection.execute(
-                select(func.min(kept.next_run), func.min(at_each_tick)).where(kept.state == "active")
+                select(func.min(queries.next_run), func.min(at_each_tick)).where(queries.state == "active")
             ).one()
         if ticked is not None:
             ticked = ticked if ticked == MIN_INSTANT else ticked + pace_us
         return min((each for each in (run, ticked) if each is not None), default=None)
 
     def counts(self) -> dict[QueryState, int]:
-        """How many queries are in each state, the removed ones left out."""
+        """Return the number of queries in each state except removed."""
         state = ddl.queries.c.state
         wanted = select(state, func.count()).where(state != "removed").group_by(state)
         with self._database.reading() as connection:
             return {row[0]: row[1] for row in connection.execute(wanted)}
 
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
-        """Since when the active query that waits longest may run, and the first instant up to ``at`` at which time
-        alone adds a row to one."""
-        kept = ddl.queries.c
-        ready = func.coalesce(kept.next_run, kept.tau, kept.replaced_at, kept.installed_at)
-        due = case((kept.next_due <= at, kept.next_due))
+        """Return since when the longest-waiting active query is ready to run, and the first due instant up to ``at``.
+
+        A query is due at an instant at which time alone adds a row.
+        """
+        queries = ddl.queries.c
+        ready = func.coalesce(queries.next_run, queries.tau, queries.replaced_at, queries.installed_at)
+        due = case((queries.next_due <= at, queries.next_due))
         with self._database.reading() as connection:
-            found = connection.execute(select(func.min(ready), func.min(due)).where(kept.state == "active")).one()
-            return found[0], found[1]
+            row = connection.execute(select(func.min(ready), func.min(due)).where(queries.state == "active")).one()
+            return row[0], row[1]
 
     def due_plans(self, at: int) -> tuple[DuePlan, ...]:
-        """What must run at ``at``, by plan; none of a plan whose queries were all ticked up to ``at``."""
-        kept = ddl.queries.c
-        begin = func.coalesce(kept.tau, kept.from_instant)
-        undated = begin.is_not(None) & kept.next_due.is_(None)
+        """Return the queries that must run at ``at``, grouped by plan, without plans that are ticked up to ``at``
+        already.
+        """
+        queries = ddl.queries.c
+        begin = func.coalesce(queries.tau, queries.from_instant)
+        undated = begin.is_not(None) & queries.next_due.is_(None)
         wanted = (
             select(
-                kept.plan_id,
+                queries.plan_id,
                 func.sum(case((begin.is_(None), 1), else_=0)).label("unbounded"),
                 func.min(begin).label("since"),
                 func.sum(case((undated, 1), else_=0)).label("undated"),
-                func.min(kept.next_due).label("next_due"),
+                func.min(queries.next_due).label("next_due"),
             )
             .where(is_chosen(Choice(due_at=at)), or_(begin.is_(None), begin < at))
-            .group_by(kept.plan_id)
-            .order_by(kept.plan_id)
+            .group_by(queries.plan_id)
+            .order_by(queries.plan_id)
         )
         with self._database.reading() as connection:
             return tuple(DuePlan(**row._mapping) for row in connection.execute(wanted))
 
     def named(self, name: str) -> QueryRecord:
-        """The live query of that name in any case; raises NotFound with the nearest name."""
+        """Return the live query of that name, in any case; raise NotFound with the most similar name."""
         with self._database.reading() as connection:
             return query_named(connection, name)
 
     def among(self, names: Iterable[str]) -> tuple[QueryRecord, ...]:
-        """The live queries of those names, in any case; names that none has are passed over."""
-        kept = ddl.queries.c
+        """Return the live queries with those names, in any case, without the names that no query has."""
+        queries = ddl.queries.c
         wanted = sorted({folded(name) for name in names})
-        found: list[QueryRecord] = []
+        records: list[QueryRecord] = []
         with self._database.reading() as connection:
             for some in parts(wanted):
-                rows = connection.execute(select(*QUERY).where(kept.folded.in_(some), kept.state != "removed"))
-                found += [query_record(row) for row in rows]
-        return tuple(sorted(found, key=lambda query: query.query_id))
+                rows = connection.execute(select(*QUERY).where(queries.folded.in_(some), queries.state != "removed"))
+                records += [query_record(row) for row in rows]
+        return tuple(sorted(records, key=lambda query: query.query_id))
 
     def by_ids(self, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
-        """The queries with those ids, removed ones too, in the order of their ids."""
+        """Return the queries with those ids, removed ones too, ordered by id."""
         with self._database.reading() as connection:
             return _by_ids(connection, ids)
 
     def read_by_plans(self, plan_ids: Collection[int]) -> tuple[QueryRecord, ...]:
-        """What the live queries of those plans read, and what these read."""
+        """Return the queries that the live queries of those plans read, directly or indirectly."""
         with self._database.reading() as connection:
             return read_below(connection, ddl.queries.c.plan_id.in_(list(plan_ids)))
 
     def readers(self, query_id: int) -> tuple[QueryRecord, ...]:
-        """The live queries that read its results."""
+        """Return the live queries that read the query's results."""
         with self._database.reading() as connection:
             return _readers(connection, query_id)
 
     def by_id(self, query_id: int) -> QueryRecord:
-        """The query with that id, removed ones too; raises NotFound."""
+        """Return the query with that id, removed ones too; raise NotFound."""
         with self._database.reading() as connection:
             return read_query(connection, query_id)
 
     @contextmanager
     def purge_reported(self, query_id: int) -> Iterator[None]:
-        """Raises NotFound in place of StorageError where the query was removed with its answers.
+        """Raise NotFound instead of StorageError if the query's answers were purged meanwhile.
 
-        ``weft remove --purge`` may come between a look at the catalog and the reading of the answers.
+        ``weft remove --purge`` may run between reading the catalog and reading the answers.
         """
         try:
             yield
@@ -176,12 +180,13 @@ class Queries:
             query = self.by_id(query_id)
             if query.state == "removed" and query.reason in (PURGING, _PURGED):
                 raise NotFound(
-                    f"the query {query.name} was removed with its answers", hint="`weft queries` lists what there is."
+                    f"the query {query.name} was removed with its answers",
+                    hint="`weft queries` lists the installed queries.",
                 ) from None
             raise
 
     def plan(self, plan_id: int) -> PlanRecord:
-        """The plan with that id; raises NotFound."""
+        """Return the plan with that id; raise NotFound."""
         with self._database.reading() as connection:
             row = connection.execute(select(ddl.plans).where(ddl.plans.c.plan_id == plan_id)).first()
         if row is None:
@@ -189,49 +194,49 @@ class Queries:
         return PlanRecord(row.plan_id, row.signature, row.body)
 
     def plans(self, plan_ids: Collection[int] | None = None) -> tuple[PlanRecord, ...]:
-        """The plans with those ids (None: those that a live query has), in the order of their ids."""
-        plan, kept = ddl.plans.c, ddl.queries.c
-        asked: list[ColumnElement[bool]]
-        asked = [exists().where(kept.plan_id == plan.plan_id, kept.state != "removed")]
+        """Return the plans with those ids (None: all plans of live queries), ordered by id."""
+        plan, queries = ddl.plans.c, ddl.queries.c
+        conditions: list[ColumnElement[bool]]
+        conditions = [exists().where(queries.plan_id == plan.plan_id, queries.state != "removed")]
         if plan_ids is not None:
-            asked = [plan.plan_id.in_(some) for some in parts(sorted(plan_ids))]
+            conditions = [plan.plan_id.in_(some) for some in parts(sorted(plan_ids))]
         with self._database.reading() as connection:
-            each = (connection.execute(select(ddl.plans).where(one).order_by(plan.plan_id)) for one in asked)
+            each = (connection.execute(select(ddl.plans).where(one).order_by(plan.plan_id)) for one in conditions)
             return tuple(PlanRecord(row.plan_id, row.signature, row.body) for rows in each for row in rows)
 
     def with_plans_like(self, beginning: str) -> tuple[tuple[QueryRecord, PlanRecord], ...]:
-        """The live queries whose stored plans begin with a text, each with its plan, in the order of their ids."""
-        plan, kept = ddl.plans.c, ddl.queries.c
+        """Return the live queries whose stored plans begin with a text, each with its plan, ordered by id."""
+        plan, queries = ddl.plans.c, ddl.queries.c
         wanted = (
             select(*QUERY, plan.signature, plan.body)
             .join_from(ddl.queries, ddl.plans)
-            .where(kept.state != "removed", plan.body.startswith(beginning, autoescape=True))
-            .order_by(kept.query_id)
+            .where(queries.state != "removed", plan.body.startswith(beginning, autoescape=True))
+            .order_by(queries.query_id)
         )
         with self._database.reading() as connection:
             rows = connection.execute(wanted).all()
-        found = ((query_record(row), row) for row in rows)
-        return tuple((query, PlanRecord(query.plan_id, row.signature, row.body)) for query, row in found)
+        records = ((query_record(row), row) for row in rows)
+        return tuple((query, PlanRecord(query.plan_id, row.signature, row.body)) for query, row in records)
 
     def reading(self, table_id: int) -> tuple[tuple[QueryRecord, str], ...]:
-        """The live queries whose plans name a table, each with its plan's stored form."""
-        plan, kept = ddl.plans.c, ddl.queries.c
+        """Return the live queries whose plans read a table, each with its plan's stored form."""
+        plan, queries = ddl.plans.c, ddl.queries.c
         named = plan.body.contains(f'["table",{table_id}]', autoescape=True)
-        wanted = select(*QUERY, plan.body).join_from(ddl.queries, ddl.plans).where(kept.state != "removed", named)
+        wanted = select(*QUERY, plan.body).join_from(ddl.queries, ddl.plans).where(queries.state != "removed", named)
         with self._database.reading() as connection:
-            return tuple((query_record(row), row.body) for row in connection.execute(wanted.order_by(kept.query_id)))
+            return tuple((query_record(row), row.body) for row in connection.execute(wanted.order_by(queries.query_id)))
 
     def set_state(self, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
-        """Pauses, resumes or fails a live query; ``reason`` is kept with it (None clears it)."""
+        """Pause, resume or fail a live query, and store ``reason`` with it (None clears it)."""
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
             return change_query(connection, query.query_id, state=state, reason=reason)
 
     def remove(self, name: str, at: int, *, purge: bool = False) -> QueryRecord:
-        """Removes a live query: its name is free again, its answers stay until they are purged.
+        """Remove a live query: its name becomes free, and its answers stay until they are purged.
 
-        With ``purge`` they are marked to go: ``purging`` names it until ``purged`` is told.  Raises Conflict where
-        other queries read its results.
+        With ``purge`` the query is marked: ``purging`` lists it until ``purged`` is called.  Raises Conflict if other
+        queries read its results.
         """
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
@@ -240,14 +245,14 @@ class Queries:
             return change_query(connection, query.query_id, state="removed", removed_at=at, reason=reason)
 
     def purging(self) -> tuple[QueryRecord, ...]:
-        """The removed queries whose answers are to go from the ledger, and may be half gone."""
-        kept = ddl.queries.c
-        wanted = select(*QUERY).where(kept.state == "removed", kept.reason == PURGING)
+        """Return the removed queries whose answers must be purged from the ledger and may be partly gone."""
+        queries = ddl.queries.c
+        wanted = select(*QUERY).where(queries.state == "removed", queries.reason == PURGING)
         with self._database.reading() as connection:
-            return tuple(query_record(row) for row in connection.execute(wanted.order_by(kept.query_id)))
+            return tuple(query_record(row) for row in connection.execute(wanted.order_by(queries.query_id)))
 
     def purged(self, query_ids: Iterable[int], stored: tuple[str, int, int] | None) -> None:
-        """Notes that the queries' answers are gone, and (path, version, rows) of the ledger without them."""
+        """Record that the queries' answers are purged, and the ledger's new (path, version, rows)."""
         with self._database.changing_under_lease() as connection:
             for query_id in query_ids:
                 change_query(connection, query_id, reason=_PURGED)
@@ -255,16 +260,17 @@ class Queries:
                 record_version(connection, *stored)
 
     def skip_to(self, name: str, instant: int, signature: str, plan_body: str) -> QueryRecord:
-        """Lets the query go on from ``instant`` under the plan of that signature (made where there is none).
+        """Make the query continue from ``instant`` under the plan with that signature (created if it does not exist).
 
-        The plan is the query's own in its form for ``--from now``: what was an answer before is no news.  No later row
-        gets a ts before it.  Raises ClockError for an instant before the query's tau, and as ``go_forward``.
+        The plan is the query's own in its form for ``--from now``: answers from before are not delivered.  No later row
+        gets an earlier ts.  Raises ClockError for an instant before the query's tau, and as ``advance_watermark`` does.
         """
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
-            go_forward(connection, instant)
+            advance_watermark(connection, instant)
             if query.tau is not None and instant < query.tau:
-                raise ClockError(f"{query.name} was ticked up to {query.tau}: it cannot go back to {instant}")
+                tau, wanted = format_instant(query.tau), format_instant(instant)
+                raise ClockError(f"{query.name} was ticked up to {tau}: it cannot go back to {wanted}")
             plan_id = plan_of(connection, signature, plan_body)
             run = None if query.every_us is None else instant + query.every_us
             begin = {"from_mode": "now", "from_instant": instant, "tau": instant}
@@ -272,18 +278,18 @@ class Queries:
 
 
 def is_chosen(choice: Choice) -> ColumnElement[bool]:
-    """The condition by which a query is among the chosen ones."""
-    kept = ddl.queries.c
-    conditions = [kept.state == "active"]
+    """Return the condition that a query is among the chosen ones."""
+    queries = ddl.queries.c
+    conditions = [queries.state == "active"]
     if choice.query_ids is not None:
-        conditions.append(kept.query_id.in_(choice.query_ids))
+        conditions.append(queries.query_id.in_(choice.query_ids))
     if choice.due_at is not None:
-        conditions.append(or_(kept.next_run.is_(None), kept.next_run <= choice.due_at))
+        conditions.append(or_(queries.next_run.is_(None), queries.next_run <= choice.due_at))
     return and_(*conditions)
 
 
 def read_query(connection: Connection, query_id: int) -> QueryRecord:
-    """The query with that id as this transaction sees it; raises NotFound."""
+    """Return the query with that id as this transaction sees it; raise NotFound."""
     row = connection.execute(select(*QUERY).where(ddl.queries.c.query_id == query_id)).first()
     if row is None:
         raise NotFound(f"there is no query #{query_id}")
@@ -291,17 +297,17 @@ def read_query(connection: Connection, query_id: int) -> QueryRecord:
 
 
 def change_query(connection: Connection, query_id: int, **values: Any) -> QueryRecord:
-    """Changes fields of a query's row; the query as it is then."""
+    """Change fields of a query's row and return the changed query."""
     connection.execute(update(ddl.queries).where(ddl.queries.c.query_id == query_id).values(**values))
     return read_query(connection, query_id)
 
 
 def query_named(connection: Connection, name: str) -> QueryRecord:
-    """The live query of that name in any case; raises NotFound with the nearest name."""
-    kept = ddl.queries.c
-    row = connection.execute(select(*QUERY).where(kept.folded == folded(name), kept.state != "removed")).first()
+    """Return the live query of that name, in any case; raise NotFound with the most similar name."""
+    queries = ddl.queries.c
+    row = connection.execute(select(*QUERY).where(queries.folded == folded(name), queries.state != "removed")).first()
     if row is None:
-        names = connection.execute(select(kept.name).where(kept.state != "removed").limit(_NAMES)).scalars()
+        names = connection.execute(select(queries.name).where(queries.state != "removed").limit(_NAMES)).scalars()
         raise not_found("query", name, names)
     return query_record(row)
 
@@ -311,7 +317,7 @@ def _readers(connection: Connection, query_id: int) -> tuple[QueryRecord, ...]:
 
 
 def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[QueryRecord, ...]:
-    """What the live queries that meet a condition read, and what these read."""
+    """Return the queries that the live queries with this condition read, directly or indirectly."""
     readers = live_readers(connection)
     if not readers:
         return ()
@@ -326,16 +332,16 @@ def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[Quer
 
 
 def live_readers(connection: Connection) -> dict[int, QueryRecord]:
-    """The live queries that read another's results, by id; mostly there are few."""
-    kept = ddl.queries.c
-    wanted = select(*QUERY).where(_READING, kept.state != "removed").order_by(kept.query_id)
+    """Return by id the live queries that read another query's results; usually few."""
+    queries = ddl.queries.c
+    wanted = select(*QUERY).where(_READING, queries.state != "removed").order_by(queries.query_id)
     return {row.query_id: query_record(row) for row in connection.execute(wanted)}
 
 
 def _by_ids(connection: Connection, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
-    kept = ddl.queries.c
+    queries = ddl.queries.c
     wanted = sorted(set(ids))
-    few = (select(*QUERY).where(kept.query_id.in_(some)).order_by(kept.query_id) for some in parts(wanted))
+    few = (select(*QUERY).where(queries.query_id.in_(some)).order_by(queries.query_id) for some in parts(wanted))
     return tuple(query_record(row) for each in few for row in connection.execute(each))
 
 
@@ -347,9 +353,10 @@ def _refuse_read(connection: Connection, query: QueryRecord) -> None:
 
 
 def query_record(row: Sequence[Any]) -> QueryRecord:
-    """A row that begins with ``QUERY``'s columns.
+    """Return the record of a row that begins with the columns of ``QUERY``.
 
-    By position: a tick reads each of its queries, and looking columns up by name takes longer than reading them.
+    Columns are read by position: a tick reads every one of its queries, and a look-up by name takes longer than the
+    read.
     """
     values = list(row[: len(QUERY)])
     for place, parsed in _PARSED.items():
@@ -364,7 +371,7 @@ def _parameters(stored: str) -> tuple[Parameter, ...]:
 
 @lru_cache(maxsize=1_000)
 def _columns(stored: str) -> tuple[tuple[str, DataType], ...]:
-    """An answer's columns; those of a plan's queries are mostly the same text."""
+    """Return the columns of an answer; the queries of a plan mostly store the same text, so the result is cached."""
     return tuple((name, DataType.of_column(type_)) for name, type_ in json.loads(stored))
 
 
@@ -384,4 +391,4 @@ _PLACES: Final = [field.name for field in fields(QueryRecord)]
 _parsed: Final = json.JSONDecoder().raw_decode
 
 _PARSED: Final = {_PLACES.index(name): parsed for name, parsed in _PARSERS.items()}
-"""How what is stored as JSON is read, by place."""
+"""The parsers of the columns that are stored as JSON, by position."""

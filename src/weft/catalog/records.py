@@ -1,7 +1,7 @@
-"""What the catalog knows, as frozen records.
+"""Define the catalog's records as frozen dataclasses.
 
-Instants are microseconds since 1970-01-01 UTC.  ``instants.MIN_INSTANT`` stands for "before everything": the forward
-clock of a home that has never ticked and the last ``ts`` of one that has no row.
+Instants are microseconds since 1970-01-01 UTC.  ``instants.MIN_INSTANT`` stands for "before everything": the watermark
+of a home that has never ticked, and the last ``ts`` of a home without rows.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from weft.instants import MIN_INSTANT, format_instant
 from weft.printable import Brief, counted
 
 TS: Final = "ts"
-"""The column of the instant at which a row was given to a table."""
+"""The column of the instant at which a row began."""
 BY: Final = "_by"
-"""The column of who appended a row, in tables that people append to."""
+"""The column of the user who appended a row, in tables that people append to."""
 Clock = Literal["wall", "replay"]
 LeaseName = Literal["write", "deliver"]
 QueryState = Literal["active", "paused", "removed", "failed"]
@@ -35,25 +35,27 @@ Parameter = tuple[str, JsonValue]
 
 @dataclass(frozen=True)
 class HomeRecord:
-    """A home: its clock and how far time has gone in it.
+    """A home: its clock and its watermark.
 
-    ``forward`` is F, the largest t ticked: from there on every ts may still be given, in any order.  ``last_ts`` is the
-    largest ts given to a row; ``now`` a replay home's clock (None on a wall home, and before the first tick).  ``t0``
-    is the instant at which time begins for relations that have no table: when a wall home was made, the first t of a
-    replay home, or the least ts that was loaded before the first tick; None until there is one.
+    ``watermark`` is the largest t ticked: a new row may have any ``ts`` from there on, in any order.  ``last_ts`` is
+    the largest ts of a row.  ``now`` is a replay home's clock (None in a wall home, and before the first tick).  ``t0``
+    is the instant at which time begins for relations without a table: the creation of a wall home, the first t of a
+    replay home, or the least ts loaded before the first tick; None until there is one.
     """
 
     home_id: str
     format: int
     clock: Clock
     created_at: int
-    forward: int
+    watermark: int
     last_ts: int
     now: int | None
     t0: int | None
 
     def now_at(self, wall: int) -> int | None:
-        """The home's clock: ``wall``, or a replay home's last ``--now``, else its last ts; None if it has neither."""
+        """Return the home's clock: ``wall``, or a replay home's last ``--now``, else its last ts; None without
+        either.
+        """
         if self.clock == "wall":
             return wall
         known = self.now if self.now is not None else self.last_ts
@@ -62,12 +64,13 @@ class HomeRecord:
 
 @dataclass(frozen=True, repr=False)
 class TableRecord(Brief):
-    """A table and what the catalog last saw of it in Delta.
+    """A table and the state of its Delta table that the catalog recorded last.
 
-    ``path`` is relative to the home; ``version`` is Delta's (-1: nothing written yet); ``first_ts`` and ``last_ts``
-    are None while the table is empty; ``ts_from`` names the column from which ts is, or is None.  Of a tracked table
-    ``log`` is what is stored, one row a change (``storage.periods``), and ``rows`` counts those; ``keys`` are the
-    source's.  ``auxiliary``: it is an auxiliary view, which other views are over and nobody names.
+    ``path`` is relative to the home.  ``version`` is Delta's (-1: nothing written yet).  ``first_ts`` and ``last_ts``
+    are None while the table is empty.  ``ts_from`` names the column that provides ts, or is None.  For a tracked table
+    ``log`` is the schema of its stored history log, with one row per change (``storage.periods``), ``rows`` counts
+    those log rows, and ``keys`` are the source's.  ``auxiliary`` marks an auxiliary view, which other views read and
+    users do not name.
     """
 
     schema: TableSchema
@@ -83,22 +86,22 @@ class TableRecord(Brief):
 
     @property
     def tracked(self) -> bool:
-        """Whether it is the recorded history of a source, the rows of which end."""
+        """Whether the table is the recorded history of a source, whose rows end."""
         return self.log is not None
 
     @property
     def stored(self) -> TableSchema:
-        """What its Delta table has: rows that are only ever added, with ``ts``, the instant of the change."""
+        """The schema of its append-only Delta table, with ``ts``, the instant of the change."""
         return self.log or self.schema
 
     @property
     def table_id(self) -> int:
-        """The id that queries bind to; never used again."""
+        """The id that queries bind to; never reused."""
         return self.schema.id
 
     @property
     def name(self) -> str:
-        """The name as it was given."""
+        """The name as the user wrote it."""
         return self.schema.name
 
     def _brief(self) -> str:
@@ -108,9 +111,9 @@ class TableRecord(Brief):
 
 @dataclass(frozen=True, repr=False)
 class LoadRecord(Brief):
-    """One load of one source; ``finished_at`` is None while it runs and for ever where it died.
+    """A load of one source; ``finished_at`` is None while it runs, and forever if it died.
 
-    ``state`` is ``kept``, or ``undoing`` and ``undone`` where it was taken back.
+    ``state`` is ``kept``, or ``undoing`` and then ``undone`` if the load was undone.
     """
 
     load_id: int
@@ -132,9 +135,9 @@ class LoadRecord(Brief):
 
 @dataclass(frozen=True, repr=False)
 class QuarantineRecord(Brief):
-    """One record that could not be read; its bytes are in the home's quarantine folder under ``sha256``.
+    """A record that could not be read; its bytes are in the home's quarantine folder under ``sha256``.
 
-    ``size`` is in bytes; ``options`` is the JSON text with which the load was called, for a retry.
+    ``size`` is in bytes.  ``options`` is the JSON text of the load's options, for a retry.
     """
 
     quarantine_id: int
@@ -155,7 +158,7 @@ class QuarantineRecord(Brief):
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write, or to deliver, until ``expires_at`` or until someone else takes it over.
+    """The right to write, or to deliver, until ``expires_at`` and beyond, as long as nobody else takes it over.
 
     ``token`` is the fence: it rises with each acquisition under the same ``name``.
     """
@@ -170,7 +173,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Reservation:
-    """A writer's word that rows with ts >= ``floor`` may come; while it is open no tick goes beyond ``floor``."""
+    """A writer's announcement of rows with ts >= ``floor``; while it is open, no tick passes ``floor``."""
 
     reservation_id: int
     table_id: int
@@ -182,7 +185,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class StoredVersion:
-    """What the catalog last recorded of one Delta table: ``path`` is relative to the home."""
+    """The last recorded version of a Delta table; ``path`` is relative to the home."""
 
     path: str
     version: int
@@ -191,7 +194,7 @@ class StoredVersion:
 
 @dataclass(frozen=True)
 class PlanRecord:
-    """What queries of one shape share; ``signature`` is the shape, ``body`` its stored form."""
+    """A plan that queries share; ``signature`` identifies it, ``body`` is its stored form."""
 
     plan_id: int
     signature: str
@@ -200,13 +203,13 @@ class PlanRecord:
 
 @dataclass(frozen=True)
 class QueryDefinition:
-    """A query as it is installed: whose it is, its text, its plan and its constants, where its answers go.
+    """A query to install: its owner, text, plan and constants, and the channels of its answers.
 
-    ``signature`` and ``plan_body`` are of its plan; ``names`` are its range variables, in the plan's order.
-    ``every_us`` as in QueryRecord; ``from_instant`` is the instant from which a query ``--from now`` delivers (None:
-    from the start); ``channels`` leave out the cursor, ``digest`` and ``zone`` are those of each as in Subscription;
-    ``reads`` are the ids of the queries whose results it reads, ``definitions`` those of the views whose definitions
-    are part of its plan.
+    ``signature`` and ``plan_body`` belong to its plan; ``names`` are its range variables, in the plan's order.
+    ``every_us`` is as in QueryRecord.  ``from_instant`` is the instant from which a query ``--from now`` delivers
+    (None: from the start). ``channels`` exclude the cursor; ``digest`` and ``zone`` apply to each of them, as in
+    Subscription.  ``reads`` are the ids of the queries whose results it reads, ``definitions`` those of the views whose
+    definitions are part of its plan.
     """
 
     name: str
@@ -227,7 +230,7 @@ class QueryDefinition:
 
 
 RESULTS: Final = "results"
-"""The answers of the query NAME are read as the table ``results.NAME``."""
+"""The answers of the query NAME form the table ``results.NAME``."""
 FIRST_AT: Final = "_first_at"
 ORDINAL: Final = "_ordinal"
 
@@ -235,9 +238,9 @@ ORDINAL: Final = "_ordinal"
 def table_schema(
     table_id: int, name: str, stored: Iterable[Column], *, tracked: bool, depends_on_now: bool | None = None
 ) -> TableSchema:
-    """A table as queries see it, out of the columns that are stored of it.
+    """Return the schema of a table as queries see it, given its stored columns.
 
-    ``depends_on_now`` is as in ViewSchema, and None of what is no view.
+    ``depends_on_now`` is as in ViewSchema; None for a table that is not a view.
     """
     if not tracked:
         return TableSchema(table_id, name, tuple(stored))
@@ -248,28 +251,28 @@ def table_schema(
 
 
 def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataType]]) -> TableSchema:
-    """A query's answers as a table: its columns, ``_first_at`` (their start) and ``_ordinal``.
+    """Return a query's answers as a table: its columns, ``_first_at`` (their start) and ``_ordinal``.
 
-    A column whose name is there already, in any case, gets a number, as in what is delivered.
+    A column with a duplicate name, in any case, gets a number, as in deliveries.
     """
     labels = distinct([column for column, _ in columns], (FIRST_AT, ORDINAL))
     typed = zip(labels, (kind for _, kind in columns), strict=True)
-    whole = [*typed, (FIRST_AT, TIMESTAMP), (ORDINAL, BIGINT)]
-    made = tuple(Column(number, label, type_) for number, (label, type_) in enumerate(whole, 1))
-    return TableSchema(query_id, f"{RESULTS}.{name}", made, start=FIRST_AT, source="results")
+    all_columns = [*typed, (FIRST_AT, TIMESTAMP), (ORDINAL, BIGINT)]
+    numbered = tuple(Column(number, label, type_) for number, (label, type_) in enumerate(all_columns, 1))
+    return TableSchema(query_id, f"{RESULTS}.{name}", numbered, start=FIRST_AT, source="results")
 
 
 @dataclass(frozen=True, repr=False)
 class QueryRecord(Brief):
     """A standing query.
 
-    ``tau`` is the last t it was ticked at (None: never, or its next tick goes through everything again);
-    ``next_ordinal`` the ordinal that its next answer will get (the first is 1); ``next_due`` the next instant at which
-    time alone can add a row (None: unknown); ``every_us`` its timeliness in microseconds (None: each tick).  ``reads``
-    are the ids of the queries whose results it reads, ``stratum`` is one more than the greatest of theirs (0: it reads
-    none); ``last_first_at`` is the greatest first instant of its answers (None: it has none); ``replaced_at`` is when
-    its text took the place of another (None: it is its first one).  ``definitions`` are the ids of the views whose
-    definitions are part of its plan.
+    ``tau`` is its last t (None: it was never ticked, or its next tick evaluates everything again).  ``next_ordinal`` is
+    the ordinal of its next answer (the first is 1).  ``next_due`` is the next instant at which time alone can add a row
+    (None: unknown).  ``every_us`` is its timeliness in microseconds (None: each tick).  ``reads`` are the ids of the
+    queries whose results it reads, and ``stratum`` is one more than the greatest of theirs (0: it reads none).
+    ``last_first_at`` is the greatest first instant of its answers (None: no answers).  ``replaced_at`` is when its text
+    last replaced another (None: it has its first text).  ``definitions`` are the ids of the views whose definitions are
+    part of its plan.
     """
 
     query_id: int
@@ -297,7 +300,7 @@ class QueryRecord(Brief):
 
     @property
     def rows(self) -> int:
-        """How many answers it has had."""
+        """The number of its answers."""
         return self.next_ordinal - 1
 
     @property
@@ -307,7 +310,7 @@ class QueryRecord(Brief):
 
     @property
     def results(self) -> TableSchema:
-        """Its answers as the table that other queries read."""
+        """The schema of its answers as the table that other queries read."""
         return results_schema(self.query_id, self.name, self.columns)
 
     def _brief(self) -> str:
@@ -317,9 +320,9 @@ class QueryRecord(Brief):
 
 @dataclass(frozen=True)
 class Choice:
-    """Which of the active queries a tick extends: those with the ids, of them those that must run at ``due_at``.
+    """A choice of active queries for a tick: those with the ids that must run at ``due_at``; None means all.
 
-    None stands for all.  Being due is a lower bound: a query may run sooner and gets the same answers (law 2).
+    Being due is a lower bound: a query may run earlier and gets the same answers (law 2).
     """
 
     query_ids: tuple[int, ...] | None = None
@@ -328,11 +331,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class DuePlan:
-    """The active queries of one plan that must run at an instant and have not yet been ticked up to it, together.
+    """The active queries of one plan that must run at an instant and are not ticked up to it yet.
 
-    ``unbounded`` of them have a window without a beginning; ``since`` is where the first of the other windows begins
-    (None: there is none); of these ``undated`` do not know when time alone adds a row, and ``next_due`` is the first
-    instant known of the rest.
+    ``unbounded`` counts those whose window has no beginning, and ``since`` is the first beginning of the other windows
+    (None: there is none).  Of those others, ``undated`` counts the queries with an unknown next due instant, and
+    ``next_due`` is the first known one.
     """
 
     plan_id: int
@@ -344,7 +347,7 @@ class DuePlan:
 
 @dataclass(frozen=True, repr=False)
 class TickRecord(Brief):
-    """One tick and the clock it was given; its queries are ``Ticks.members``."""
+    """A tick and its clock; ``Ticks.members`` returns its queries."""
 
     tick_id: int
     t: int
@@ -358,9 +361,9 @@ class TickRecord(Brief):
 
 @dataclass(frozen=True)
 class TickOutput:
-    """One Delta table that a tick adds rows to: ``path`` is relative to the home, ``name`` is unique in its tick.
+    """A Delta table to which a tick adds rows: ``path`` is relative to the home, ``name`` is unique within the tick.
 
-    ``open``: it may be written, or not; ``written``: its commit is the table's ``version``, and added ``rows``.
+    ``open``: it may be written or not.  ``written``: its commit is the table's ``version`` and added ``rows``.
     """
 
     tick_id: int
@@ -373,10 +376,10 @@ class TickOutput:
 
 @dataclass(frozen=True)
 class Count:
-    """What a tick did for a query: its new rows, why there are none, the next instant due by time alone.
+    """The outcome of a tick for a query: its new rows, the reason if there are none, and the next due instant.
 
-    ``until`` is the end of its window, which is its tau from then on (None: it keeps the one it has); ``last_first_at``
-    the greatest first instant among the new rows.
+    ``until`` is the end of its window and becomes its tau (None: its tau stays).  ``last_first_at`` is the greatest
+    first instant of the new rows.
     """
 
     rows: int
@@ -388,7 +391,7 @@ class Count:
 
 @dataclass(frozen=True)
 class TickQuery:
-    """What one tick did for one query; ``rows`` is None while the tick is only planned.  Its window ended at ``t``."""
+    """A query's part of a tick; its window ended at ``t``, and ``rows`` is None while the tick is only planned."""
 
     tick_id: int
     query_id: int

@@ -1,7 +1,7 @@
-"""A standing query's text gives way to another: the query stays, with its answers, its channels and how far these came.
+"""Replace the text of a standing query, which keeps its answers, its channels and their progress.
 
-The new text stands as if it had stood all along.  The ledger leaves out the answers that the query has had, whichever
-text gave them.  The texts before are kept.
+The new text applies as if the query had always had it.  The ledger excludes the answers that the query already has from
+any text.  The catalog stores the earlier texts.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from weft.catalog.home_record import read_home
 from weft.catalog.installing import plan_of, stratum_of
 from weft.catalog.queries import change_query, live_readers, query_named
 from weft.catalog.records import QueryDefinition, QueryRecord
-from weft.catalog.reservations import go_forward
+from weft.catalog.reservations import advance_watermark
 from weft.errors import Conflict
 
 
 @dataclass(frozen=True)
 class ReplacedText:
-    """A text that a query had from ``since`` until ``until``, when it had been ticked to ``tau`` (µs UTC; None: it had
-    yet to go through everything).
+    """A text that a query had from ``since`` until ``until``.
 
-    ``from_instant`` is as in QueryRecord; ``rows`` is the number of answers by then: those up to that ordinal are of
-    this text or of one before it.
+    ``tau`` is the query's tau at that time (µs UTC; None: it had to evaluate everything).  ``from_instant`` is as in
+    QueryRecord.  ``rows`` is the number of answers at that time: those up to that ordinal come from this text or an
+    earlier one.
     """
 
     sql: str
@@ -40,25 +40,23 @@ class ReplacedText:
     rows: int
 
 
-_KEPT: Final = tuple(ddl.replaced.c[name] for name in ReplacedText.__dataclass_fields__)
+_COLUMNS: Final = tuple(ddl.replaced.c[name] for name in ReplacedText.__dataclass_fields__)
 
 
 class Replacements:
-    """The texts of queries that others have taken the place of."""
+    """The earlier texts of queries."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def replace(self, query: QueryDefinition, at: int, *, past: bool) -> QueryRecord:
-        """Gives the live query of that name this definition's text, plan, owner, timeliness and beginning.
+        """Give the live query of that name the text, plan, owner, timeliness and beginning of this definition.
 
-        Its next tick goes through all that there is from that beginning on.  ``past`` says that it may have answers
-        whose first instants were gone through already: those that read its results, and those that read theirs, look
-        again at everything from their own beginnings on.  One that had failed is active again, one that is paused stays
-        so.  Where the text, its plan and its beginning stay as they are, only the owner and the timeliness change.
-
-        Called when no tick is planned.  Raises NotFound, Conflict where it would read its own results, ClockError
-        as ``go_forward``.
+        Its next tick evaluates everything from that beginning on.  ``past`` says that it may produce answers with
+        earlier first instants: its direct and indirect readers then evaluate everything again from their own
+        beginnings.  A failed query becomes active, and a paused one stays paused.  If text, plan and beginning do not
+        change, only the owner and the timeliness do.  No tick may be planned.  Raises NotFound, Conflict if the query
+        would read its own results, and ClockError as ``advance_watermark`` does.
         """
         with self._database.changing_under_lease() as connection:
             old = query_named(connection, query.name)
@@ -67,10 +65,10 @@ class Replacements:
                 run = None if query.every_us is None or old.tau is None else old.tau + query.every_us
                 return change_query(connection, old.query_id, user=query.user, every_us=query.every_us, next_run=run)
             if query.from_instant is not None:
-                go_forward(connection, query.from_instant)
+                advance_watermark(connection, query.from_instant)
             stratum = stratum_of(connection, query.reads)
-            _keep(connection, old, at)
-            found = change_query(
+            _store_text(connection, old, at)
+            changed = change_query(
                 connection,
                 old.query_id,
                 sql=query.sql,
@@ -92,62 +90,66 @@ class Replacements:
                 replaced_at=at,
             )
             _move_readers(connection, above.values(), at, past=past)
-            return found
+            return changed
 
     def require_no_circle(self, query: QueryDefinition) -> None:
-        """Raises Conflict where the query of that name would read its own results, or what comes from them."""
+        """Raise Conflict if the query of that name would read its own results, directly or indirectly."""
         with self._database.reading() as connection:
             _refuse_circle(connection, query, query_named(connection, query.name))
 
     def of_query(self, query_id: int) -> tuple[ReplacedText, ...]:
-        """The texts that a query had before, the first one first."""
-        kept = ddl.replaced.c
-        wanted = select(*_KEPT).where(kept.query_id == query_id).order_by(kept.number)
+        """Return the earlier texts of a query, the first one first."""
+        replaced = ddl.replaced.c
+        wanted = select(*_COLUMNS).where(replaced.query_id == query_id).order_by(replaced.number)
         with self._database.reading() as connection:
             return tuple(ReplacedText(*row) for row in connection.execute(wanted))
 
 
 def _is_same_text(connection: Connection, query: QueryDefinition, old: QueryRecord) -> bool:
-    plan, kept = plan_of(connection, query.signature, query.plan_body), (old.sql, old.parameters, old.from_instant)
-    return plan == old.plan_id and kept == (query.sql, query.parameters, query.from_instant)
+    plan, old_text = plan_of(connection, query.signature, query.plan_body), (old.sql, old.parameters, old.from_instant)
+    return plan == old.plan_id and old_text == (query.sql, query.parameters, query.from_instant)
 
 
 def _move_readers(connection: Connection, above: Iterable[QueryRecord], at: int, *, past: bool) -> None:
-    """Puts what reads a query above it; with ``past`` it looks again at everything."""
-    # It has waited since now, and not since it was installed; of a replay home that is another clock.
+    """Recompute the strata of the query's readers; with ``past`` they evaluate everything again."""
+    # The wait begins now, not at the installation; a replay home has another clock.
     run = at if read_home(connection).clock == "wall" else None
-    for reader in sorted(above, key=lambda each: each.stratum):  # what is read comes first
+    for reader in sorted(above, key=lambda each: each.stratum):  # a query comes after those that it reads
         change_query(connection, reader.query_id, stratum=stratum_of(connection, reader.reads))
         if past:
             change_query(connection, reader.query_id, tau=None, next_due=None, next_run=run)
 
 
 def _above(readers: Mapping[int, QueryRecord], query_id: int) -> dict[int, QueryRecord]:
-    """Of the queries that read others, those that read this one's results, or those of one that does."""
-    found: dict[int, QueryRecord] = {}
+    """Return the direct and indirect readers of the query."""
+    above: dict[int, QueryRecord] = {}
     read = {query_id}
-    while more := {key: each for key, each in readers.items() if key not in found and not read.isdisjoint(each.reads)}:
-        found |= more
+    while more := {key: each for key, each in readers.items() if key not in above and not read.isdisjoint(each.reads)}:
+        above |= more
         read |= more.keys()
-    return found
+    return above
 
 
 def _refuse_circle(connection: Connection, query: QueryDefinition, old: QueryRecord) -> dict[int, QueryRecord]:
-    """What reads the query's results, and theirs; raises Conflict where it would read one of these."""
+    """Return the query's direct and indirect readers; raise Conflict if it would read one of them or itself."""
     above = _above(live_readers(connection), old.query_id)
     for key in query.reads:
         if key == old.query_id or key in above:
-            told = "its own results" if key == old.query_id else f"those of {above[key].name}, which come from its own"
+            results = (
+                "its own results"
+                if key == old.query_id
+                else f"the results of {above[key].name}, which depend on its own"
+            )
             raise Conflict(
-                f"{old.name} would read {told}",
-                hint="A query reads what stands without it: install the new text under another name.",
+                f"{old.name} would read {results}",
+                hint="A query cannot depend on its own results: install the new text under another name.",
             )
     return above
 
 
-def _keep(connection: Connection, old: QueryRecord, at: int) -> None:
-    kept = ddl.replaced.c
-    known = connection.execute(select(func.count()).where(kept.query_id == old.query_id)).scalar_one()
+def _store_text(connection: Connection, old: QueryRecord, at: int) -> None:
+    replaced = ddl.replaced.c
+    known = connection.execute(select(func.count()).where(replaced.query_id == old.query_id)).scalar_one()
     connection.execute(
         insert(ddl.replaced).values(
             query_id=old.query_id,

@@ -1,4 +1,4 @@
-"""Reservations of ts (design section 1): while one is open, no tick goes beyond the instant at which it begins."""
+"""Reserve instants for loads (design section 1): no tick passes the beginning of an open reservation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, insert, select, union_all, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
-from weft.catalog.home_record import forward_of, read_home, set_home
+from weft.catalog.home_record import effective_watermark, read_home, set_home
 from weft.catalog.records import Reservation
 from weft.catalog.tables import read_table, record_version
 from weft.errors import CatalogError, ClockError
@@ -16,18 +16,18 @@ from weft.instants import MIN_INSTANT, format_instant
 
 
 class Reservations:
-    """The instants that loads have asked for."""
+    """The reservations of loads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def reserve(self, table_id: int, load_id: int, at_least: int = MIN_INSTANT) -> Reservation:
-        """Reserves the instants from ``floor`` on for a batch of rows of one table.
+        """Reserve the instants from ``floor`` on for a batch of rows of one table.
 
-        ``at_least`` is the least ts that they ask for; ``floor`` is the greatest of it, F, and the t of a planned tick.
+        ``floor`` is the greatest of ``at_least``, the watermark, and the t of a planned tick.
         """
         with self._database.changing_under_lease() as connection:
-            floor = max(forward_of(connection), at_least)
+            floor = max(effective_watermark(connection), at_least)
             values: dict[str, Any] = {
                 "table_id": table_id,
                 "load_id": load_id,
@@ -45,10 +45,10 @@ class Reservations:
         first_ts: int | None,
         last_ts: int | None,
     ) -> None:
-        """Closes a reservation whose batch is in Delta: ``rows`` rows with ts from first_ts to last_ts, both included.
+        """Close a reservation whose batch is in Delta: ``rows`` rows with ts from first_ts to last_ts, both inclusive.
 
-        The table's rows, version and ts and the home's last ts move in the same transaction.  Raises ClockError for a
-        ts below the floor, CatalogError where the reservation is not open.
+        Updates the table's rows, version and ts, and the home's last ts, in the same transaction.  Raises ClockError
+        for a ts below the floor, and CatalogError if the reservation is not open.
         """
         with self._database.changing_under_lease() as connection:
             reservation = _open_reservation(connection, reservation_id)
@@ -64,7 +64,7 @@ class Reservations:
             _extend_table(connection, reservation.table_id, delta_version, rows, first_ts, last_ts)
 
     def abandon(self, reservation_id: int) -> None:
-        """Closes a reservation of which nothing is in Delta."""
+        """Close a reservation that has no rows in Delta."""
         with self._database.changing_under_lease() as connection:
             _open_reservation(connection, reservation_id)
             connection.execute(
@@ -74,56 +74,66 @@ class Reservations:
             )
 
     def still_open(self) -> tuple[Reservation, ...]:
-        """Reservations that are neither committed nor abandoned, the oldest first."""
+        """Return the reservations that are neither committed nor abandoned, the oldest first."""
         with self._database.reading() as connection:
             return read_open_reservations(connection)
 
-    def forward(self) -> int:
-        """F, or the t of a tick that is planned: what a row's ts would be at least if it were stored now."""
+    def effective_watermark(self) -> int:
+        """Return the least ts of a row stored now: the watermark, or the t of a planned tick if that is later."""
         with self._database.reading() as connection:
-            return forward_of(connection)
+            return effective_watermark(connection)
 
     def earliest(self) -> int | None:
-        """The instant that no tick may pass for now: see :func:`earliest_reserved`."""
+        """Return the instant that no tick may pass now: see :func:`earliest_reserved`."""
         with self._database.reading() as connection:
             return earliest_reserved(connection)
 
 
 def earliest_reserved(connection: Connection) -> int | None:
-    """The least ts that a load at work may still bring: of open reservations and of loads that hold F; None: none."""
-    kept, active = ddl.reservations.c, ddl.active_loads.c
+    """Return the least ts that a running load may still add: of open reservations and of loads that hold the watermark.
+
+    Returns None if there are none.
+    """
+    reservations, active = ddl.reservations.c, ddl.active_loads.c
     floors = union_all(
-        select(kept.floor).where(kept.state == "open"), select(active.floor).where(active.floor.is_not(None))
+        select(reservations.floor).where(reservations.state == "open"),
+        select(active.floor).where(active.floor.is_not(None)),
     ).subquery()
-    found: int | None = connection.execute(select(func.min(floors.c.floor))).scalar_one()
-    return found
+    earliest: int | None = connection.execute(select(func.min(floors.c.floor))).scalar_one()
+    return earliest
 
 
-def go_forward(connection: Connection, instant: int) -> None:
-    """From now on no row gets a ts before ``instant``, and no tick a t: F, and a replay home's clock, move up to it.
+def advance_watermark(connection: Connection, instant: int) -> None:
+    """Advance the watermark, and a replay home's clock, to ``instant``: no later row or tick is before it.
 
-    Raises ClockError where a load has reserved earlier instants (settle it first).
+    Raises ClockError if a load has reserved earlier instants (settle it first).
     """
     home = read_home(connection)
     reserved = earliest_reserved(connection)
     if reserved is not None and reserved < instant:
         raise ClockError(
-            f"a load is at work, and may bring rows from {format_instant(reserved)} on,"
-            f" before {format_instant(instant)}",
+            f"a running load may add rows from {format_instant(reserved)} on, before {format_instant(instant)}",
             hint="Wait until it is done.",
         )
-    if instant > home.forward:
+    if instant > home.watermark:
         now = max(instant, instant if home.now is None else home.now) if home.clock == "replay" else None
-        set_home(connection, forward=instant, now=now)
+        set_home(connection, watermark=instant, now=now)
 
 
 def read_open_reservations(connection: Connection) -> tuple[Reservation, ...]:
-    """The open reservations as this transaction sees them, the oldest first."""
-    kept = ddl.reservations.c
+    """Return the open reservations as this transaction sees them, the oldest first."""
+    reservations = ddl.reservations.c
     rows = connection.execute(
-        select(kept.reservation_id, kept.table_id, kept.load_id, kept.floor, kept.token, kept.state)
-        .where(kept.state == "open")
-        .order_by(kept.reservation_id)
+        select(
+            reservations.reservation_id,
+            reservations.table_id,
+            reservations.load_id,
+            reservations.floor,
+            reservations.token,
+            reservations.state,
+        )
+        .where(reservations.state == "open")
+        .order_by(reservations.reservation_id)
     )
     return tuple(Reservation(**row._mapping) for row in rows)
 
@@ -145,7 +155,7 @@ def _extend_table(
         values["first_ts"] = first_ts if table.first_ts is None else min(first_ts, table.first_ts)
         values["last_ts"] = last_ts if table.last_ts is None else max(last_ts, table.last_ts)
         home = read_home(connection)
-        # A history is loaded in any order, so time may yet begin earlier; what was ticked stays as it was answered.
+        # Histories are loaded in any order, so before the first tick time may still begin earlier.
         begins_here = home.t0 is None or (first_ts < home.t0 and not _ticked(connection))
         t0 = first_ts if begins_here else home.t0
         set_home(connection, last_ts=max(home.last_ts, last_ts), t0=t0)
@@ -154,6 +164,6 @@ def _extend_table(
 
 
 def _ticked(connection: Connection) -> bool:
-    """Whether a tick was run, or is to be run again."""
-    kept = ddl.ticks.c
-    return connection.execute(select(kept.tick_id).where(kept.state != "abandoned").limit(1)).first() is not None
+    """Return whether a tick has run or will run again."""
+    ticks = ddl.ticks.c
+    return connection.execute(select(ticks.tick_id).where(ticks.state != "abandoned").limit(1)).first() is not None

@@ -1,7 +1,7 @@
-"""How far back a change of what is recorded reached: standing queries look again at the instants that it touches.
+"""Record how far back a change of the past reached, so that standing queries evaluate the affected instants again.
 
-A source's change begins at the instant at which it is recorded.  A correction, and what a view puts in with its past,
-begin earlier, in windows that queries have gone through.
+A source's change begins at the instant at which it is recorded.  A correction, and a view's initial past, begin
+earlier, in windows that queries have already evaluated.
 """
 
 from __future__ import annotations
@@ -21,22 +21,26 @@ class Revisions:
         self._database = database
 
     def intend(self, table_id: int, load_id: int, begins: int) -> None:
-        """Notes that a load which has reserved nothing yet will change a table from ``begins`` on (µs UTC)."""
+        """Record that a load, which has no reservation yet, will change a table from ``begins`` on (µs UTC)."""
         with self._database.changing_under_lease() as connection:
             values = {"load_id": load_id, "table_id": table_id, "begins": begins}
             connection.execute(insert(ddl.revisions).values(**values))
 
     def earliest(self, table_ids: Collection[int], since: int) -> int | None:
-        """The first instant that was changed, of any of the tables, by what was recorded from ``since`` on (µs UTC).
+        """Return the first instant of the tables that was changed by loads with a ts from ``since`` on (µs UTC).
 
-        None: nothing of the past was.
+        Returns None if they changed nothing in the past.
         """
-        kept, noted = ddl.reservations, ddl.revisions
+        reservations, revisions = ddl.reservations, ddl.revisions
         wanted = (
-            select(func.min(noted.c.begins))
-            .join(kept, kept.c.load_id == noted.c.load_id)
-            .where(noted.c.table_id.in_(tuple(table_ids)), kept.c.state == "committed", kept.c.last_ts >= since)
+            select(func.min(revisions.c.begins))
+            .join(reservations, reservations.c.load_id == revisions.c.load_id)
+            .where(
+                revisions.c.table_id.in_(tuple(table_ids)),
+                reservations.c.state == "committed",
+                reservations.c.last_ts >= since,
+            )
         )
         with self._database.reading() as connection:
-            found: int | None = connection.execute(wanted).scalar_one()
-            return found
+            first: int | None = connection.execute(wanted).scalar_one()
+            return first

@@ -1,4 +1,4 @@
-"""Sources that keep no history: where each is, how its tracked table is made, and how its last poll went."""
+"""Store the sources of tracked tables: where each one is, how it is read, and the result of its last poll."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from weft.printable import Brief, counted
 
 SourceKind = Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"]
 Stamps = Literal["clock", "file", "source"]
-"""What dates a change: the home's clock, the time of the file, or the source's own time of the change."""
+"""What dates a change: the home's clock, the file's modification time, or the source's own time of the change."""
 
 
 @dataclass(frozen=True, repr=False)
 class SourceRecord(Brief):
     """A source of the tracked table ``name``.
 
-    ``location`` is a path or URI, ``options`` what else reading it needs (JSON-able).  Instants are microseconds UTC:
-    ``polled_at`` of the last poll, ``changed_at`` of the last change that was recorded.  ``trouble`` says why the last
-    poll failed (None: it did not); ``open_rows`` is how many rows the source had when it last changed.  ``seen`` tells
-    what was read last (JSON-able), so that the next poll need not read the same again.
+    ``location`` is a path or URI, ``options`` the further options of reading it (JSON-able).  Instants are microseconds
+    UTC: ``polled_at`` of the last poll, ``changed_at`` of the last recorded change.  ``trouble`` is the reason why the
+    last poll failed (None: it succeeded).  ``open_rows`` is the number of the source's rows at its last change.
+    ``seen`` identifies what was read last (JSON-able), so that the next poll does not read it again.
     """
 
     table_id: int
@@ -47,7 +47,7 @@ class SourceRecord(Brief):
 
     @property
     def due_at(self) -> int:
-        """When ``run`` polls it next (µs UTC)."""
+        """The instant at which ``run`` polls it next (µs UTC)."""
         return self.added_at if self.polled_at is None else self.polled_at + self.every_us
 
     def _brief(self) -> str:
@@ -56,7 +56,7 @@ class SourceRecord(Brief):
 
 
 class Sources:
-    """The sources of a home's tracked tables, one of each at most."""
+    """The sources of a home's tracked tables, at most one for each."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -72,7 +72,7 @@ class Sources:
         at: int,
         open_rows: int = 0,
     ) -> None:
-        """Notes the source of a tracked table that has ``open_rows`` rows now; raises Conflict where it has one."""
+        """Record the source of a tracked table that has ``open_rows`` rows now; raise Conflict if it has a source."""
         sources = ddl.sources
         with self._database.changing() as connection:
             taken = connection.execute(select(sources.c.location).where(sources.c.table_id == table_id)).first()
@@ -92,27 +92,29 @@ class Sources:
             )
 
     def all(self) -> tuple[SourceRecord, ...]:
-        """Every source, in the order in which their tables were made."""
+        """Return every source, in the order in which the tables were created."""
         with self._database.reading() as connection:
             return _read(connection)
 
     def named(self, name: str) -> SourceRecord:
-        """The source of the tracked table of that name, in any case; raises NotFound with the nearest name."""
-        found = self.all()
-        for source in found:
+        """Return the source of the tracked table of that name, in any case; raise NotFound with the most similar
+        name.
+        """
+        sources = self.all()
+        for source in sources:
             if folded(source.name) == folded(name):
                 return source
-        raise not_found("source", name, (source.name for source in found))
+        raise not_found("source", name, (source.name for source in sources))
 
     def remove(self, table_id: int) -> None:
-        """Forgets the source; its table, which other parts read, stays."""
+        """Delete the source; its table stays."""
         with self._database.changing_under_lease() as connection:
             connection.execute(delete(ddl.sources).where(ddl.sources.c.table_id == table_id))
 
     def intend(self, intents: Sequence[tuple[int, int, Mapping[str, Any]]]) -> None:
-        """Notes of tables what will have been read of their sources once their reservations are committed.
+        """Record the state (``seen``) that each source gets once its reservation is committed (``settle``).
 
-        Each is (table_id, reservation_id, seen); all are noted as one (``settle``).
+        Each intent is (table_id, reservation_id, seen); all are recorded in one transaction.
         """
         sources = ddl.sources
         with self._database.changing_under_lease() as connection:
@@ -121,45 +123,47 @@ class Sources:
                 connection.execute(update(sources).where(sources.c.table_id == table_id).values(**values))
 
     def intended(self, reservation_id: int) -> bool:
-        """Whether the reservation is a source's that was noted by ``intend``."""
+        """Return whether ``intend`` recorded the reservation for a source."""
         sources = ddl.sources
         with self._database.reading() as connection:
             wanted = select(sources.c.table_id).where(sources.c.reservation_id == reservation_id)
             return connection.execute(wanted).first() is not None
 
     def unsettled(self) -> bool:
-        """Whether a poll is under way, or died: what it has read may count as read by now, or not (``settle``)."""
+        """Return whether a poll is running or died, so that its reads must be settled (``settle``)."""
         sources = ddl.sources
         with self._database.reading() as connection:
             wanted = select(sources.c.table_id).where(sources.c.reservation_id.is_not(None))
             return connection.execute(wanted).first() is not None
 
     def settle(self, table_id: int) -> None:
-        """What was read counts as such where its reservation was committed, and is to be read again where it was not.
+        """Count the intended data as read if its reservation was committed; else it must be read again.
 
-        The reservation is not open any more.
+        The reservation is no longer open.
         """
-        sources, kept = ddl.sources, ddl.reservations
+        sources, reservations = ddl.sources, ddl.reservations
         with self._database.changing_under_lease() as connection:
             wanted = select(sources.c.reservation_id, sources.c.next_seen).where(sources.c.table_id == table_id)
             row = connection.execute(wanted).one()
             if row.reservation_id is None:
                 return
-            found = connection.execute(
-                select(kept.c.state, kept.c.last_ts).where(kept.c.reservation_id == row.reservation_id)
+            reservation = connection.execute(
+                select(reservations.c.state, reservations.c.last_ts).where(
+                    reservations.c.reservation_id == row.reservation_id
+                )
             ).one()
             values: dict[str, Any] = {"reservation_id": None, "next_seen": None}
-            if found.state == "committed":
-                values |= {"seen": row.next_seen, "changed_at": found.last_ts}
+            if reservation.state == "committed":
+                values |= {"seen": row.next_seen, "changed_at": reservation.last_ts}
             connection.execute(update(sources).where(sources.c.table_id == table_id).values(**values))
 
     def polled(self, table_id: int, at: int, open_rows: int, seen: Mapping[str, Any]) -> None:
-        """Notes that a poll came to its end."""
-        kept = json.dumps(seen, sort_keys=True)
-        self._change(table_id, polled_at=at, trouble=None, open_rows=open_rows, seen=kept)
+        """Record the end of a successful poll."""
+        stored = json.dumps(seen, sort_keys=True)
+        self._change(table_id, polled_at=at, trouble=None, open_rows=open_rows, seen=stored)
 
     def troubled(self, table_id: int, at: int, trouble: str) -> None:
-        """Notes that a poll failed, and why."""
+        """Record a failed poll and its reason."""
         self._change(table_id, polled_at=at, trouble=trouble)
 
     def _change(self, table_id: int, **values: Any) -> None:
@@ -192,12 +196,12 @@ def _record(row: Row[Any]) -> SourceRecord:
 
 
 def renamed_columns(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The columns of a source that have another name in its table: the name in the source, and that in the table."""
+    """Return the renamed columns of a source, each as (name in the source, name in the table)."""
     return tuple((old, new) for old, new in options.get("rename", ()))
 
 
 def chosen_columns(options: Mapping[str, Any]) -> Sequence[tuple[str, DataType | None]] | None:
-    """The columns that are taken of a source, with the types that were named; None: all of them."""
+    """Return the columns that the table takes from the source, with their declared types; None: all columns."""
     chosen = options.get("columns")
     if chosen is None:
         return None

@@ -1,4 +1,4 @@
-"""Subscriptions: which query's answers go to which channel, and how far each has come."""
+"""Store subscriptions: which query's answers go to which channel, and the progress of each."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SubscriptionState = Literal["active", "parked", "ended"]
 
 @dataclass(frozen=True, repr=False)
 class Subscription(Brief):
-    """A query's answers going to one channel; ``delivered`` is the last ordinal that was taken there (0: none).
+    """A query's answers going to one channel; ``delivered`` is the last ordinal delivered there (0: none).
 
-    ``attempts`` counts failures in a row; ``next_attempt_at`` is when to try again (None: at once).  ``parked``: it
-    failed too often, and waits for a person; ``ended``: it was unsubscribed.  ``muted``: nothing is sent until it is
-    unmuted.  ``round`` rises each time that answers which it was sent are to be sent again.
+    ``attempts`` counts consecutive failures; ``next_attempt_at`` is when to try again (None: at once).  ``parked``: it
+    failed too often and waits for a person.  ``ended``: it was unsubscribed.  ``muted``: nothing is sent until it is
+    unmuted.  ``round`` rises each time that sent answers must be sent again.
 
-    ``digest`` is what ``delivery.digest`` reads (None: answers go at once), ``zone`` its time zone (None: the person's
-    in the settings), ``digest_at`` when the next is due (microseconds; None: not known yet).
+    ``digest`` is the schedule for ``delivery.digest`` (None: answers go at once), ``zone`` its time zone (None: the
+    person's in the settings), ``digest_at`` when the next digest is due (microseconds; None: unknown).
     """
 
     sub_id: int
@@ -47,12 +47,12 @@ class Subscription(Brief):
 
     @property
     def is_served(self) -> bool:
-        """Whether what is new goes there, at once or after a pause."""
+        """Whether new answers go there, at once or after a pause."""
         return self.state == "active" and not self.muted
 
     @property
     def trouble(self) -> str | None:
-        """Why what is new does not go there at once, in a line; None: it does."""
+        """The reason in one line why new answers do not go there at once; None: they do."""
         if self.last_error is None:
             return "muted" if self.muted else None
         why = self.last_error.splitlines()[0]
@@ -65,7 +65,7 @@ class Subscription(Brief):
 
 
 class Subscriptions:
-    """What goes where, and how far each has come."""
+    """The subscriptions of a home."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -73,10 +73,10 @@ class Subscriptions:
     def add(
         self, query_id: int, channel: str, delivered: int = 0, *, digest: str | None = None, zone: str | None = None
     ) -> Subscription:
-        """Adds a channel to a query, from the answer after ``delivered`` on.
+        """Add a channel to a query, from the answer after ``delivered`` on.
 
-        Raises Conflict where it has it, where another query writes to the same file, and where it had it before and a
-        message is still under way.
+        Raises Conflict if the query has the channel, if another query writes to the same file, and if the query had the
+        channel before and a message is still pending.
         """
         return self.add_all(query_id, [channel], delivered, digest=digest, zone=zone)[0]
 
@@ -89,21 +89,21 @@ class Subscriptions:
         digest: str | None = None,
         zone: str | None = None,
     ) -> tuple[Subscription, ...]:
-        """Adds channels to a query, all or none; see ``add``."""
+        """Add several channels to a query, all or none; see ``add``."""
         times = {"digest": digest, "zone": zone, "digest_at": None}
         with self._database.changing_under_lease() as connection:
             return tuple(_added(connection, query_id, each, delivered, times) for each in channels)
 
     def end(self, sub_id: int) -> Subscription:
-        """Sends nothing more there; a message that is under way is brought to its end."""
+        """Stop sending answers there; a pending message is still completed."""
         return self._changed(sub_id, state="ended", muted=0, next_attempt_at=None, last_error=None)
 
     def set_muted(self, sub_id: int, muted: bool) -> Subscription:
-        """Sends nothing there, or goes on where that stopped."""
+        """Suspend the subscription, or continue it where it stopped."""
         return self._changed(sub_id, muted=int(muted))
 
     def resume(self, sub_id: int) -> Subscription:
-        """Lets a parked subscription be tried again at once, a message whose outcome is unknown too."""
+        """Let a parked subscription be tried again at once, also a message with an unknown outcome."""
         return self._changed(sub_id, state="active", attempts=0, next_attempt_at=None, last_error=None)
 
     def _changed(self, sub_id: int, **values: Any) -> Subscription:
@@ -112,115 +112,123 @@ class Subscriptions:
             return read_subscription(connection, sub_id)
 
     def go_to(self, sub_id: int, delivered: int) -> Subscription:
-        """Has the answers after ``delivered`` sent next, those that were sent before under new ids; unmuted.
+        """Continue after the answer ``delivered``, unmuted; answers that were sent before get new message ids.
 
-        Raises Conflict where a message is under way.
+        Raises Conflict if a message is pending.
         """
         with self._database.changing_under_lease("deliver") as connection:
-            return _begun_anew(connection, sub_id, delivered)
+            return _restarted(connection, sub_id, delivered)
 
     def all(self, query_id: int | None = None) -> tuple[Subscription, ...]:
-        """The subscriptions of one query, or of all, in the order of their ids; those of removed queries too."""
-        kept = ddl.subscriptions.c
-        wanted = select(ddl.subscriptions).where(kept.state != "ended").order_by(kept.sub_id)
+        """Return the subscriptions of one query, or of all queries, removed ones too, ordered by id."""
+        subscriptions = ddl.subscriptions.c
+        wanted = select(ddl.subscriptions).where(subscriptions.state != "ended").order_by(subscriptions.sub_id)
         if query_id is not None:
-            wanted = wanted.where(kept.query_id == query_id)
+            wanted = wanted.where(subscriptions.query_id == query_id)
         with self._database.reading() as connection:
             return tuple(_subscription(row) for row in connection.execute(wanted))
 
     def of_live_queries(self, query_id: int | None = None) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """The subscriptions of one query, or of all that are installed, in the order of their ids."""
+        """Return the subscriptions of one installed query, or of all, with their queries, ordered by id."""
         return self._with_queries(*([] if query_id is None else [ddl.subscriptions.c.query_id == query_id]))
 
     def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Those of live queries that have answers to take and may be tried, in the order of their ids.
+        """Return the subscriptions of live queries that have answers to send and may be tried, ordered by id.
 
-        ``at`` is the wall's time, by which pauses end; ``now`` is the home's, by which digests are due (None: it has
-        none yet).  Microseconds UTC.
+        ``at`` is the wall clock, by which pauses end; ``now`` is the home's clock, by which digests are due (None: it
+        has none yet).  Both in microseconds UTC.
         """
-        kept = ddl.subscriptions.c
+        subscriptions = ddl.subscriptions.c
         return self._with_queries(
-            kept.state == "active",
-            kept.muted == 0,
-            kept.delivered < ddl.queries.c.next_ordinal - 1,
-            or_(kept.next_attempt_at.is_(None), kept.next_attempt_at <= at),
-            or_(kept.digest.is_(None), false() if now is None else kept.digest_at <= now),
+            subscriptions.state == "active",
+            subscriptions.muted == 0,
+            subscriptions.delivered < ddl.queries.c.next_ordinal - 1,
+            or_(subscriptions.next_attempt_at.is_(None), subscriptions.next_attempt_at <= at),
+            or_(subscriptions.digest.is_(None), false() if now is None else subscriptions.digest_at <= now),
         )
 
     def digests_due(self, now: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Those of live queries whose digest is due at ``now`` of the home's clock, or has no due time yet."""
-        kept = ddl.subscriptions.c
+        """Return the subscriptions of live queries whose digest is due at ``now`` of the home's clock or has no due
+        time.
+        """
+        subscriptions = ddl.subscriptions.c
         return self._with_queries(
-            kept.digest.is_not(None), or_(kept.digest_at.is_(None), kept.digest_at <= now), kept.state == "active"
+            subscriptions.digest.is_not(None),
+            or_(subscriptions.digest_at.is_(None), subscriptions.digest_at <= now),
+            subscriptions.state == "active",
         )
 
     def next_due(self, at: int) -> int | None:
-        """The first instant after ``at`` at which a digest is due or a channel that failed is tried again."""
-        kept = ddl.subscriptions.c
-        later = (case((when > at, when)) for when in (kept.digest_at, kept.next_attempt_at))
+        """Return the first instant after ``at`` at which a digest is due or a failed channel is retried."""
+        subscriptions = ddl.subscriptions.c
+        later = (case((when > at, when)) for when in (subscriptions.digest_at, subscriptions.next_attempt_at))
         wanted = select(*(func.min(each) for each in later)).join_from(ddl.subscriptions, ddl.queries)
-        wanted = wanted.where(kept.state == "active", ddl.queries.c.state != "removed")
+        wanted = wanted.where(subscriptions.state == "active", ddl.queries.c.state != "removed")
         with self._database.reading() as connection:
             return min((each for each in connection.execute(wanted).one() if each is not None), default=None)
 
     def _with_queries(self, *conditions: ColumnElement[bool]) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        kept = ddl.subscriptions.c
+        subscriptions = ddl.subscriptions.c
         wanted = (
-            select(*QUERY, kept.sub_id)
+            select(*QUERY, subscriptions.sub_id)
             .join_from(ddl.subscriptions, ddl.queries)
-            .where(ddl.queries.c.state != "removed", kept.state != "ended", *conditions)
+            .where(ddl.queries.c.state != "removed", subscriptions.state != "ended", *conditions)
         )
-        subscribed = select(ddl.subscriptions).where(kept.sub_id.in_(wanted.with_only_columns(kept.sub_id)))
+        subscribed = select(ddl.subscriptions).where(
+            subscriptions.sub_id.in_(wanted.with_only_columns(subscriptions.sub_id))
+        )
         with self._database.reading() as connection:
             queries = {row[-1]: query_record(row) for row in connection.execute(wanted)}
-            found = connection.execute(subscribed.order_by(kept.sub_id)).all() if queries else ()
-            return tuple((_subscription(row), queries[row.sub_id]) for row in found)
+            rows = connection.execute(subscribed.order_by(subscriptions.sub_id)).all() if queries else ()
+            return tuple((_subscription(row), queries[row.sub_id]) for row in rows)
 
     def by_id(self, sub_id: int) -> Subscription:
-        """The subscription with that id; raises NotFound."""
+        """Return the subscription with that id; raise NotFound."""
         with self._database.reading() as connection:
             return read_subscription(connection, sub_id)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """By query that goes to channels, how many these are and how many of them are parked."""
-        kept = ddl.subscriptions.c
-        wanted = select(kept.query_id, kept.state, func.count()).where(kept.state != "ended")
-        found: dict[int, tuple[int, int]] = {}
+        """Return by query id the number of its channels and the number of those that are parked."""
+        subscriptions = ddl.subscriptions.c
+        wanted = select(subscriptions.query_id, subscriptions.state, func.count()).where(subscriptions.state != "ended")
+        counts: dict[int, tuple[int, int]] = {}
         with self._database.reading() as connection:
-            for query_id, state, count in connection.execute(wanted.group_by(kept.query_id, kept.state)):
-                every, parked = found.get(query_id, (0, 0))
-                found[query_id] = (every + count, parked + count * (state == "parked"))
-        return found
+            for query_id, state, count in connection.execute(
+                wanted.group_by(subscriptions.query_id, subscriptions.state)
+            ):
+                every, parked = counts.get(query_id, (0, 0))
+                counts[query_id] = (every + count, parked + count * (state == "parked"))
+        return counts
 
     def set_digest_at(self, sub_id: int, digest_at: int) -> None:
-        """Notes when the next digest is due."""
+        """Record when the next digest is due."""
         with self._database.changing_under_lease("deliver") as connection:
             change_subscription(connection, sub_id, digest_at=digest_at)
 
     def note_failure(self, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-        """As mark_failed, for a channel that failed with no message begun, or with its outcome still unknown."""
+        """Record a failure before a message began, or with its outcome still unknown; else as ``mark_failed``."""
         with self._database.changing_under_lease("deliver") as connection:
             return fail_subscription(connection, sub_id, error, next_attempt_at)
 
 
 def fail_subscription(connection: Connection, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-    """Counts a failure, and says when to try again (None: it is parked); one that has ended stays so."""
-    found = read_subscription(connection, sub_id)
-    if found.state == "ended":
-        return found
+    """Count a failure and record when to retry (None: park it); an ended subscription stays ended."""
+    subscription = read_subscription(connection, sub_id)
+    if subscription.state == "ended":
+        return subscription
     state = "parked" if next_attempt_at is None else "active"
     values = {"next_attempt_at": next_attempt_at, "last_error": error, "state": state}
-    change_subscription(connection, sub_id, attempts=found.attempts + 1, **values)
+    change_subscription(connection, sub_id, attempts=subscription.attempts + 1, **values)
     return read_subscription(connection, sub_id)
 
 
 def change_subscription(connection: Connection, sub_id: int, **values: Any) -> None:
-    """Sets columns of a subscription."""
+    """Set columns of a subscription."""
     connection.execute(update(ddl.subscriptions).where(ddl.subscriptions.c.sub_id == sub_id).values(**values))
 
 
 def read_subscription(connection: Connection, sub_id: int) -> Subscription:
-    """The subscription as this transaction sees it; raises NotFound."""
+    """Return the subscription as this transaction sees it; raise NotFound."""
     row = connection.execute(select(ddl.subscriptions).where(ddl.subscriptions.c.sub_id == sub_id)).first()
     if row is None:
         raise NotFound(f"there is no subscription {sub_id}")
@@ -230,9 +238,11 @@ def read_subscription(connection: Connection, sub_id: int) -> Subscription:
 def _added(
     connection: Connection, query_id: int, channel: str, delivered: int, times: Mapping[str, str | None]
 ) -> Subscription:
-    kept = ddl.subscriptions.c
+    subscriptions = ddl.subscriptions.c
     same = connection.execute(
-        select(kept.sub_id, kept.state).where(kept.query_id == query_id, kept.channel == channel)
+        select(subscriptions.sub_id, subscriptions.state).where(
+            subscriptions.query_id == query_id, subscriptions.channel == channel
+        )
     ).first()
     if same is not None and same.state != "ended":
         raise Conflict(f"the query goes to {channel} already", hint="`weft deliveries` shows how far it is.")
@@ -240,24 +250,25 @@ def _added(
         refuse_taken_files(connection, [channel])
     if same is not None:
         change_subscription(connection, same.sub_id, **times)
-        return _begun_anew(connection, same.sub_id, delivered)
+        return _restarted(connection, same.sub_id, delivered)
     values = {"query_id": query_id, "channel": channel, "delivered": delivered, **times}
     key = inserted_id(connection, insert(ddl.subscriptions).values(state="active", attempts=0, **values))
     return read_subscription(connection, key)
 
 
-def _begun_anew(connection: Connection, sub_id: int, delivered: int) -> Subscription:
-    """The subscription with the answers after ``delivered`` to be sent next, what did not go before being withdrawn."""
-    kept, found = ddl.outbox.c, read_subscription(connection, sub_id)
-    of_this = kept.sub_id == sub_id
-    if connection.execute(select(kept.entry_id).where(of_this, kept.state == "pending")).first() is not None:
+def _restarted(connection: Connection, sub_id: int, delivered: int) -> Subscription:
+    """Make the answers after ``delivered`` the next to send, and withdraw the messages that did not go."""
+    outbox, subscription = ddl.outbox.c, read_subscription(connection, sub_id)
+    of_this = outbox.sub_id == sub_id
+    if connection.execute(select(outbox.entry_id).where(of_this, outbox.state == "pending")).first() is not None:
         raise Conflict(
-            f"a message to {found.channel} is under way", hint="Try again when it is done; `weft tick` brings it about."
+            f"a message to {subscription.channel} is under way",
+            hint="Try again when it is done; `weft tick` completes it.",
         )
-    unsent = update(ddl.outbox).where(of_this, kept.state.in_(("failed", "unknown")))
+    unsent = update(ddl.outbox).where(of_this, outbox.state.in_(("failed", "unknown")))
     connection.execute(unsent.values(state="withdrawn", about=None))
     values = {"state": "active", "attempts": 0, "next_attempt_at": None, "last_error": None, "muted": 0}
-    change_subscription(connection, sub_id, delivered=delivered, round=found.round + 1, **values)
+    change_subscription(connection, sub_id, delivered=delivered, round=subscription.round + 1, **values)
     return read_subscription(connection, sub_id)
 
 

@@ -1,4 +1,4 @@
-"""Tables that get another name, or go: only those that nothing stands on."""
+"""Rename and drop tables that nothing else uses."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from weft.errors import Conflict
 
 
 class TableChanges:
-    """Changes of whole tables."""
+    """Changes of entire tables."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def rename(self, table_id: int, name: str) -> TableRecord:
-        """Gives a table another name; raises Conflict where that is taken or something stands on the table, Refused for
-        one that no table can have."""
+        """Rename a table.
+
+        Raises Conflict if the name is taken or something uses the table, and Refused for an invalid name.
+        """
         wanted = table_name(name)
         with self._database.changing_under_lease() as connection:
             table = read_table(connection, table_id)
@@ -36,9 +38,9 @@ class TableChanges:
             return read_table(connection, table_id)
 
     def drop(self, table_id: int) -> tuple[str, ...]:
-        """Forgets a table, its loads, and what of them is in quarantine; the digests of these, which others may have.
+        """Delete a table, its loads and its quarantine records; return the records' digests, which others may share.
 
-        Raises Conflict where something stands on it, or a load is at work on it.
+        Raises Conflict if something uses the table or a load is running.
         """
         with self._database.changing_under_lease() as connection:
             table = read_table(connection, table_id)
@@ -52,24 +54,24 @@ class TableChanges:
             return digests
 
 
-def _require_unused(connection: Connection, table: TableRecord, what: str) -> None:
-    """Raises Conflict, with the names, where standing queries, views or a source use the table."""
+def _require_unused(connection: Connection, table: TableRecord, change: str) -> None:
+    """Raise Conflict, with their names, if standing queries, views or a source use the table."""
     own = select(ddl.views.c.table_id).where(ddl.views.c.table_id == table.table_id)
     if connection.execute(own).first() is not None:
         raise Conflict(
-            f"{table.name} is a view, which is not {what} as a table",
-            hint=f"`weft view remove {table.name}` takes it away; add it again under another name.",
+            f"{table.name} is a view and cannot be {change} as a table",
+            hint=f"Remove it with `weft view remove {table.name}` and add it again under another name.",
         )
     source = select(ddl.sources.c.kind).where(ddl.sources.c.table_id == table.table_id)
     if connection.execute(source).first() is not None:
         raise Conflict(
-            f"{table.name} is the table of a source, and is not {what}",
-            hint=f"`weft source remove {table.name}` comes first: then nothing is recorded in it any more.",
+            f"{table.name} is the table of a source and cannot be {change}",
+            hint=f"Remove the source first: `weft source remove {table.name}`.",
         )
     named = [f"the query {name}" for name in queries_reading(connection, table.table_id)]
     named += [f"the view {name}" for name in views_reading(connection, table.table_id)]
     if named:
         raise Conflict(
-            f"{table.name} is not {what}: {', '.join(named)} {'reads' if len(named) == 1 else 'read'} it",
+            f"{table.name} cannot be {change}: {', '.join(named)} {'reads' if len(named) == 1 else 'read'} it",
             hint="Remove what reads it first: `weft remove QUERY`, `weft view remove VIEW`.",
         )

@@ -1,4 +1,4 @@
-"""Tables and their columns."""
+"""Store tables and their columns."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PERIODS = (VALID_FROM, VALID_TO)
 
 
 class Tables:
-    """What tables there are, and what was last seen of each in Delta.
+    """The tables of a home, with the last recorded state of each in Delta.
 
-    A column's id is never used again within its table, a table's id never at all.
+    A column's id is never reused within its table, and a table's id never at all.
     """
 
     def __init__(self, database: Database) -> None:
@@ -37,11 +37,12 @@ class Tables:
         tracked: bool = False,
         authored: bool = False,
     ) -> TableRecord:
-        """Makes a table; a last column ``ts TIMESTAMP NOT NULL`` is added unless it is among ``columns``.
+        """Create a table, with a last column ``ts TIMESTAMP NOT NULL`` unless ``columns`` has one.
 
-        An ``authored`` one has ``_by STRING`` as well, who appended the row.  ``keys`` and ``ts_from`` name columns in
-        any case; the record has the columns' own names, a key once.  A tracked table also has ``valid_from`` and
-        ``valid_to``.  Raises Conflict where the name is taken, Refused for names, columns or keys that cannot be.
+        An ``authored`` table also has ``_by STRING``, the user who appended the row.  ``keys`` and ``ts_from`` name
+        columns in any case; the record has the columns' own names, each key once.  A tracked table also has
+        ``valid_from`` and ``valid_to``.  Raises Conflict if the name is taken, and Refused for invalid names, columns
+        or keys.
         """
         with self._database.changing() as connection:
             return create_table(
@@ -49,35 +50,35 @@ class Tables:
             )
 
     def check(self, name: str, columns: Sequence[tuple[str, DataType]]) -> None:
-        """Raises Refused for a name or columns that no table can have, as ``create`` does."""
+        """Raise Refused for a name or columns that ``create`` refuses."""
         table_name(name)
         _with_own(columns, tracked=False)
 
     def all(self) -> tuple[TableRecord, ...]:
-        """Every table, auxiliary views too, in the order in which they were made."""
+        """Return every table, auxiliary views too, in the order of creation."""
         with self._database.reading() as connection:
             return read_tables(connection, None)
 
     def known(self) -> tuple[TableRecord, ...]:
-        """The tables that people name, views among them, in the order in which they were made."""
+        """Return the tables that users can name, views included, in the order of creation."""
         return tuple(table for table in self.all() if not table.auxiliary)
 
     def named(self, name: str) -> TableRecord:
-        """The table of that name in any case; raises NotFound with the nearest name."""
+        """Return the table of that name, in any case; raise NotFound with the most similar name."""
         with self._database.reading() as connection:
             return _named(connection, name)
 
     def by_id(self, table_id: int) -> TableRecord:
-        """The table with that id; raises NotFound."""
+        """Return the table with that id; raise NotFound."""
         with self._database.reading() as connection:
             return read_table(connection, table_id)
 
     def evolve(
         self, name: str, columns: Sequence[tuple[str, DataType]], extended: Sequence[tuple[str, DataType]] = ()
     ) -> TableRecord:
-        """Adds nullable columns after those that are there, and to nested ones the fields of their types ``extended``.
+        """Append nullable columns, and add the new fields of the types ``extended`` to nested columns.
 
-        Raises Conflict where a column exists already.
+        Raises Conflict if a column exists already.
         """
         _check_columns(columns)
         with self._database.changing() as connection:
@@ -95,23 +96,23 @@ class Tables:
             return read_table(connection, table.table_id)
 
     def versions(self) -> tuple[StoredVersion, ...]:
-        """What was last recorded of each Delta table (user tables and the ledger), by path."""
+        """Return the last recorded version of each Delta table (user tables and the ledger), by path."""
         with self._database.reading() as connection:
             rows = connection.execute(select(ddl.stored_versions).order_by(ddl.stored_versions.c.path))
             return tuple(StoredVersion(row.path, row.version, row.rows) for row in rows)
 
     def forget_versions(self, paths: Iterable[str]) -> None:
-        """Forgets Delta tables that are about to be deleted."""
+        """Forget the recorded versions of Delta tables that are about to be deleted."""
         with self._database.changing_under_lease() as connection:
             for path in paths:
                 connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))
 
     def record_versions(self, versions: Iterable[tuple[str, int, int]]) -> None:
-        """Records (path, version, rows) after a change that is neither a load nor a tick: a purge, a compaction."""
-        kept = ddl.tables
+        """Record (path, version, rows) after a change that is neither a load nor a tick: a purge, a compaction."""
+        tables = ddl.tables
         with self._database.changing_under_lease() as connection:
             for path, version, rows in versions:
-                connection.execute(update(kept).where(kept.c.path == path).values(version=version))
+                connection.execute(update(tables).where(tables.c.path == path).values(version=version))
                 record_version(connection, path, version, rows)
 
 
@@ -125,7 +126,7 @@ def create_table(
     tracked: bool = False,
     authored: bool = False,
 ) -> TableRecord:
-    """``Tables.create`` within a transaction, of a name that may be a table's."""
+    """Create a table within a transaction, under a valid name; else as ``Tables.create``."""
     named = _with_own(columns, tracked, authored)
     own = [_own_name(name, wanted, named) for wanted in keys or ()]
     if TS in map(folded, own):
@@ -148,14 +149,14 @@ def create_table(
         "tracked": int(tracked),
     }
     table_id = inserted_id(connection, insert(ddl.tables).values(**values))
-    made = ddl.tables.c.table_id == table_id
-    connection.execute(update(ddl.tables).where(made).values(path=f"tables/{table_id}-{name}"))
+    own_row = ddl.tables.c.table_id == table_id
+    connection.execute(update(ddl.tables).where(own_row).values(path=f"tables/{table_id}-{name}"))
     _add_columns(connection, table_id, 1, named)
     return read_table(connection, table_id)
 
 
 def record_version(connection: Connection, path: str, version: int, rows: int) -> None:
-    """Records in this transaction how far a Delta table has come."""
+    """Record the version and the rows of a Delta table in this transaction."""
     stored = ddl.stored_versions
     changed = connection.execute(update(stored).where(stored.c.path == path).values(version=version, rows=rows))
     if changed.rowcount == 0:
@@ -163,23 +164,23 @@ def record_version(connection: Connection, path: str, version: int, rows: int) -
 
 
 def forget_table(connection: Connection, table_id: int) -> str:
-    """Takes a table, which nothing stands on, out of the catalog with all its loads; its path."""
+    """Delete an unused table and all its loads from the catalog; return its path."""
     path = connection.execute(select(ddl.tables.c.path).where(ddl.tables.c.table_id == table_id)).scalar_one()
     loads = select(ddl.loads.c.load_id).where(ddl.loads.c.table_id == table_id)
     for of_loads in (ddl.load_files, ddl.active_loads):
         connection.execute(delete(of_loads).where(of_loads.c.load_id.in_(loads)))
-    for kept in (ddl.quarantine, ddl.reservations, ddl.revisions, ddl.loads, ddl.columns, ddl.tables):
-        connection.execute(delete(kept).where(kept.c.table_id == table_id))
+    for table in (ddl.quarantine, ddl.reservations, ddl.revisions, ddl.loads, ddl.columns, ddl.tables):
+        connection.execute(delete(table).where(table.c.table_id == table_id))
     connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))
     return str(path)
 
 
 def read_table(connection: Connection, table_id: int) -> TableRecord:
-    """The table with that id as this transaction sees it; raises NotFound."""
-    found = read_tables(connection, table_id)
-    if not found:
+    """Return the table with that id as this transaction sees it; raise NotFound."""
+    tables = read_tables(connection, table_id)
+    if not tables:
         raise not_found("table", f"#{table_id}", ())
-    return found[0]
+    return tables[0]
 
 
 def _named(connection: Connection, name: str) -> TableRecord:
@@ -191,15 +192,15 @@ def _named(connection: Connection, name: str) -> TableRecord:
 
 
 def read_tables(connection: Connection, table_id: int | None = None) -> tuple[TableRecord, ...]:
-    """Every table (or the one with that id) as this transaction sees it."""
+    """Return every table (or the one with that id) as this transaction sees it."""
     wanted = select(ddl.tables).order_by(ddl.tables.c.table_id)
     of_columns = select(ddl.columns).order_by(ddl.columns.c.table_id, ddl.columns.c.column_id)
     if table_id is not None:
         wanted = wanted.where(ddl.tables.c.table_id == table_id)
         of_columns = of_columns.where(ddl.columns.c.table_id == table_id)
-    kept = connection.execute(select(ddl.views.c.table_id, ddl.views.c.mode, ddl.views.c.depends_on_now)).all()
-    auxiliary = {row.table_id for row in kept if row.mode == "auxiliary"}
-    depends = {row.table_id: bool(row.depends_on_now) for row in kept}
+    views = connection.execute(select(ddl.views.c.table_id, ddl.views.c.mode, ddl.views.c.depends_on_now)).all()
+    auxiliary = {row.table_id for row in views if row.mode == "auxiliary"}
+    depends = {row.table_id: bool(row.depends_on_now) for row in views}
     columns: dict[int, list[Column]] = {}
     for row in connection.execute(of_columns):
         column = Column(row.column_id, row.name, DataType.of_column(row.type), bool(row.nullable))
@@ -230,7 +231,7 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
 def _with_own(
     columns: Sequence[tuple[str, DataType]], tracked: bool, authored: bool = False
 ) -> list[tuple[str, DataType]]:
-    """The columns, and those that Weft adds to them; raises Refused for what cannot be a table's columns."""
+    """Return the columns and those that Weft adds to them; raise Refused for invalid columns."""
     named = list(columns)
     if tracked:
         _refuse_own([each for each, _ in named])
@@ -244,11 +245,11 @@ def _with_own(
 
 
 def _refuse_own(names: Iterable[str]) -> None:
-    """Raises Refused for columns of a source that have the names of those that Weft adds to a tracked table."""
+    """Raise Refused for source columns with the names of columns that Weft adds to a tracked table."""
     for name in names:
         if folded(name) in (TS, *_PERIODS):
             raise Refused(
-                f"the column {name!r} has the name of one that Weft adds to a tracked table",
+                f"the column {name!r} has the name of a column that Weft adds to a tracked table",
                 hint="Rename it in the source, or leave it out by naming the others with --columns.",
             )
 
@@ -270,7 +271,7 @@ def _add_columns(connection: Connection, table_id: int, first_id: int, columns: 
 
 
 def _extend(connection: Connection, table: TableRecord, name: str, kind: DataType) -> None:
-    """Adds to a nested column the fields that ``kind`` has besides; those of another that did so meanwhile stay."""
+    """Add the new fields of ``kind`` to a nested column, without losing fields that others added meanwhile."""
     column = table.stored.column(name)
     if column is not None and column.type.shape is not None and kind.shape is not None:
         extended = DataType.of_json(column.type.shape.extended(kind.shape))
@@ -279,7 +280,7 @@ def _extend(connection: Connection, table: TableRecord, name: str, kind: DataTyp
 
 
 def _own_name(table: str, wanted: str, columns: Sequence[tuple[str, DataType]]) -> str:
-    """The name of a column as the table writes it; raises Refused where it has none of that name."""
+    """Return the name of a column as the table writes it; raise Refused if the table has no such column."""
     for name, _ in columns:
         if folded(name) == folded(wanted):
             return name
@@ -292,11 +293,11 @@ def _check_columns(columns: Sequence[tuple[str, DataType]]) -> None:
         if not name.strip():
             raise Refused("a column needs a name")
         if folded(name) in seen:
-            raise Refused(f"the column {name!r} is there twice", hint="Names are compared without their case.")
+            raise Refused(f"the column {name!r} occurs twice", hint="Names are case-insensitive.")
         seen.add(folded(name))
         if name.startswith("_"):
-            raise Refused(f"{name!r}: names that begin with _ are Weft's own", hint="Rename the column.")
+            raise Refused(f"{name!r}: names that begin with _ are reserved", hint="Rename the column.")
         if folded(name) == TS and type_ != TIMESTAMP:
             raise Refused(f"the column ts is {type_}, it must be TIMESTAMP", hint="Rename the column.")
         if type_.name in ("NULL", "INTERVAL"):
-            raise Refused(f"the column {name!r} has the type {type_}, which no table stores")
+            raise Refused(f"the column {name!r} has the type {type_}, which a table cannot store")

@@ -1,7 +1,7 @@
-"""The log of ticks: planned with their clock before anything is computed, committed with what became of each query.
+"""Record ticks: planned with their clock before anything is computed, committed with the outcome for each query.
 
-A tick that died between the two is run again with its logged clock and queries (design section 6), which gives the
-same rows: nothing that it reads can change below its t, since no row may be given a ts there any more.
+A tick that died between the two runs again with its recorded clock and queries (design section 6).  It gives the same
+rows, because nothing that it reads can change below its t: no row may get an earlier ts any more.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from weft.instants import format_instant
 
 
 class Ticks:
-    """Planning, committing and reading ticks."""
+    """The ticks of a home."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def plan(self, t: int, choice: Choice, at: int) -> TickRecord:
-        """Logs a tick at ``t`` of the chosen queries and of the active ones that they read, each with its tau.
+        """Plan a tick at ``t`` of the chosen queries and of the active ones that they read, each with its tau.
 
-        Raises ClockError where t is before F, beyond an open reservation, or on a wall home beyond ``at``, the wall's
-        time; Conflict while an earlier tick is planned and not committed (finish ``planned()`` first).
+        Raises ClockError if t is before the watermark, beyond an open reservation, or in a wall home beyond ``at``, the
+        wall clock.  Raises Conflict while an earlier tick is planned and not committed (finish ``planned()`` first).
         """
         with self._database.changing_under_lease() as connection:
             _check_clock(connection, t, at)
@@ -53,19 +53,19 @@ class Ticks:
             return _read_tick(connection, key)
 
     def members(self, tick_id: int) -> tuple[tuple[QueryRecord, int | None], ...]:
-        """The queries of a tick in the order of their ids, each with its tau before it; removed ones are left out."""
-        of, query = ddl.tick_queries.c, ddl.queries.c
+        """Return the queries of a tick ordered by id, without removed ones, each with its tau before the tick."""
+        member, query = ddl.tick_queries.c, ddl.queries.c
         wanted = (
-            select(*QUERY, of.tau.label("before"))
+            select(*QUERY, member.tau.label("before"))
             .join_from(ddl.tick_queries, ddl.queries)
-            .where(of.tick_id == tick_id, query.state != "removed")
-            .order_by(of.query_id)
+            .where(member.tick_id == tick_id, query.state != "removed")
+            .order_by(member.query_id)
         )
         with self._database.reading() as connection:
             return tuple((query_record(row), row[-1]) for row in connection.execute(wanted))
 
     def planned(self) -> TickRecord | None:
-        """The tick that was planned and neither committed nor abandoned, or None."""
+        """Return the tick that is planned and neither committed nor abandoned, or None."""
         with self._database.reading() as connection:
             return _planned(connection)
 
@@ -76,15 +76,15 @@ class Ticks:
         versions: Iterable[tuple[str, int, int]],
         at: int,
     ) -> None:
-        """Closes a planned tick, all of whose outputs are written: from now on it is done.
+        """Commit a planned tick whose outputs are all written, in one transaction.
 
-        ``counts`` tells by query id what became of it; a query of the tick that is not in it keeps its tau.
-        ``versions`` are (path, Delta version, rows) of what was read and written.  All in one transaction.
+        ``counts`` has the outcome by query id; a query of the tick without one keeps its tau.  ``versions`` are (path,
+        Delta version, rows) of the tables that were read and written.
         """
         with self._database.changing_under_lease() as connection:
             tick = _require_planned(connection, tick_id)
-            of = ddl.tick_queries.c
-            planned = set(connection.execute(select(of.query_id).where(of.tick_id == tick_id)).scalars())
+            members = ddl.tick_queries.c
+            planned = set(connection.execute(select(members.query_id).where(members.tick_id == tick_id)).scalars())
             if strangers := set(counts) - planned:
                 raise CatalogError(f"the tick {tick_id} was not planned for the queries {sorted(strangers)}")
             connection.execute(
@@ -97,30 +97,30 @@ class Ticks:
                 )
                 record_version(connection, path, version, rows)
             home = read_home(connection)
-            set_home(connection, forward=max(home.forward, tick.t), now=tick.t if home.clock == "replay" else None)
+            set_home(connection, watermark=max(home.watermark, tick.t), now=tick.t if home.clock == "replay" else None)
 
     def open_outputs(self, tick_id: int, outputs: Iterable[tuple[str, str]]) -> None:
-        """Notes that a planned tick is about to write outputs (name, path); one that was noted before it died stays."""
-        of = ddl.tick_outputs.c
+        """Record the outputs (name, path) that a planned tick will write; keep those recorded before it died."""
+        written = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
-            known = set(connection.execute(select(of.name).where(of.tick_id == tick_id)).scalars())
+            known = set(connection.execute(select(written.name).where(written.tick_id == tick_id)).scalars())
             new = [{"name": name, "path": path} for name, path in outputs if name not in known]
             if new:
                 connection.execute(insert(ddl.tick_outputs).values(tick_id=tick_id, state="open"), new)
 
     def outputs_written(self, tick_id: int, outputs: Iterable[tuple[str, int, tuple[str, int, int]]]) -> None:
-        """Notes that outputs are in Delta: (name, the rows that it added, (path, version, rows) of its whole table).
+        """Record that outputs are in Delta: (name, rows added, (path, version, rows) of the table).
 
-        Raises CatalogError for one that was not opened.
+        Raises CatalogError for an output that was not opened.
         """
-        of = ddl.tick_outputs.c
+        columns = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
             for name, rows, stored in outputs:
                 changed = connection.execute(
                     update(ddl.tick_outputs)
-                    .where(of.tick_id == tick_id, of.name == name)
+                    .where(columns.tick_id == tick_id, columns.name == name)
                     .values(state="written", version=stored[1], rows=rows)
                 )
                 if changed.rowcount != 1:
@@ -128,95 +128,98 @@ class Ticks:
                 record_version(connection, *stored)
 
     def outputs(self, tick_id: int) -> tuple[TickOutput, ...]:
-        """The outputs of a tick, by name."""
-        of = ddl.tick_outputs
+        """Return the outputs of a tick, by name."""
+        outputs = ddl.tick_outputs
         with self._database.reading() as connection:
-            rows = connection.execute(select(of).where(of.c.tick_id == tick_id).order_by(of.c.name))
+            rows = connection.execute(select(outputs).where(outputs.c.tick_id == tick_id).order_by(outputs.c.name))
             return tuple(TickOutput(**row._mapping) for row in rows)
 
     def set_aside(self, tick_id: int, failed: Mapping[int, str]) -> None:
-        """Takes queries that cannot be run out of a planned tick; they are failed from now on, with the reason."""
-        of, kept = ddl.tick_queries, ddl.queries
+        """Remove queries that cannot run from a planned tick and set them to failed, with the reason."""
+        members, queries = ddl.tick_queries, ddl.queries
         with self._database.changing_under_lease() as connection:
-            which = [{"which": query_id, "why": reason} for query_id, reason in failed.items()]
-            if which:
+            parameters = [{"which": query_id, "why": reason} for query_id, reason in failed.items()]
+            if parameters:
                 connection.execute(
-                    delete(of).where(of.c.tick_id == tick_id, of.c.query_id == bindparam("which")), which
+                    delete(members).where(members.c.tick_id == tick_id, members.c.query_id == bindparam("which")),
+                    parameters,
                 )
                 connection.execute(
-                    update(kept)
-                    .where(kept.c.query_id == bindparam("which"))
+                    update(queries)
+                    .where(queries.c.query_id == bindparam("which"))
                     .values(state="failed", reason=bindparam("why")),
-                    which,
+                    parameters,
                 )
 
     def abandon(self, tick_id: int) -> None:
-        """Drops a planned tick none of whose outputs is written; its t may then be ticked again."""
+        """Abandon a planned tick without written outputs; its t may be ticked again."""
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
             connection.execute(update(ddl.ticks).where(ddl.ticks.c.tick_id == tick_id).values(state="abandoned"))
 
     def latest(self, limit: int = 20) -> tuple[TickRecord, ...]:
-        """The latest ticks, the newest first."""
+        """Return the latest ticks, the newest first."""
         with self._database.reading() as connection:
             rows = connection.execute(_TICKS.order_by(ddl.ticks.c.tick_id.desc()).limit(limit))
             return tuple(TickRecord(**row._mapping) for row in rows)
 
     def of_query(self, query_id: int, limit: int = 20) -> tuple[TickQuery, ...]:
-        """What the latest ticks did for one query, the newest first."""
-        of, tick = ddl.tick_queries.c, ddl.ticks.c
+        """Return a query's part of its latest ticks, the newest first."""
+        member, tick = ddl.tick_queries.c, ddl.ticks.c
         with self._database.reading() as connection:
             rows = connection.execute(
                 select(
-                    of.tick_id,
-                    of.query_id,
-                    func.coalesce(of.until, tick.t).label("t"),
-                    of.tau,
+                    member.tick_id,
+                    member.query_id,
+                    func.coalesce(member.until, tick.t).label("t"),
+                    member.tau,
                     tick.state,
-                    of.rows,
-                    of.reason,
+                    member.rows,
+                    member.reason,
                 )
                 .join_from(ddl.tick_queries, ddl.ticks)
-                .where(of.query_id == query_id)
-                .order_by(of.tick_id.desc())
+                .where(member.query_id == query_id)
+                .order_by(member.tick_id.desc())
                 .limit(limit)
             )
             return tuple(TickQuery(**row._mapping) for row in rows)
 
     def versions(self, tick_id: int) -> tuple[tuple[str, int, int], ...]:
-        """(path, Delta version, rows) as a tick recorded them."""
-        kept = ddl.tick_versions.c
+        """Return (path, Delta version, rows) as a tick recorded them."""
+        versions = ddl.tick_versions.c
         with self._database.reading() as connection:
             rows = connection.execute(
-                select(kept.path, kept.version, kept.rows).where(kept.tick_id == tick_id).order_by(kept.path)
+                select(versions.path, versions.version, versions.rows)
+                .where(versions.tick_id == tick_id)
+                .order_by(versions.path)
             )
             return tuple((row.path, row.version, row.rows) for row in rows)
 
 
 def _check_clock(connection: Connection, t: int, at: int) -> None:
     home = read_home(connection)
-    if t < home.forward:
+    if t < home.watermark:
         raise ClockError(
-            f"the home was ticked up to {home.forward} already, {t} is before it",
+            f"the home was ticked up to {format_instant(home.watermark)} already, and {format_instant(t)} is before it",
             hint="A clock never goes back: tick at a later instant.",
         )
     if home.clock == "wall" and t > at:
         raise ClockError(
-            f"{t} is in the future, and this home's clock is the wall's",
-            hint="Only a home made with `weft init --clock replay` can be ticked at an instant of your choice.",
+            f"{format_instant(t)} is in the future, and this home uses the wall clock",
+            hint="Only a home created with `weft init --clock replay` can be ticked at an instant of your choice.",
         )
     reserved = earliest_reserved(connection)
     if reserved is not None and t > reserved:
         raise ClockError(
-            f"a load is at work, and may bring rows from {format_instant(reserved)} on, before {format_instant(t)}",
+            f"a running load may add rows from {format_instant(reserved)} on, before {format_instant(t)}",
             hint="Wait until it is done, or tick at an earlier instant.",
         )
 
 
 def _add_what_is_read(connection: Connection, tick_id: int) -> None:
-    """Takes the active queries that those of the tick read into it, too, and what these read."""
-    of, query = ddl.tick_queries.c, ddl.queries.c
-    there = select(of.query_id).where(of.tick_id == tick_id)
+    """Add the active queries that those of the tick read, directly or indirectly."""
+    member, query = ddl.tick_queries.c, ddl.queries.c
+    there = select(member.query_id).where(member.tick_id == tick_id)
     below = [each.query_id for each in read_below(connection, query.query_id.in_(there)) if each.state == "active"]
     if below:
         more = select(literal(tick_id), query.query_id, query.tau).where(
@@ -226,38 +229,38 @@ def _add_what_is_read(connection: Connection, tick_id: int) -> None:
 
 
 def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], planned: set[int]) -> None:
-    """Moves the queries on: what most of them have in common in one statement, what differs one by one."""
+    """Advance the queries: the most common outcome in one statement, the others one by one."""
     together = {query_id: count for query_id, count in counts.items() if count.until == tick.t}
     if together:
         _count_together(connection, tick, together, everything=together.keys() == planned)
     apart = {query_id: count for query_id, count in counts.items() if count.until != tick.t}
     if apart:
-        _count_apart(connection, tick, apart)
-    kept = ddl.queries
+        _count_one_by_one(connection, tick, apart)
+    queries = ddl.queries
     last = [{"which": key, "last": c.last_first_at} for key, c in counts.items() if c.last_first_at is not None]
     if last:
-        # With another text a query may add answers that all begin before those it has had.
-        this = bindparam("last", type_=kept.c.last_first_at.type)
-        greatest = case((kept.c.last_first_at > this, kept.c.last_first_at), else_=this)
+        # After a replacement of its text a query may add answers that begin before its earlier ones.
+        this = bindparam("last", type_=queries.c.last_first_at.type)
+        greatest = case((queries.c.last_first_at > this, queries.c.last_first_at), else_=this)
         connection.execute(
-            update(kept).where(kept.c.query_id == bindparam("which")).values(last_first_at=greatest), last
+            update(queries).where(queries.c.query_id == bindparam("which")).values(last_first_at=greatest), last
         )
 
 
 def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], *, everything: bool) -> None:
-    """Counts the queries whose windows end at the tick's t."""
-    of, kept = ddl.tick_queries, ddl.queries
+    """Advance the queries whose windows end at the tick's t."""
+    members, queries = ddl.tick_queries, ddl.queries
     common = Counter((c.rows, c.reason, c.next_due) for c in counts.values()).most_common(1)[0][0]
     rows, reason, due = common
-    counted = of.c.tick_id == tick.tick_id
+    counted = members.c.tick_id == tick.tick_id
     if not everything:
-        counted = and_(counted, of.c.query_id.in_(list(counts)))
-    moved = {"tau": tick.t, "next_run": tick.t + kept.c.every_us, "next_due": due}
-    connection.execute(update(of).where(counted).values(rows=rows, reason=reason))
+        counted = and_(counted, members.c.query_id.in_(list(counts)))
+    moved = {"tau": tick.t, "next_run": tick.t + queries.c.every_us, "next_due": due}
+    connection.execute(update(members).where(counted).values(rows=rows, reason=reason))
     connection.execute(
-        update(kept)
-        .where(kept.c.query_id.in_(select(of.c.query_id).where(counted)))
-        .values(**moved, next_ordinal=kept.c.next_ordinal + rows)
+        update(queries)
+        .where(queries.c.query_id.in_(select(members.c.query_id).where(counted)))
+        .values(**moved, next_ordinal=queries.c.next_ordinal + rows)
     )
     others = [
         {"which": key, "gained": c.rows, "more": c.rows - rows, "why": c.reason, "due": c.next_due}
@@ -266,32 +269,32 @@ def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[in
     ]
     if others:
         connection.execute(
-            update(of)
-            .where(of.c.tick_id == tick.tick_id, of.c.query_id == bindparam("which"))
+            update(members)
+            .where(members.c.tick_id == tick.tick_id, members.c.query_id == bindparam("which"))
             .values(rows=bindparam("gained"), reason=bindparam("why")),
             others,
         )
         connection.execute(
-            update(kept)
-            .where(kept.c.query_id == bindparam("which"))
-            .values(next_ordinal=kept.c.next_ordinal + bindparam("more"), next_due=bindparam("due")),
+            update(queries)
+            .where(queries.c.query_id == bindparam("which"))
+            .values(next_ordinal=queries.c.next_ordinal + bindparam("more"), next_due=bindparam("due")),
             others,
         )
 
 
-def _count_apart(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
-    """Counts the queries whose windows end elsewhere: what they read was not taken to the tick's t."""
-    of, kept = ddl.tick_queries, ddl.queries
+def _count_one_by_one(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
+    """Advance the queries whose windows end elsewhere, because what they read did not reach the tick's t."""
+    members, queries = ddl.tick_queries, ddl.queries
     for query_id, count in counts.items():
         connection.execute(
-            update(of)
-            .where(of.c.tick_id == tick.tick_id, of.c.query_id == query_id)
+            update(members)
+            .where(members.c.tick_id == tick.tick_id, members.c.query_id == query_id)
             .values(rows=count.rows, reason=count.reason, until=count.until)
         )
-        values: dict[str, object] = {"next_ordinal": kept.c.next_ordinal + count.rows, "next_due": count.next_due}
+        values: dict[str, object] = {"next_ordinal": queries.c.next_ordinal + count.rows, "next_due": count.next_due}
         if count.until is not None:
-            values |= {"tau": count.until, "next_run": count.until + kept.c.every_us}
-        connection.execute(update(kept).where(kept.c.query_id == query_id).values(**values))
+            values |= {"tau": count.until, "next_run": count.until + queries.c.every_us}
+        connection.execute(update(queries).where(queries.c.query_id == query_id).values(**values))
 
 
 _TICKS: Final = select(*(ddl.ticks.c[name] for name in ("tick_id", "t", "state", "planned_at", "committed_at")))
@@ -303,7 +306,7 @@ def _planned(connection: Connection) -> TickRecord | None:
 
 
 def _require_planned(connection: Connection, tick_id: int) -> TickRecord:
-    """The tick; raises CatalogError where it is done already."""
+    """Return the tick; raise CatalogError if it is committed or abandoned."""
     tick = _read_tick(connection, tick_id)
     if tick.state != "planned":
         raise CatalogError(f"the tick {tick_id} is {tick.state} already")

@@ -1,10 +1,10 @@
-"""Temporal views: what each is, what it reads, and the instant up to which it has been maintained.
+"""Store temporal views: their definitions, what they read, and the instant of their last refresh.
 
-An *auxiliary* view is one of them, made for others to be over (``derivation.temporal.auxiliary``): it has no name of
-the user's own, and goes with the last view that reads it.
+An *auxiliary* view serves other views (``derivation.temporal.auxiliary``).  Users do not name it, and it is removed
+with the last view that reads it.
 
-The periods of a view are those of a tracked table of its name (``storage.periods``).  Before views are maintained at t
-F goes to the instant after t: whatever comes into the tables that they read comes after t.
+The periods of a view are those of a tracked table of its name (``storage.periods``).  Before a refresh at t the
+watermark advances to the instant after t, so that everything that enters the tables later comes after t.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from sqlalchemy import Connection, Row, delete, insert, select, text, update
 from weft.algebra.schema import DataType
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
-from weft.catalog.home_record import forward_of, read_home, set_home
+from weft.catalog.home_record import effective_watermark, read_home, set_home
 from weft.catalog.naming import folded, not_found, table_name
 from weft.catalog.records import Reservation
-from weft.catalog.reservations import go_forward
+from weft.catalog.reservations import advance_watermark
 from weft.catalog.tables import create_table, forget_table
 from weft.errors import ClockError, Conflict
 from weft.instants import format_instant
 from weft.printable import Brief
 
 Mode = Literal["eager", "batched", "auxiliary"]
-"""When a view is maintained: at the end of each poll that changed what it reads, when it is read or refreshed, or, an
-auxiliary view, when one that reads it is."""
+"""When a view is refreshed: ``eager`` at the end of each poll that changed a table it reads, ``batched`` when it is
+read or refreshed explicitly, ``auxiliary`` when a view that reads it is.
+"""
 
 
 @dataclass(frozen=True, repr=False)
 class ViewRecord(Brief):
     """A temporal view, whose periods are those of the tracked table ``name``.
 
-    ``form`` is what was bound (``planning.view_form``); ``reads`` the tables and views that it is over, each with the
-    ids of the columns that it had then.  Instants are microseconds UTC: ``tau`` is the last one at which it was
-    maintained (None: never).  ``trouble`` says why the last maintenance failed (None: it did not).
+    ``form`` is its bound form (``planning.view_form``).  ``reads`` are the tables and views that it reads, each with
+    the ids of its columns at that time.  Instants are microseconds UTC: ``tau`` is that of the last refresh (None:
+    never). ``trouble`` is the reason why the last refresh failed (None: it succeeded).
     """
 
     table_id: int
@@ -54,16 +55,16 @@ class ViewRecord(Brief):
 
     @property
     def auxiliary(self) -> bool:
-        """Whether it is one that others are over, and that nobody names."""
+        """Whether other views read it and users do not name it."""
         return self.mode == "auxiliary"
 
     def _brief(self) -> str:
-        until = "not yet maintained" if self.tau is None else f"maintained at {format_instant(self.tau)}"
+        until = "not yet refreshed" if self.tau is None else f"refreshed at {format_instant(self.tau)}"
         return f"view {self.name}, {self.mode}, {until}: {self.sql}"
 
 
 def readers(views: Sequence[ViewRecord], table_id: int) -> list[ViewRecord]:
-    """The views, auxiliary ones apart, that read a table or view, by themselves or by an auxiliary view of it."""
+    """Return the views, without auxiliary ones, that read a table or view, directly or through an auxiliary view."""
     ways = {table_id, *(view.table_id for view in views if view.auxiliary and table_id in view.reads)}
     return [view for view in views if not view.auxiliary and not ways.isdisjoint(view.reads)]
 
@@ -86,10 +87,10 @@ class Views:
         *,
         depends_on_now: bool,
     ) -> ViewRecord:
-        """Makes a view: its table and its definition; ``depends_on_now`` as in ``algebra.relation.ViewSchema``.
+        """Create a view: its table and its definition; ``depends_on_now`` is as in ``algebra.relation.ViewSchema``.
 
-        Of an auxiliary view ``name`` is what its own name begins with.  Raises Conflict where the name is taken,
-        Refused for a name or columns that no table can have.
+        The name of an auxiliary view begins with ``name``.  Raises Conflict if the name is taken, and Refused for an
+        invalid name or invalid columns.
         """
         listed = json.dumps({str(key): list(columns) for key, columns in sorted(reads.items())})
         with self._database.changing_under_lease() as connection:
@@ -100,54 +101,54 @@ class Views:
             return next(view for view in _read(connection) if view.table_id == table_id)
 
     def all(self) -> tuple[ViewRecord, ...]:
-        """Every view, auxiliary ones too, one after all that it reads."""
+        """Return every view, auxiliary ones too, each after those that it reads."""
         with self._database.reading() as connection:
             return _read(connection)
 
     def queried(self) -> tuple[ViewRecord, ...]:
-        """The views that standing queries read."""
+        """Return the views that standing queries read."""
         with self._database.reading() as connection:
             return tuple(view for view in _read(connection) if queries_reading(connection, view.table_id))
 
     def known(self) -> tuple[ViewRecord, ...]:
-        """The views that people name, each after all that it reads."""
+        """Return the views that users can name, each after those that it reads."""
         return tuple(view for view in self.all() if not view.auxiliary)
 
     def is_queried(self, table_id: int) -> bool:
-        """Whether a standing query reads the view."""
+        """Return whether a standing query reads the view."""
         with self._database.reading() as connection:
             return bool(queries_reading(connection, table_id))
 
     def named(self, name: str) -> ViewRecord:
-        """The view of that name, in any case; raises NotFound with the nearest name."""
-        found = self.known()
-        for view in found:
+        """Return the view of that name, in any case; raise NotFound with the most similar name."""
+        views = self.known()
+        for view in views:
             if folded(view.name) == folded(name):
                 return view
-        raise not_found("view", name, (view.name for view in found))
+        raise not_found("view", name, (view.name for view in views))
 
     def begin(self, t: int) -> None:
-        """Takes F to the instant after ``t``, for views to be maintained at t: nothing else gets a ts up to it.
+        """Advance the watermark to the instant after ``t`` for a refresh at t: nothing else gets a ts up to t.
 
-        F may be there already, unless a tick has gone beyond t: it would not have seen what the views gain at t.
-        Raises ClockError where t is before that, or a load may yet bring something that is not after t.
+        The watermark may be there already, unless a tick has passed t: it would have missed what the views gain at t.
+        Raises ClockError if t is before the watermark, or if a load may still add rows at or before t.
         """
         with self._database.changing_under_lease() as connection:
-            forward = forward_of(connection)
-            if t < forward - 1 or (t < forward and _ticked_beyond(connection, t)):
+            watermark = effective_watermark(connection)
+            if t < watermark - 1 or (t < watermark and _ticked_beyond(connection, t)):
                 raise ClockError(
-                    f"this home has gone on to {format_instant(forward)}, and {format_instant(t)} is before it",
-                    hint="A clock never goes back: maintain the view at a later instant.",
+                    f"the watermark of this home is {format_instant(watermark)}, and {format_instant(t)} is before it",
+                    hint="A clock never goes back: refresh the view at a later instant.",
                 )
-            go_forward(connection, t + 1)
+            advance_watermark(connection, t + 1)
             if read_home(connection).t0 is None:
                 set_home(connection, t0=t)
 
     def present(self, clock: int) -> int:
-        """The present of a replay home whose clock stands at ``clock`` (µs UTC).
+        """Return the present of a replay home whose clock is at ``clock`` (µs UTC).
 
-        A maintenance at t leaves the clock at the instant after t (``begin``).  Until something is loaded or ticked,
-        the present is t.
+        A refresh at t leaves the clock at the instant after t (``begin``).  Until something is loaded or ticked, the
+        present is t.
         """
         with self._database.reading() as connection:
             last = max((view.tau for view in _read(connection) if view.tau is not None), default=None)
@@ -156,10 +157,12 @@ class Views:
             return clock if _ticked_beyond(connection, last) else last
 
     def reserve(self, table_id: int, load_id: int, t: int) -> Reservation:
-        """Reserves ``t`` for a view's change, F having been taken to the instant after it (``begin``)."""
+        """Reserve ``t`` for a view's change; the watermark is at the instant after it (``begin``)."""
         with self._database.changing_under_lease() as connection:
-            if forward_of(connection) != t + 1:
-                raise ClockError(f"this home has gone on from {format_instant(t)} meanwhile", hint="Try again.")
+            if effective_watermark(connection) != t + 1:
+                raise ClockError(
+                    f"the watermark of this home has passed {format_instant(t)} meanwhile", hint="Try again."
+                )
             values: dict[str, Any] = {
                 "table_id": table_id,
                 "load_id": load_id,
@@ -172,11 +175,11 @@ class Views:
             return Reservation(reservation_id=key, state="open", **values)
 
     def settle(self, table_ids: Iterable[int] | None = None) -> None:
-        """Views whose reservation was committed count as maintained; no reservation of theirs is open any more."""
-        views, kept = ddl.views, ddl.reservations
+        """Record the refresh of views whose reservation was committed; none of their reservations is still open."""
+        views, reservations = ddl.views, ddl.reservations
         with self._database.changing_under_lease() as connection:
-            wanted = select(views.c.table_id, views.c.next_tau, kept.c.state).join(
-                kept, kept.c.reservation_id == views.c.reservation_id
+            wanted = select(views.c.table_id, views.c.next_tau, reservations.c.state).join(
+                reservations, reservations.c.reservation_id == views.c.reservation_id
             )
             if table_ids is not None:
                 wanted = wanted.where(views.c.table_id.in_(tuple(table_ids)))
@@ -187,20 +190,20 @@ class Views:
                 connection.execute(update(views).where(views.c.table_id == row.table_id).values(**values))
 
     def unchanged(self, table_id: int, t: int) -> None:
-        """Notes a maintenance at ``t`` that changed nothing."""
+        """Record a refresh at ``t`` that changed nothing."""
         with self._database.changing_under_lease() as connection:
             values = {"tau": t, "trouble": None}
             connection.execute(update(ddl.views).where(ddl.views.c.table_id == table_id).values(**values))
 
     def troubled(self, table_id: int, trouble: str) -> None:
-        """Notes that a maintenance failed, and why."""
+        """Record a failed refresh and its reason."""
         with self._database.changing() as connection:
             connection.execute(update(ddl.views).where(ddl.views.c.table_id == table_id).values(trouble=trouble))
 
     def remove(self, table_id: int) -> tuple[str, ...]:
-        """Forgets a view, and the auxiliary views that no view reads any more; the paths of their tables.
+        """Delete a view, and the auxiliary views that no view reads any more; return the paths of their tables.
 
-        Raises Conflict where another view or a standing query reads it.
+        Raises Conflict if another view or a standing query reads the view.
         """
         with self._database.changing_under_lease() as connection:
             reading = views_reading(connection, table_id)
@@ -212,7 +215,7 @@ class Views:
             return (_forget(connection, table_id), *_forget_unread(connection))
 
     def forget_unread(self) -> tuple[str, ...]:
-        """Forgets the auxiliary views that no view reads; the paths of their tables."""
+        """Delete the auxiliary views that no view reads; return the paths of their tables."""
         with self._database.changing_under_lease() as connection:
             return tuple(_forget_unread(connection))
 
@@ -224,18 +227,20 @@ def _forget_unread(connection: Connection) -> list[str]:
 
 
 def _forget(connection: Connection, table_id: int) -> str:
-    """Takes a view and its table out of the catalog; the table's path."""
+    """Delete a view and its table from the catalog; return the table's path."""
     connection.execute(delete(ddl.views).where(ddl.views.c.table_id == table_id))
     return forget_table(connection, table_id)
 
 
 def views_reading(connection: Connection, table_id: int) -> list[str]:
-    """The views that people name and that are over a table, by way of auxiliary ones too."""
+    """Return the names of the views, without auxiliary ones, that read a table directly or through an auxiliary
+    view.
+    """
     return [view.name for view in readers(_read(connection), table_id)]
 
 
 def _free_name(connection: Connection, begin: str) -> str:
-    """A name for an auxiliary view: with __ in it, as no table's name is that anybody gives."""
+    """Return an unused name for an auxiliary view; it contains __, which users cannot use in a name."""
     taken = set(connection.execute(select(ddl.tables.c.folded)).scalars())
     names = (f"{begin}__part{number}" for number in range(1, len(taken) + 2))
     return next(name for name in names if folded(name) not in taken)
@@ -248,7 +253,7 @@ def _ticked_beyond(connection: Connection, t: int) -> bool:
 
 
 def queries_reading(connection: Connection, table_id: int) -> list[str]:
-    """The standing queries whose plans name a table; the text of a plan tells, so that not each has to be read."""
+    """Return the names of at most 8 standing queries whose plans read a table, found by the text of the plan."""
     live = select(ddl.queries.c.name).join(ddl.plans, ddl.plans.c.plan_id == ddl.queries.c.plan_id)
     named = ddl.plans.c.body.contains(f'["table",{table_id}]', autoescape=True)
     return list(
@@ -259,10 +264,10 @@ def queries_reading(connection: Connection, table_id: int) -> list[str]:
 
 
 def queries_defined_over(connection: Connection, table_id: int) -> list[str]:
-    """The standing queries whose plans have the definition of a view."""
-    kept = ddl.queries.c
-    wanted = select(kept.name, kept.definitions).where(text(ddl.DEFINED), kept.state != "removed")
-    rows = connection.execute(wanted.order_by(kept.query_id))
+    """Return the names of the standing queries whose plans contain the definition of a view."""
+    queries = ddl.queries.c
+    wanted = select(queries.name, queries.definitions).where(text(ddl.DEFINED), queries.state != "removed")
+    rows = connection.execute(wanted.order_by(queries.query_id))
     return [row.name for row in rows if table_id in json.loads(row.definitions)]
 
 

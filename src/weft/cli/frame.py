@@ -76,9 +76,9 @@ def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
             yield weft
     except Refused:
         if create and not existed:
-            from weft.catalog.home_record import unmake
+            from weft.catalog.home_record import delete_new_home
 
-            unmake(folder)
+            delete_new_home(folder)
         raise
 
 

@@ -13,7 +13,7 @@ from weft.cli.printing import instant, iso, moment, plain, say, say_json, table
 from weft.printable import counted
 
 if TYPE_CHECKING:
-    from weft.catalog.load_history import ToldLoad
+    from weft.catalog.load_history import LoadSummary
 
 
 class _ListedUnlessTold(TyperGroup):
@@ -82,7 +82,7 @@ def undo(
         say(f"  Load {each.load.load_id} knew {known}, perhaps some of these: load {plain(each.load.source)} again.")
 
 
-def _as_json(told: ToldLoad) -> dict[str, Any]:
+def _as_json(told: LoadSummary) -> dict[str, Any]:
     load = told.load
     return {
         "id": load.load_id,

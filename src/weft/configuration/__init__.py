@@ -1,7 +1,8 @@
-"""Weft's settings: variables of the environment, over ``weft.toml`` in a home, over defaults; read and checked here.
+"""Read and check Weft's settings: environment variables override ``weft.toml`` in the home, which overrides the
+defaults.
 
-They are read when they are needed, not when Weft is imported, so that a program may set them first.  A variable that
-is empty is one that is not set.
+Settings are read when they are needed, not when Weft is imported, so that a program may set variables first.  An empty
+variable counts as unset.
 """
 
 from __future__ import annotations

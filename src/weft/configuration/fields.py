@@ -1,4 +1,4 @@
-"""Every setting that a user may make: its name in ``weft.toml``, its variable, its default, and what it may be."""
+"""Define every user setting: its key in ``weft.toml``, its variable, its default, and its valid values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from weft.errors import Refused, WeftError
 from weft.instants import parse_interval
 
 FILE: Final = "weft.toml"
-"""The file in a home that has its settings."""
+"""The settings file in a home."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a setting is made: its key in the file (None: only by its variable), and its variable (None: only there).
+    """Where a setting is set: its key in the file and its environment variable (None: not available there).
 
-    What is ``secret`` is never shown.
+    The value of a ``secret`` setting is never shown.
     """
 
     key: str | None
@@ -33,13 +33,13 @@ class Place:
 
 def _memory(text: str) -> str:
     if re.fullmatch(r"[1-9][0-9]*[kKmMgGtT]", text) is None:
-        raise ValueError("it does not match a number and its unit, such as 512m or 2g")
+        raise ValueError("it should be a number with a unit, such as 512m or 2g")
     return text
 
 
 def _address(text: str) -> str:
     if re.fullmatch(r"[^@\s<>,;]+@[^@\s<>,;]+", text) is None:
-        raise ValueError("it is no address such as ann@example.com")
+        raise ValueError("it is not an address such as ann@example.com")
     return text
 
 
@@ -51,12 +51,12 @@ def _zone(text: str) -> str:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         near = difflib.get_close_matches(text, zoneinfo.available_timezones(), 1, 0.6)
         meant = f": did you mean {near[0]}?" if near else ", such as Europe/Paris"
-        raise ValueError(f"it is no time zone{meant}") from None
+        raise ValueError(f"it is not a time zone{meant}") from None
     return text
 
 
 def require_zone(text: str) -> str:
-    """The name of a time zone; raises Refused for one that there is not."""
+    """Return the name of a time zone; raise Refused for an unknown one."""
     try:
         return _zone(text)
     except ValueError as error:
@@ -78,14 +78,14 @@ def _no_bool(value: Any) -> Any:
 
 
 def _secret(text: str) -> str:
-    """A secret of Standard Webhooks: at least 24 bytes and at most 64."""
+    """Return a secret of Standard Webhooks; raise ValueError unless it has 24 to 64 bytes."""
     prefix, _, encoded = text.rpartition("_")
     try:
         length = len(base64.b64decode(encoded, validate=True))
     except ValueError:
         length = 0
     if prefix != "whsec" or not 24 <= length <= 64:
-        raise ValueError("it is not whsec_ with the base64 of 24 to 64 bytes after it")
+        raise ValueError("it should be whsec_ followed by the base64 of 24 to 64 bytes")
     return text
 
 
@@ -104,7 +104,7 @@ Number = Annotated[float, BeforeValidator(_no_bool)]
 
 
 class User(BaseModel):
-    """A person: the time zone of what is told to them, and where their mail goes."""
+    """A person: the time zone for their messages, and their e-mail address."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -113,27 +113,26 @@ class User(BaseModel):
 
 
 class Configuration(BaseModel):
-    """What holds.  A field's ``Place`` is where it is set, its description what it says."""
+    """The effective settings.  A field's ``Place`` says where it is set, its description what it means."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     home: Annotated[Path, Place(None, "WEFT_HOME")] = Field(default=Path("weft-home"), description="a home's folder")
     home_access: Annotated[Access, Place("home.access", "WEFT_HOME_ACCESS")] = Field(
         default="owner",
-        description="who may read a home and write to it: owner, group (that of its folder) or umask (whom the umask "
-        "allows)",
+        description="who may read and write a home: owner, group (of its folder) or umask (whoever the umask allows)",
     )
     cache: Annotated[Path | None, Place(None, "WEFT_CACHE")] = Field(
-        default=None, description="the folder for what can always be made again"
+        default=None, description="the folder for files that Weft can create again"
     )
     jars: Annotated[Path | None, Place(None, "WEFT_JARS")] = Field(
-        default=None, description="a folder that has Delta's jars"
+        default=None, description="a folder with Delta's jars"
     )
     ivysettings: Annotated[str | None, Place(None, "WEFT_IVYSETTINGS")] = Field(
         default=None, description="an Ivy settings file"
     )
     class_archive: Annotated[Literal["auto", "off"], Place(None, "WEFT_CLASS_ARCHIVE")] = Field(
-        default="auto", description="whether a class-data archive is used, and made by itself: auto or off"
+        default="auto", description="whether Weft uses a class-data archive and creates it automatically: auto or off"
     )
     files_root: Annotated[Path | None, Place("files.root", "WEFT_FILES_ROOT")] = Field(
         default=None, description="the folder under which file channels write"
@@ -145,116 +144,116 @@ class Configuration(BaseModel):
         default=None, description="Spark's master URL"
     )
     spark_memory: Annotated[Memory | None, Place("spark.memory", "WEFT_SPARK_MEMORY")] = Field(
-        default=None, description="the memory of Spark's JVM, a number and its unit: 512m, 2g"
+        default=None, description="the memory of Spark's JVM, a number with a unit: 512m, 2g"
     )
-    spark: dict[str, str] = Field(default={}, description="what else Spark is started with, by its name: spark.…")
+    spark: dict[str, str] = Field(default={}, description="further Spark settings by name: spark.…")
     query_seconds: Annotated[Number, Place("limits.seconds", "WEFT_QUERY_SECONDS")] = Field(
         default=600.0,
         ge=1,
         le=1_000_000,
         allow_inf_nan=False,
-        description="how long a query may take in one tick, or in `weft try`, in seconds",
+        description="the time limit of a query in one tick, or in `weft try`, in seconds",
     )
     query_rows: Annotated[Whole, Place("limits.rows", "WEFT_QUERY_ROWS")] = Field(
         default=10_000_000,
         ge=1,
         le=2**31,
-        description="how many rows a query may add in one tick, or give in `weft try`",
+        description="the most rows that a query may add in one tick, or return in `weft try`",
     )
     smtp_host: Annotated[str | None, Place("smtp.host", "WEFT_SMTP_HOST")] = Field(
-        default=None, min_length=1, description="the server that takes mail"
+        default=None, min_length=1, description="the mail server (SMTP)"
     )
     smtp_port: Annotated[Whole | None, Place("smtp.port", "WEFT_SMTP_PORT")] = Field(
         default=None,
         ge=1,
         le=65535,
-        description="its port; by default 587 with starttls, 465 with implicit, 25 with none",
+        description="the port of the mail server; by default 587 with starttls, 465 with implicit, 25 with none",
     )
     smtp_tls: Annotated[Literal["starttls", "implicit", "none"], Place("smtp.tls", "WEFT_SMTP_TLS")] = Field(
-        default="starttls", description="how the conversation is kept private: starttls, implicit or none"
+        default="starttls", description="the encryption of the connection: starttls, implicit or none"
     )
     smtp_ca_file: Annotated[Path | None, Place("smtp.ca_file", "WEFT_SMTP_CA_FILE")] = Field(
-        default=None, description="a file with the certificates to trust, instead of the system's"
+        default=None, description="a file with the certificates to trust instead of the system's"
     )
     smtp_user: Annotated[str | None, Place("smtp.user", "WEFT_SMTP_USER")] = Field(
-        default=None, min_length=1, description="who logs in there"
+        default=None, min_length=1, description="the user name for the mail server"
     )
     smtp_password: Annotated[str | None, Place("smtp.password", "WEFT_SMTP_PASSWORD", secret=True)] = Field(
-        default=None, min_length=1, description="the password"
+        default=None, min_length=1, description="the password for the mail server"
     )
     smtp_password_env: Annotated[str | None, Place("smtp.password_env")] = Field(
-        default=None, min_length=1, description="the variable of the environment that has the password"
+        default=None, min_length=1, description="the environment variable with the password"
     )
     smtp_password_file: Annotated[Path | None, Place("smtp.password_file", "WEFT_SMTP_PASSWORD_FILE")] = Field(
-        default=None, description="the file that has the password"
+        default=None, description="the file with the password"
     )
     smtp_from: Annotated[Address | None, Place("smtp.from", "WEFT_SMTP_FROM")] = Field(
-        default=None, description="the address that mail comes from, such as weft@example.com"
+        default=None, description="the sender address, such as weft@example.com"
     )
     smtp_timeout: Annotated[Number, Place("smtp.timeout", "WEFT_SMTP_TIMEOUT")] = Field(
         default=30.0,
         ge=0.1,
         le=120,
         allow_inf_nan=False,
-        description="how long each answer of the server is waited for, in seconds, 0.1 to 120",
+        description="the timeout of each reply of the mail server, in seconds, 0.1 to 120",
     )
     smtp_unknown: Annotated[Literal["again", "hold"], Place("smtp.unknown", "WEFT_SMTP_UNKNOWN")] = Field(
-        default="again", description="what becomes of a message that may have gone: again (it is sent again) or hold"
+        default="again", description="what to do with a message that may have been sent: again (send it again) or hold"
     )
     webhook_secret: Annotated[Secret | None, Place("webhook.secret", "WEFT_WEBHOOK_SECRET", secret=True)] = Field(
-        default=None, description="the secret by which webhooks are signed: whsec_ and the base64 of 24 to 64 bytes"
+        default=None, description="the secret that signs webhooks: whsec_ and the base64 of 24 to 64 bytes"
     )
     webhook_private: Annotated[bool, Place("webhook.private")] = Field(
         default=False, description="whether webhooks may go to addresses that are not public, and unencrypted"
     )
     webhook_ca_file: Annotated[Path | None, Place("webhook.ca_file", "WEFT_WEBHOOK_CA_FILE")] = Field(
-        default=None, description="a file with the certificates to trust, instead of the system's"
+        default=None, description="a file with the certificates to trust instead of the system's"
     )
     webhook_timeout: Annotated[Number, Place("webhook.timeout", "WEFT_WEBHOOK_TIMEOUT")] = Field(
         default=15.0,
         ge=0.1,
         le=120,
         allow_inf_nan=False,
-        description="how long an answer is waited for, in seconds, 0.1 to 120",
+        description="the timeout of a reply, in seconds, 0.1 to 120",
     )
     exec_commands: Annotated[Texts, Place("exec.commands")] = Field(
-        default=(), description="the commands that answers may be given to, word for word"
+        default=(), description="the commands that may receive answers, word for word"
     )
     exec_timeout: Annotated[Number, Place("exec.timeout", "WEFT_EXEC_TIMEOUT")] = Field(
         default=60.0,
         ge=0.1,
         le=300,
         allow_inf_nan=False,
-        description="how long such a command may take, in seconds, 0.1 to 300",
+        description="the time limit of such a command, in seconds, 0.1 to 300",
     )
     install_every: Annotated[Length | None, Place("install.every")] = Field(
-        default=None, description="how often new queries run at least, such as 1h"
+        default=None, description="the timeliness of new queries, such as 1h"
     )
     install_to: Annotated[Texts, Place("install.to")] = Field(
-        default=(), description="where the answers of new queries go: a list of channels"
+        default=(), description="the channels of new queries: a list"
     )
     install_user: Annotated[str | None, Place("install.user")] = Field(
-        default=None, min_length=1, description="whose new queries are"
+        default=None, min_length=1, description="the owner of new queries"
     )
     install_from: Annotated[Literal["start", "now"], Place("install.from")] = Field(
-        default="start", description="which answers new queries deliver: start or now"
+        default="start", description="from when new queries deliver answers: start or now"
     )
     users: dict[str, User] = Field(default={}, description="people by name: zone, email")
 
     @property
     def mail_port(self) -> int:
-        """The port of the server that takes mail."""
+        """The port of the mail server."""
         return self.smtp_port or {"starttls": 587, "implicit": 465, "none": 25}[self.smtp_tls]
 
     def zone_of(self, user: str, email: str | None = None) -> str:
-        """The time zone of whoever has the address, else of the user of that name, else UTC."""
+        """Return the time zone of the person with the address, else of the user with that name, else UTC."""
         zones = {each.email: each.zone for each in self.users.values() if each.email is not None}
         own = self.users.get(user)
         return (zones.get(email) if email else None) or (own.zone if own is not None else None) or "UTC"
 
 
 def place_of(field: str) -> Place | None:
-    """Where a field of ``Configuration`` is set; None for those of many keys, ``spark`` and ``users``."""
+    """Return where a field of ``Configuration`` is set; None for fields with many keys, ``spark`` and ``users``."""
     metadata = Configuration.model_fields[field].metadata
     return next((each for each in metadata if isinstance(each, Place)), None)
 
@@ -264,5 +263,5 @@ PLACES: Final = {name: place for name in Configuration.model_fields if (place :=
 
 
 def description(field: str) -> str:
-    """What a field says."""
+    """Return the description of a field."""
     return Configuration.model_fields[field].description or ""

@@ -1,4 +1,4 @@
-"""The settings of the environment and of a home's file put together, each with where it comes from."""
+"""Merge the settings of the environment and of a home's file, each with its origin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from weft.configuration.fields import FILE, PLACES, Configuration, Place, User, description
-from weft.configuration.spark_names import meant, secret, why_refused, why_wrong
+from weft.configuration.spark_names import secret, suggestion_for, why_invalid, why_refused
 from weft.configuration.toml_file import Written, read_toml
 from weft.errors import Refused
 from weft.printable import Brief, require_text
@@ -28,19 +28,20 @@ _WORDS: Final = {
     "int": "it should be a whole number, such as 5",
     "float": "it should be a number",
     "bool": "it should be true or false",
-    "string": "it should be a text in quotes",
-    "tuple": 'it should be a list of texts, such as ["a", "b"]',
-    "path": "it should be a text in quotes",
+    "string": "it should be a string in quotes",
+    "tuple": 'it should be a list of strings, such as ["a", "b"]',
+    "path": "it should be a string in quotes",
 }
-"""What a value of another type is told, by the first word of what the validation calls its error."""
+"""The message for a value of a wrong type, by the first word of pydantic's error type."""
 _NOT_SETTINGS: Final = ("WEFT_FAILPOINT", "WEFT_MESSAGE_ID", "WEFT_QUERY")
 
 
 @dataclass(frozen=True, repr=False)
 class Setting(Brief):
-    """One setting as it holds: its key, its value (of a secret only that there is one), and where it was set.
+    """An effective setting: its key, its value (hidden for a secret), and where it was set.
 
-    ``variable`` is that of the environment, where it has one; ``origin`` a variable, a file with its line, "default".
+    ``variable`` is its environment variable, if it has one; ``origin`` is a variable, a file with its line, or
+    "default".
     """
 
     key: str
@@ -53,77 +54,77 @@ class Setting(Brief):
 
 
 @dataclass
-class _Given:
-    """What was found: values by field, the way to each value with what it is called and where it stands."""
+class _Read:
+    """The settings as read: values by field, and the name and origin of each value by its path."""
 
     values: dict[str, Any]
     places: dict[tuple[str, ...], tuple[str, str | None]]
-    """By the way to a value in ``values``: its name for a person, and the file with its line (None: a variable)."""
+    """By the path of a value in ``values``: its name in messages, and the file with its line (None: a variable)."""
 
 
 def configuration(home: Path | None = None) -> Configuration:
-    """The settings as they are now: variables over the file of ``home`` (None: variables only) over defaults.
+    """Return the current settings: variables override the file of ``home`` (None: no file), which overrides defaults.
 
-    Raises Refused, naming the variable or the key with its file and line, for one that is not known or cannot be.
+    Raises Refused, naming the variable or the key with its file and line, for an unknown setting or an invalid value.
     """
-    return _checked(_given(home), home)
+    return _validated(_read_settings(home), home)
 
 
 def settings_of(home: Path) -> tuple[Setting, ...]:
-    """Every setting that holds for a home, the defaults too, with where it comes from; raises as ``configuration``."""
-    given = _given(home)
-    chosen = _checked(given, home)
-    found = []
+    """Return every effective setting of a home, defaults included, with its origin; raise as ``configuration`` does."""
+    read = _read_settings(home)
+    chosen = _validated(read, home)
+    settings = []
     for field, place in PLACES.items():
         value = getattr(chosen, field)
         hidden = "(hidden)" if place.secret and value is not None else value
         name = place.key or field
-        found.append(Setting(name, hidden, _origin(given, (field,)), place.variable))
+        settings.append(Setting(name, hidden, _origin(read, (field,)), place.variable))
     for key, text in sorted(chosen.spark.items()):
-        found.append(Setting(key, "(hidden)" if secret(key) else text, _origin(given, ("spark", key)), None))
+        settings.append(Setting(key, "(hidden)" if secret(key) else text, _origin(read, ("spark", key)), None))
     for name, user in sorted(chosen.users.items()):
         for key in _USER_KEYS:
             path = ("users", name, key)
-            if path in given.places:
-                found.append(Setting(".".join(path), getattr(user, key), _origin(given, path), None))
-    return tuple(found)
+            if path in read.places:
+                settings.append(Setting(".".join(path), getattr(user, key), _origin(read, path), None))
+    return tuple(settings)
 
 
-def _origin(given: _Given, path: tuple[str, ...]) -> str:
-    if path not in given.places:
+def _origin(read: _Read, path: tuple[str, ...]) -> str:
+    if path not in read.places:
         return "default"
-    name, where = given.places[path]
+    name, where = read.places[path]
     return where or name
 
 
-def _given(home: Path | None) -> _Given:
-    given = _Given({}, {})
+def _read_settings(home: Path | None) -> _Read:
+    read = _Read({}, {})
     if home is not None:
         for written in read_toml(home / FILE):
-            _take(given, written)
+            _add_key(read, written)
     for name, field in _VARIABLES.items():
         if text := os.environ.get(name):
-            given.values[field] = require_text(text, f"the variable {name}")
-            given.places[field,] = (name, None)
-    _refuse_misspelt(given.values.get("smtp_password_env"))
-    _refuse_two_passwords(given)
-    _leave_one_password(given)
-    return given
+            read.values[field] = require_text(text, f"the variable {name}")
+            read.places[field,] = (name, None)
+    _refuse_misspelt(read.values.get("smtp_password_env"))
+    _refuse_two_passwords(read)
+    _leave_one_password(read)
+    return read
 
 
-def _take(given: _Given, written: Written) -> None:
-    """Puts one key of the file where it belongs; raises Refused for one that is not known."""
+def _add_key(read: _Read, written: Written) -> None:
+    """Store one key of the file under its field; raise Refused for an unknown key."""
     path, key = written.path, ".".join(written.path)
     if key in _FIELDS:
-        given.values[_FIELDS[key]] = written.value
-        given.places[_FIELDS[key],] = (key, written.where)
+        read.values[_FIELDS[key]] = written.value
+        read.places[_FIELDS[key],] = (key, written.where)
     elif key.startswith("spark."):
         name = _spark_name(path, written)
-        given.values.setdefault("spark", {})[name] = _spark_text(name, written)
-        given.places["spark", name] = (name, written.where)
+        read.values.setdefault("spark", {})[name] = _spark_text(name, written)
+        read.places["spark", name] = (name, written.where)
     elif path[0] == "users" and len(path) == 3 and path[2] in _USER_KEYS:
-        given.values.setdefault("users", {}).setdefault(path[1], {})[path[2]] = written.value
-        given.places[path] = (key, written.where)
+        read.values.setdefault("users", {}).setdefault(path[1], {})[path[2]] = written.value
+        read.places[path] = (key, written.where)
     elif not (path == (path[0],) and path[0] in _SECTIONS and written.value == {}):
         raise _unknown(key, written)
 
@@ -131,27 +132,27 @@ def _take(given: _Given, written: Written) -> None:
 def _spark_name(path: tuple[str, ...], written: Written) -> str:
     last = path[-1]
     if path[0] == "spark" and "." in last and not last.startswith("spark."):
-        whole = meant(f"spark.{last}") or f"spark.{last}"
+        full_name = suggestion_for(f"spark.{last}") or f"spark.{last}"
         raise Refused(
-            f"{last!r} is no setting of Spark, whose names begin with spark.: did you mean {whole!r}?",
+            f"{last!r} is not a Spark setting, their names begin with spark.: did you mean {full_name!r}?",
             where=written.where,
-            hint="Write the whole name in quotes.",
+            hint="Write the full name in quotes.",
         )
     name = ".".join(path)
     while name.startswith("spark.spark."):  # "spark.x.y" = … below [spark]
         name = name.removeprefix("spark.")
     reason = why_refused(name)
     if reason is not None:
-        raise Refused(f"{name} is not a setting of yours: {reason}", where=written.where, hint="Take the line out.")
-    near = meant(name)
+        raise Refused(f"{name} cannot be set: {reason}", where=written.where, hint="Remove the line.")
+    near = suggestion_for(name)
     if near is not None:
         own = why_refused(near) if near.count(".") > 1 else None
         raise Refused(
-            f"{name} is no setting of Weft or Spark: did you mean {near}?",
+            f"{name} is not a setting of Weft or Spark: did you mean {near}?",
             where=written.where,
-            hint=f"That one is not a setting of yours: {own}. Take the line out."
+            hint=f"That one cannot be set: {own}. Remove the line."
             if own
-            else 'In [spark] stand master, memory, and settings of Spark such as "spark.sql.shuffle.partitions" = 4.',
+            else '[spark] takes master, memory, and Spark settings such as "spark.sql.shuffle.partitions" = 4.',
         )
     return name
 
@@ -159,12 +160,12 @@ def _spark_name(path: tuple[str, ...], written: Written) -> str:
 def _spark_text(name: str, written: Written) -> str:
     value = written.value
     if not isinstance(value, str | int | float):
-        told = "not one that can be" if secret(name) else repr(value)
-        raise Refused(f"{name} is {told}: it should be a text, a number, true or false", where=written.where)
+        shown = "invalid" if secret(name) else repr(value)
+        raise Refused(f"{name} is {shown}: it should be a string, a number, true or false", where=written.where)
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    wrong = why_wrong(name, text)
+    wrong = why_invalid(name, text)
     if wrong is not None:
-        raise Refused(f"{name} is {value!r}: {wrong}", where=written.where, hint="Change the line, or take it out.")
+        raise Refused(f"{name} is {value!r}: {wrong}", where=written.where, hint="Change or remove the line.")
     return text
 
 
@@ -172,17 +173,17 @@ def _unknown(key: str, written: Written) -> Refused:
     only = next((place for name, place in PLACES.items() if place.key is None and key.split(".")[-1] == name), None)
     if only is not None:
         return Refused(
-            f"{key} is not set in a home's file",
+            f"{key} cannot be set in a home's file",
             where=written.where,
-            hint=f"It is about the machine: set the variable {only.variable}.",
+            hint=f"It applies to the machine: set the variable {only.variable}.",
         )
     people = _user_keys(written.path)
     near = difflib.get_close_matches(key, [*_FIELDS, *people], 1, 0.6) or _by_last_word(key)
     likely = f": did you mean {near[0]}?" if near else ""
     return Refused(
-        f"{key} is no setting{likely}",
+        f"{key} is not a setting{likely}",
         where=written.where,
-        hint=None if near else "`weft config` lists those that there are.",
+        hint=None if near else "`weft config` lists all settings.",
     )
 
 
@@ -192,47 +193,49 @@ def _user_keys(path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _by_last_word(key: str) -> list[str]:
-    """A key in another section, or in none: ``host`` for ``smtp.host``."""
+    """Return the known key with the same last word in another section: ``smtp.host`` for ``host``."""
     last = key.rpartition(".")[2]
     return [known for known in _FIELDS if known.rpartition(".")[2] == last][:1]
 
 
-def _checked(given: _Given, home: Path | None) -> Configuration:
+def _validated(read: _Read, home: Path | None) -> Configuration:
     try:
-        found = Configuration(**given.values)
+        checked = Configuration(**read.values)
     except ValidationError as error:
-        raise _refusal(given, error) from None
-    return found if home is None else _beside(found, given, home)
+        raise _refusal(read, error) from None
+    return checked if home is None else _relative_to_home(checked, read, home)
 
 
-def _beside(found: Configuration, given: _Given, home: Path) -> Configuration:
-    """Paths in a home's file are relative to the home."""
+def _relative_to_home(checked: Configuration, read: _Read, home: Path) -> Configuration:
+    """Return the settings with the paths in the home's file resolved relative to the home."""
     moved = {
         field: home / Path(value).expanduser()
         for field in ("files_root", "delta_root", "smtp_ca_file", "smtp_password_file")
-        if (value := getattr(found, field)) is not None and given.places[field,][1] is not None
+        if (value := getattr(checked, field)) is not None and read.places[field,][1] is not None
     }
-    return found.model_copy(update=moved) if moved else found
+    return checked.model_copy(update=moved) if moved else checked
 
 
-def _refusal(given: _Given, error: ValidationError) -> Refused:
+def _refusal(read: _Read, error: ValidationError) -> Refused:
     first = error.errors()[0]
-    way = tuple(str(part) for part in first["loc"])
-    path = next(way[:length] for length in range(len(way), 0, -1) if way[:length] in given.places)
-    name, where = given.places[path]
+    location = tuple(str(part) for part in first["loc"])
+    path = next(location[:length] for length in range(len(location), 0, -1) if location[:length] in read.places)
+    name, where = read.places[path]
     place = PLACES.get(path[0], Place(None))
-    value = "not one that can be" if place.secret else repr(first["input"])
+    value = "invalid" if place.secret else repr(first["input"])
     reason = _reason(first)
-    said = _likely(first)
-    undo = "Set it anew, or unset it for the default." if where is None else "Change the line, or take it out."
-    told = description(path[0])
+    suggestion = _suggestion(first)
+    undo = "Change it, or unset it for the default." if where is None else "Change or remove the line."
+    meaning = description(path[0])
     return Refused(
-        f"{name} is {value}: {reason[:1].lower()}{reason[1:]}{said}", where=where, hint=f"It says {told}. {undo}"
+        f"{name} is {value}: {reason[:1].lower()}{reason[1:]}{suggestion}",
+        where=where,
+        hint=f"Meaning: {meaning}. {undo}",
     )
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    """Why a value cannot be, in words that are not the validation's own."""
+    """Return the reason why a value is invalid, in Weft's words instead of pydantic's."""
     kind = str(error["type"])
     if kind == "string_too_short":
         return "it should not be empty"
@@ -241,8 +244,8 @@ def _reason(error: Mapping[str, Any]) -> str:
     return str(error["msg"]).removeprefix("Value error, ").replace("Input should", "it should", 1)
 
 
-def _likely(error: Mapping[str, Any]) -> str:
-    """The word that was meant, where only some words are allowed."""
+def _suggestion(error: Mapping[str, Any]) -> str:
+    """Return a suggestion if only certain words are allowed."""
     if error["type"] != "literal_error":
         return ""
     words = [word for word in str(error["ctx"]["expected"]).split("'") if word.isalnum()]
@@ -250,38 +253,38 @@ def _likely(error: Mapping[str, Any]) -> str:
     return f": did you mean {near[0]}?" if near else ""
 
 
-def _refuse_two_passwords(given: _Given) -> None:
-    """Of what is set in the file one would go over the others in silence, and so among the variables."""
+def _refuse_two_passwords(read: _Read) -> None:
+    """Refuse two passwords in the file, or two in the environment: one would silently override the other."""
     for in_file in (True, False):
-        ways = [path for field in _PASSWORD if (path := (field,)) in given.places]
-        told = [given.places[path] for path in ways if (given.places[path][1] is not None) == in_file]
-        if len(told) > 1:
+        ways = [path for field in _PASSWORD if (path := (field,)) in read.places]
+        passwords = [read.places[path] for path in ways if (read.places[path][1] is not None) == in_file]
+        if len(passwords) > 1:
             raise Refused(
-                f"the password is given twice: by {' and by '.join(name for name, _ in told)}",
-                where=told[1][1],
-                hint="Take out all of them but one.",
+                f"the password is set twice: by {' and by '.join(name for name, _ in passwords)}",
+                where=passwords[1][1],
+                hint="Remove all but one.",
             )
 
 
-def _leave_one_password(given: _Given) -> None:
-    """Of a variable's password and the file's, which may be given in another way, the variable's."""
-    ways = [path for field in _PASSWORD if (path := (field,)) in given.places]
-    if any(given.places[path][1] is None for path in ways):
+def _leave_one_password(read: _Read) -> None:
+    """Let an environment variable override the file, even if the two set the password in different ways."""
+    ways = [path for field in _PASSWORD if (path := (field,)) in read.places]
+    if any(read.places[path][1] is None for path in ways):
         for path in ways:
-            if given.places[path][1] is not None:
-                del given.places[path], given.values[path[0]]
+            if read.places[path][1] is not None:
+                del read.places[path], read.values[path[0]]
 
 
 def _refuse_misspelt(named: object) -> None:
     for name, near in _misspelt(name for name in os.environ if name != named):
         raise Refused(
-            f"{name} is no setting: did you mean {near}?",
+            f"{name} is not a setting: did you mean {near}?",
             hint=f"Set {near} instead, or unset {name}.",
         )
 
 
 def _misspelt(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Variables that look like one of Weft's and are none, each with the one that it looks like."""
+    """Yield each unknown variable that resembles one of Weft's, with the one that it resembles."""
     for name in names:
         if name.startswith(_PREFIX) and name not in _VARIABLES and name not in _NOT_SETTINGS:
             for near in difflib.get_close_matches(name, _VARIABLES, 1, _ALIKE):

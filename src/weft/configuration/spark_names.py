@@ -1,7 +1,7 @@
-"""Which settings of Spark are a user's to make, and which are Weft's own: right answers rest on them.
+"""Decide which Spark settings a user may change; correct answers depend on the others.
 
-A standing query means the same at every tick, on every machine; what changes Spark's meaning of a text, of an instant
-or of an error is therefore not a matter of taste.
+A standing query means the same at every tick and on every machine.  So a setting that changes Spark's interpretation of
+a text, an instant or an error is Weft's own.
 """
 
 from __future__ import annotations
@@ -10,44 +10,44 @@ import difflib
 import re
 from typing import Final
 
-_SAME: Final = "a query must mean the same at every tick, and Weft's own reading of it rests on that"
+_SAME: Final = "a query must mean the same at every tick, and Weft's own evaluation depends on this setting"
 _TEXT: Final = "a query is untrusted text"
 _OWN: Final = {
     "spark.master": "it is set as master in [spark]",
     "spark.driver.memory": "it is set as memory in [spark]",
-    "spark.driver.extraJavaOptions": "Java's zone, encoding and end on lack of memory are Weft's",
-    "spark.app.name": "Weft finds its own JVM by it",
-    "spark.jars": "Weft starts Spark with the jars of Delta that fit it",
-    "spark.jars.packages": "Weft starts Spark with the jars of Delta that fit it",
-    "spark.driver.extraClassPath": "Weft starts Spark with the jars of Delta that fit it",
-    "spark.sql.extensions": "Delta is one, and others change what SQL means",
+    "spark.driver.extraJavaOptions": "Weft sets Java's time zone, encoding and behaviour when out of memory",
+    "spark.app.name": "Weft finds its JVM by this name",
+    "spark.jars": "Weft starts Spark with the matching jars of Delta",
+    "spark.jars.packages": "Weft starts Spark with the matching jars of Delta",
+    "spark.driver.extraClassPath": "Weft starts Spark with the matching jars of Delta",
+    "spark.sql.extensions": "it is Delta's; others change the meaning of SQL",
     "spark.sql.catalog.spark_catalog": "tables are Delta's",
-    "spark.sql.catalogImplementation": "what Weft knows of tables is in its own catalog",
-    "spark.sql.warehouse.dir": "what Weft knows of tables is in its own catalog",
+    "spark.sql.catalogImplementation": "Weft has a catalog of its own",
+    "spark.sql.warehouse.dir": "Weft has a catalog of its own",
     "spark.sql.session.timeZone": "instants are UTC; a person's zone is [users.NAME] zone",
     "spark.sql.timestampType": _SAME,
-    "spark.sql.ansi.enabled": "what has no value is NULL: one row must not fail a standing query",
+    "spark.sql.ansi.enabled": "undefined values are NULL: one row must not fail a standing query",
     "spark.sql.caseSensitive": _SAME,
     "spark.sql.storeAssignmentPolicy": _SAME,
     "spark.sql.mapKeyDedupPolicy": _SAME,
     "spark.sql.defaultCatalog": "tables are Delta's",
     "spark.sql.runSQLOnFiles": _TEXT,
     "spark.sql.variable.substitute": _TEXT,
-    "spark.sql.optimizer.excludedRules": "ticks set it for their parts",
+    "spark.sql.optimizer.excludedRules": "Weft changes it within a tick",
     "spark.sql.optimizer.enableJsonExpressionOptimization": _SAME,
     "spark.sql.columnNameOfCorruptRecord": _SAME,
-    "spark.sql.adaptive.enabled": "ticks set it for their parts",
-    "spark.sql.autoBroadcastJoinThreshold": "ticks set it for their parts",
-    "spark.sql.maxSinglePartitionBytes": "ticks set it for their parts",
+    "spark.sql.adaptive.enabled": "Weft changes it within a tick",
+    "spark.sql.autoBroadcastJoinThreshold": "Weft changes it within a tick",
+    "spark.sql.maxSinglePartitionBytes": "Weft changes it within a tick",
     "spark.sql.parquet.outputTimestampType": "instants are microseconds",
-    "spark.databricks.delta.snapshotPartitions": "what Delta does in a tick is measured with it",
-    "spark.databricks.delta.commitStats.collect": "what Delta does in a tick is measured with it",
+    "spark.databricks.delta.snapshotPartitions": "Weft's ticks are tuned for it",
+    "spark.databricks.delta.commitStats.collect": "Weft's ticks are tuned for it",
 }
 _OWN_BELOW: Final = {
     "spark.sql.legacy.": _SAME,
     "spark.sql.json.": _SAME,
     "spark.sql.jsonGenerator.": _SAME,
-    "spark.sql.codegen.": "ticks set it for their parts",
+    "spark.sql.codegen.": "Weft changes it within a tick",
     "spark.sql.decimalOperations.": _SAME,
     "spark.sql.parquet.int96": "instants are microseconds",
     "spark.sql.parquet.datetimeRebase": "instants are microseconds",
@@ -66,9 +66,9 @@ ADJUSTABLE: Final[dict[str, int | tuple[str, ...] | None]] = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": 0,
     "spark.sql.parquet.pushdown.inFilterThreshold": 0,
 }
-"""Those that Weft sets, and a user may set otherwise: they change no answer.
+"""Settings that Weft sets and a user may override, because they do not change an answer.
 
-Each with what it may be: a whole number from there on, one of some words, anything (None).
+The value is the valid range: integers from a minimum, one of some words, or anything (None).
 """
 _USUAL: Final = (
     "spark.driver.cores", "spark.driver.maxResultSize", "spark.driver.memoryOverhead", "spark.executor.cores",
@@ -76,15 +76,15 @@ _USUAL: Final = (
     "spark.cores.max", "spark.default.parallelism", "spark.dynamicAllocation.enabled", "spark.eventLog.enabled",
     "spark.memory.fraction", "spark.network.timeout", "spark.serializer", "spark.sql.files.maxPartitionBytes",
 )  # fmt: skip
-"""Others that are often set, for the sake of those who misspell them."""
+"""Other common settings, for suggestions after a misspelling."""
 _SHORT: Final = ("master", "memory")
-"""Weft's own in [spark]."""
+"""Weft's own keys in [spark]."""
 _ALIKE: Final = 0.65
 _SECRET: Final = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
 
 
 def why_refused(name: str) -> str | None:
-    """Why a setting of Spark is not a user's to make; None where it is.
+    """Return the reason why a user may not change a Spark setting; None if they may.
 
     >>> why_refused("spark.sql.runSQLOnFiles")
     'a query is untrusted text'
@@ -97,7 +97,7 @@ def why_refused(name: str) -> str | None:
 
 
 def secret(name: str) -> bool:
-    """Whether a setting of Spark is one that nobody is to see, by the words that Spark itself hides.
+    """Return whether a Spark setting is secret, by the words in a name for which Spark itself hides the value.
 
     >>> secret("spark.authenticate.secret"), secret("spark.hadoop.fs.s3a.access.key"), secret("spark.local.dir")
     (True, True, False)
@@ -105,14 +105,18 @@ def secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
-def meant(name: str) -> str | None:
-    """The setting that a name is one of misspelt: of two words one of [spark], where the second is alike; else one that
-    is known, where one word of it is nearly the same, or the ``sql`` is missing.
+def suggestion_for(name: str) -> str | None:
+    """Return the correct name of a misspelled setting; None if no setting is similar.
 
-    >>> meant("spark.memroy"), meant("spark.sql.shufle.partitions"), meant("spark.shuffle.partitions")
-    ('spark.memory', 'spark.sql.shuffle.partitions', 'spark.sql.shuffle.partitions')
-    >>> meant("spark.sql.shuffle.partitions"), meant("spark.driver.port"), meant("spark.speculation")
-    (None, None, None)
+    A name of two words is compared with Weft's keys in [spark].  A longer one matches a known name that differs by one
+    slip in one word, or by a missing ``sql``.
+
+    >>> suggestion_for("spark.memroy"), suggestion_for("spark.sql.shufle.partitions")
+    ('spark.memory', 'spark.sql.shuffle.partitions')
+    >>> suggestion_for("spark.shuffle.partitions")
+    'spark.sql.shuffle.partitions'
+    >>> suggestion_for("spark.sql.shuffle.partitions"), suggestion_for("spark.driver.port")
+    (None, None)
     """
     known = (*_OWN, *ADJUSTABLE, *_USUAL)
     if name in known:
@@ -125,32 +129,32 @@ def meant(name: str) -> str | None:
 
 
 def _misspelt(name: str, known: str) -> bool:
-    """Whether all words but one are the same, and that one too but for one slip."""
-    given, right = name.lower().split("."), known.lower().split(".")
-    if len(given) != len(right):
+    """Return whether all words are equal except one, which differs by one slip."""
+    words, right = name.lower().split("."), known.lower().split(".")
+    if len(words) != len(right):
         return False
-    other = [(a, b) for a, b in zip(given, right, strict=True) if a != b]
-    return not other or (len(other) == 1 and _one_slip(*other[0]))  # Spark tells capitals from small letters
+    other = [(a, b) for a, b in zip(words, right, strict=True) if a != b]
+    return not other or (len(other) == 1 and _one_slip(*other[0]))  # Spark's names are case-sensitive
 
 
 def _one_slip(a: str, b: str) -> bool:
-    """Whether one letter is missing, too many or another one, or two stand the wrong way round, in a word of five."""
+    """Return whether the words differ by one missing, extra, wrong or swapped letter and have at least five letters."""
     same = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     a, b, shortest = a[same:], b[same:], min(len(a), len(b))
     turned = a[:2] == b[:2][::-1] and a[2:] == b[2:]
     return shortest >= 5 and (a[1:] == b or a == b[1:] or a[1:] == b[1:] or turned)
 
 
-def why_wrong(name: str, text: str) -> str | None:
-    """Why Spark would not take the text for a setting whose values are known here; None where it would, or may.
+def why_invalid(name: str, text: str) -> str | None:
+    """Return the reason why Spark would reject the value of a known setting; None if it would not, or may not.
 
-    >>> why_wrong("spark.sql.shuffle.partitions", "lots")
-    'it should be a whole number from 1 on'
+    >>> why_invalid("spark.sql.shuffle.partitions", "lots")
+    'it should be an integer from 1 on'
     """
     allowed = ADJUSTABLE.get(name)
     if isinstance(allowed, int):
         fits = text.isdecimal() and text.isascii() and allowed <= int(text[:12]) and int(text[:12]) < 2**31
-        return None if fits else f"it should be a whole number from {allowed} on"
+        return None if fits else f"it should be an integer from {allowed} on"
     if isinstance(allowed, tuple) and text.lower() not in allowed:
         return f"it should be {' or '.join(allowed)}"
     return None

@@ -1,4 +1,4 @@
-"""Where a process puts what it cannot hold in memory."""
+"""Name the folder for data that a process cannot hold in memory."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from pathlib import Path
 
 
 def spill_folder() -> Path:
-    """The folder for what this process cannot hold in memory; whoever needs it makes it, and takes it away."""
+    """Return the spill folder of this process; its user creates and removes it."""
     return Path(tempfile.gettempdir(), f"weft-spill-{os.getpid()}")

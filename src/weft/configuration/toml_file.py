@@ -1,4 +1,4 @@
-"""``weft.toml`` as keys and values, each with its line."""
+"""Read ``weft.toml`` as keys and values, each with its line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.errors import Refused
 
 @dataclass(frozen=True)
 class Written:
-    """One key of the file with its value: ``("smtp", "host")``; ``where`` names the file and, where known, the line."""
+    """A key of the file with its value: ``("smtp", "host")``; ``where`` is the file and, if known, the line."""
 
     path: tuple[str, ...]
     value: Any
@@ -22,7 +22,7 @@ class Written:
 
 
 def read_toml(file: Path) -> list[Written]:
-    """What the file has, in its order; nothing where there is none.  Raises Refused for one that cannot be read."""
+    """Return the keys of the file in their order, none if it does not exist; raise Refused if it cannot be read."""
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -35,9 +35,9 @@ def read_toml(file: Path) -> list[Written]:
         tree = _loads(text)
     except ValueError as error:
         raise Refused(
-            f"the settings are no TOML: {str(error)[:1].lower()}{str(error)[1:]}",
+            f"the settings are not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}",
             where=str(file),
-            hint='A line is [section] or key = value; texts stand in quotes: host = "mail.example.com".',
+            hint='A line is [section] or key = value; strings are quoted: host = "mail.example.com".',
         ) from None
     places = _lines(text)
     return [Written(path, value, _where(file, path, places)) for path, value in _flat(tree, ())]
@@ -61,30 +61,30 @@ def _flat(tree: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tup
 
 
 def _where(file: Path, path: tuple[str, ...], places: Mapping[tuple[str, ...], int]) -> str:
-    for length in range(len(path), 0, -1):  # of a value within { } the line of what it is in
+    for length in range(len(path), 0, -1):  # a value within { } has the line of the enclosing key
         if path[:length] in places:
             return f"{file}, line {places[path[:length]]}"
     return str(file)
 
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
-    """The line of each key that stands at the beginning of one, and of each [section]; TOML's reader tells none."""
-    found: dict[tuple[str, ...], int] = {}
+    """Return the lines of the keys and of the [section] headers, which Python's TOML reader does not report."""
+    lines: dict[tuple[str, ...], int] = {}
     section: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         begin = line.strip()
         head, equals, _ = begin.partition("=")
-        with suppress(ValueError):  # the middle of a value over several lines
+        with suppress(ValueError):  # skips the middle of a value over several lines
             if begin.startswith("[") and not begin.startswith("[["):
                 section = _path(begin)
-                found.setdefault(section, number)
+                lines.setdefault(section, number)
             elif equals:
-                found.setdefault((*section, *_path(f"{head} = 0")), number)
-    return found
+                lines.setdefault((*section, *_path(f"{head} = 0")), number)
+    return lines
 
 
 def _path(line: str) -> tuple[str, ...]:
-    """The one key that a line of TOML has."""
+    """Return the key of a line that has exactly one."""
     path: tuple[str, ...] = ()
     tree: Any = _loads(line)
     while isinstance(tree, dict) and len(tree) == 1:

@@ -20,7 +20,7 @@ from weft.execution.reader import Reader
 from weft.execution.temp_views import TempViews
 from weft.execution.windows import slices_of
 from weft.planning.plan import Branch, columns_read, encoded
-from weft.runtime.session import spark_errors, told_by
+from weft.runtime.session import error_text, spark_errors
 from weft.runtime.settings import rows_only
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
             table: pa.Table = rows.coalesce(spark.sparkContext.defaultParallelism).toArrow()
             return table
     except spark_errors() as error:
-        if not gave_too_many(error) and _TOO_LARGE not in told_by(error):
+        if not gave_too_many(error) and _TOO_LARGE not in error_text(error):
             raise
         return None
 

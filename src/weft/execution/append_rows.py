@@ -30,8 +30,8 @@ from weft.storage.columns import instants, stored_schema
 from weft.storage.commit import append_rows, require_table
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.fence import find_commit, make_durable, spend
-from weft.storage.known_rows import differing
-from weft.storage.local_sql import first_of_equals, without_equals, without_known
+from weft.storage.known_rows import count_differing
+from weft.storage.local_sql import first_per_key, without_keys_of, without_stored_keys
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
 OWN_TIME: Final = "_own_time"
@@ -133,7 +133,7 @@ def _differing(
     names = [*(name for name in stored_schema(table.schema).names if name != table.schema.start), SEQ]
     known = batch.filter(pc.invert(pc.is_in(batch.column(SEQ), value_set=fresh.column(SEQ).combine_chunks())))
     files = [file.location for file in delta_snapshot(place, check_files=False).files] if has_commits(place) else []
-    return differing(known.select(names), fresh.select(names), files, distinct_on, SEQ)
+    return count_differing(known.select(names), fresh.select(names), files, distinct_on, SEQ)
 
 
 def late_beforehand(
@@ -147,7 +147,7 @@ def late_beforehand(
     place = None if table is None else catalog.data / table.path
     if late.num_rows and distinct_on and place is not None and has_commits(place):
         files = [file.location for file in delta_snapshot(place, check_files=False).files if file.rows != 0]
-        late = without_known(late, files, distinct_on, SEQ)
+        late = without_stored_keys(late, files, distinct_on, SEQ)
     return int(late.num_rows)
 
 
@@ -212,7 +212,7 @@ def _new_rows(
     """
     if not distinct_on:
         return batch if _rises(batch.column(SEQ)) else batch.sort_by(SEQ)
-    first = first_of_equals(batch, distinct_on, SEQ)
+    first = first_per_key(batch, distinct_on, SEQ)
     if not has_commits(place):
         return first
     files = [file for file in delta_snapshot(place, check_files=False).files if file.rows != 0]
@@ -221,7 +221,7 @@ def _new_rows(
         new = _rows_not_in_table(LookUps(layout.arrangements_folder(writer.path)), table, files, first, distinct_on)
         if new is not None:
             return new
-    return without_known(first, [file.location for file in files], distinct_on, SEQ)
+    return without_stored_keys(first, [file.location for file in files], distinct_on, SEQ)
 
 
 def _rows_not_in_table(
@@ -237,7 +237,7 @@ def _rows_not_in_table(
             return None
         if known.rows is None:
             return None
-        new.append(without_equals(piece, known.rows, keys, SEQ))
+        new.append(without_keys_of(piece, known.rows, keys, SEQ))
     return pa.concat_tables(new) if new else rows
 
 

@@ -16,7 +16,7 @@ from weft.failpoint import failpoint
 from weft.interruption import stop_here
 from weft.location import Location
 from weft.storage import compaction
-from weft.storage.cleaning import LONGEST_KEPT_US, delete, litter
+from weft.storage.cleaning import LONGEST_RETENTION_US, deletable_files, delete
 from weft.storage.compaction import Rewritten, Sorting, commit_rewritten, compactable, rewrite
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.fence import make_durable
@@ -118,7 +118,7 @@ def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> It
 def _committed(home: OpenHome, table: StoredTable, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
     """Commit the new file; return how many files the table had and has, or None if the old files are gone."""
     with home.writing("maintain") as writer:
-        require_whole(writer)
+        require_undamaged(writer)
         version = commit_rewritten(place, rewritten, writer.lease.token, home.clock())
         if version is None:
             return None
@@ -146,13 +146,13 @@ def to_compact(home: OpenHome, table: StoredTable) -> Iterator[Compacted]:
 def clean(home: OpenHome, table: StoredTable, keep_us: int, *, dry_run: bool) -> Iterator[Cleaned]:
     """Delete the table's files that have been unneeded for ``keep_us``. Raise LeaseBusy or StorageError."""
     place = home.catalog.data / table.path
-    unneeded, problem = litter(place, keep_us, home.clock()), None
+    unneeded, problem = deletable_files(place, keep_us, home.clock()), None
     if not unneeded.data and not unneeded.log:
         return
     if not dry_run:
         with home.writing("maintain") as writer:
-            require_whole(writer)
-            unneeded = litter(place, keep_us, home.clock())
+            require_undamaged(writer)
+            unneeded = deletable_files(place, keep_us, home.clock())
             if not delete(place, unneeded, Remover(writer.lease.token, writer.check), _PATIENCE_SECONDS):
                 problem = "another process is reading the table"
     yield Cleaned(table.name, len(unneeded.data), len(unneeded.log), unneeded.size, problem)

@@ -116,7 +116,7 @@ def _replay_instant(catalog: CatalogParts) -> int | None:
     home = catalog.home()
     if home.clock == "wall" or home.last_ts == MIN_INSTANT:
         return None
-    return max(home.last_ts + 1, home.forward)
+    return max(home.last_ts + 1, home.watermark)
 
 
 def _relations(

@@ -74,7 +74,7 @@ class OpenHome:
         """
         home = self.catalog.home()
         if home.clock == "wall":
-            return max(self.clock(), home.forward)
+            return max(self.clock(), home.watermark)
         return self.now() if home.now is not None else self.now() + 1
 
     @contextmanager
@@ -84,7 +84,7 @@ class OpenHome:
 
         with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer, renewing_lease(writer, self.clock):
             writer.loads.forget_dead(self.clock())
-            if writer.reservations.still_open() or writer.load_history.half_undone():
+            if writer.reservations.still_open() or writer.load_history.being_undone():
                 from weft.execution.append_rows import settle
 
                 settle(writer)

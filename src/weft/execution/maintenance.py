@@ -41,7 +41,7 @@ from weft.execution.undoing import clear_dropped_folders, dropped_folders
 from weft.faults import query_faults
 from weft.instants import format_interval
 from weft.planning.plan import Plan, columns_read, for_many, parameter_table
-from weft.storage.cleaning import LONGEST_KEPT_US
+from weft.storage.cleaning import LONGEST_RETENTION_US
 from weft.storage.columns import stored_schema
 from weft.storage.delta_log import delta_snapshot, has_commits
 
@@ -71,7 +71,7 @@ def maintain(home: OpenHome, *, dry_run: bool = False, keep_us: int = RETENTION_
     ``keep_us`` is the retention of unneeded files. Raise Refused for an invalid ``keep_us``; the steps raise LeaseBusy,
     LeaseLost and StorageError.
     """
-    if not 0 <= keep_us <= LONGEST_KEPT_US:
+    if not 0 <= keep_us <= LONGEST_RETENTION_US:
         raise Refused(
             f"unneeded files can be kept for at most {format_interval(LONGEST_KEPT_US)}, "
             f"not for {format_interval(keep_us)}",

@@ -11,15 +11,15 @@ from typing import Final
 
 from weft.catalog import Writer, layout
 from weft.failpoint import failpoint
-from weft.storage.taking_back import take_back
+from weft.storage.taking_back import roll_back
 
 _PATIENCE_SECONDS: Final = 30.0
 
 
 def finish_undoing(writer: Writer) -> None:
     """Remove what the marked loads have stored in tables and in quarantine."""
-    for marked in writer.load_history.half_undone():
-        stored = take_back(writer.data / marked.path, marked.versions, writer.lease.token, writer.lease.acquired_at)
+    for marked in writer.load_history.being_undone():
+        stored = roll_back(writer.data / marked.path, marked.versions, writer.lease.token, writer.lease.acquired_at)
         failpoint("undo.written")
         digests = writer.load_history.undone(marked.load_id, stored)
         failpoint("undo.recorded")

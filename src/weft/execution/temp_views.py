@@ -12,7 +12,7 @@ from weft.execution.choice import readings
 from weft.execution.driver_reader import LocalRows
 from weft.execution.reader import Reader
 from weft.execution.windows import Slice
-from weft.runtime.settings import given_as_columns
+from weft.runtime.settings import arrow_input
 from weft.sql.render import name as quoted
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class TempViews:
             if reading.rows is None and self.small_only:
                 raise NotSmall
             chosen.append((same, reading))
-        with given_as_columns(self.reader.spark) if all(each.rows for _, each in chosen) else nullcontext():
+        with arrow_input(self.reader.spark) if all(each.rows for _, each in chosen) else nullcontext():
             for same, reading in chosen:
                 views = dict.fromkeys(path.view for path in same)
                 self._add(views, reading.rows or self._by_spark(same, slices))

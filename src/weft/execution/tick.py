@@ -35,7 +35,7 @@ from weft.failpoint import failpoint
 from weft.instants import MIN_INSTANT
 from weft.planning.synopsis_plan import is_synopsis
 from weft.storage.ledger import Added, added_by_query
-from weft.storage.verify import require_whole
+from weft.storage.verify import require_undamaged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +50,7 @@ def prepare(writer: Writer) -> None:
     Raise StorageError if the store is damaged.
     """
     settle(writer)
-    require_whole(writer)
+    require_undamaged(writer)
 
 
 @fewer_collections()

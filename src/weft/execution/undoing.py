@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.catalog import CatalogParts, Writer, layout
-from weft.catalog.load_history import ToldLoad
+from weft.catalog.load_history import LoadSummary
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict
 from weft.execution.home import OpenHome
@@ -16,7 +16,7 @@ from weft.failpoint import failpoint
 from weft.instants import format_instant
 from weft.printable import Brief
 from weft.storage.delta_log import forget_log
-from weft.storage.taking_back import require_apart
+from weft.storage.taking_back import require_own_files
 
 _OWN: Final = re.compile(r"\d+-\w+")
 _PATIENCE_SECONDS: Final = 2.0
@@ -26,8 +26,8 @@ _PATIENCE_SECONDS: Final = 2.0
 class Undone(Brief):
     """A load that was undone, as it was before, and the later loads that may have skipped rows because of it."""
 
-    load: ToldLoad
-    again: tuple[ToldLoad, ...]
+    load: LoadSummary
+    again: tuple[LoadSummary, ...]
 
     def _brief(self) -> str:
         return f"undone: {self.load._brief()}"
@@ -43,7 +43,7 @@ def undo_load(home: OpenHome, load_id: int) -> Undone:
         load = writer.load_history.one(load_id)
         table = writer.tables.by_id(load.load.table_id)
         _require_open(writer, load, table)
-        require_apart(writer.data / table.path, writer.load_history.commits(load_id))
+        require_own_files(writer.data / table.path, writer.load_history.commits(load_id))
         later = writer.load_history.latest(table.table_id)
         writer.load_history.begin_undo(load_id)
         failpoint("undo.marked")
@@ -52,8 +52,8 @@ def undo_load(home: OpenHome, load_id: int) -> Undone:
         return Undone(load, tuple(again))
 
 
-def _require_open(writer: Writer, load: ToldLoad, table: TableRecord) -> None:
-    load_id, forward = load.load.load_id, writer.reservations.forward()
+def _require_open(writer: Writer, load: LoadSummary, table: TableRecord) -> None:
+    load_id, watermark = load.load.load_id, writer.reservations.effective_watermark()
     if load.state == "undone":
         raise Conflict(f"the load {load_id} is already undone", hint="`weft loads` lists the loads.")
     if load.active:
@@ -63,7 +63,7 @@ def _require_open(writer: Writer, load: ToldLoad, table: TableRecord) -> None:
             f"the load {load_id} belongs to {table.name}, a tracked table, and cannot be undone",
             hint="Change the recorded history of a key with `weft source correct`.",
         )
-    if load.first_ts is not None and load.first_ts < forward:
+    if load.first_ts is not None and load.first_ts < watermark:
         raise Conflict(
             f"the load {load_id} cannot be undone: this home has delivered answers up to {format_instant(forward)}, "
             f"and the rows of the load begin at {format_instant(load.first_ts)}",

@@ -59,9 +59,9 @@ def append_rows(
     with spooled(_numbered(read(row_columns), schema, user, timing.ts_from, source), schema) as rows:
         batch = _batch(to, rows, timing, source)
         while True:
-            forward = check_row_times(to, table.name, table.keys, lambda: [batch], timing)
+            watermark = check_row_times(to, table.name, table.keys, lambda: [batch], timing)
             with loading_lease(to, table.name) as writer:
-                if forward is not None and forward != writer.reservations.forward():
+                if watermark is not None and watermark != writer.reservations.effective_watermark():
                     continue  # a tick has run in the meantime
                 record, options = writer.tables.named(name), _options(schema, timing)
                 load = register_load(writer, to, record, source, "append", None, options, timing)

@@ -86,9 +86,9 @@ def _ingest_mail(
     source = ", ".join(names.get(path) or printable(str(path)) for path in paths)
     options = {"kind": "mail", "newsgroup": newsgroup, **timing.options()}
     while True:
-        forward = check_row_times(to, table, MAIL_KEY, read, timing)
+        watermark = check_row_times(to, table, MAIL_KEY, read, timing)
         with loading_lease(to, table) as writer:
-            if forward is not None and forward != writer.reservations.forward():
+            if watermark is not None and watermark != writer.reservations.effective_watermark():
                 continue  # a tick has run in the meantime
             record = _mail_table(writer, table) or writer.tables.create(table, MAIL_COLUMNS, MAIL_KEY, timing.ts_from)
             load = register_load(writer, to, record, source, "mail", None, options, timing)
@@ -176,11 +176,11 @@ def ingest_file(
             sources = open_files(list(new), schema, ts_from=timing.ts_from, evolve=evolve, options=options)
             read = partial(_batches, to, sources, timing)
             own = tuple(keys or ()) if table_record is None else table_record.keys
-            forward = check_row_times(to, table, own, read, timing)
+            watermark = check_row_times(to, table, own, read, timing)
             batches = read() if table_record is None else None
             # Read the first batch before the table is created, so that an unreadable file creates no table.
             first = [] if batches is None else list(islice(batches, 1))
-            load = _file_load(to, table, table_record, sources, keys, list(new.values()), timing, forward)
+            load = _file_load(to, table, table_record, sources, keys, list(new.values()), timing, watermark)
             if load is not None:
                 break
         done = store_batches(load, read(load.aside) if batches is None else chain(first, batches), progress)
@@ -212,7 +212,7 @@ def _file_load(
     keys: Sequence[str] | None,
     digests: Sequence[str],
     timing: Timing,
-    forward: int | None,
+    watermark: int | None,
 ) -> Load | None:
     """Register and return the load.
 
@@ -226,7 +226,7 @@ def _file_load(
         now = existing(writer, name)
         if (now and now.schema) != (known and known.schema):
             return None
-        if forward is not None and forward != writer.reservations.forward():
+        if watermark is not None and watermark != writer.reservations.effective_watermark():
             return None
         if now is not None:
             before = writer.loads.of_files(now.table_id, digests)

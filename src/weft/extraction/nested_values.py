@@ -19,11 +19,11 @@ from weft.storage.json_text import (
     NOT_FINITE,
     ambiguous,
     day_of,
-    deeper,
     instant_of,
+    nests_deeper,
+    number_text,
     parsed,
-    written_json,
-    written_number,
+    to_json,
 )
 from weft.storage.nested import element_type
 
@@ -46,7 +46,7 @@ def is_of(text: str, shape: DataType, *, closed: bool = False) -> bool:
         value = parsed(text)
     except (ValueError, RecursionError):
         return False
-    return value is not None and not deeper(value, _DEEPEST) and _fits(value, shape, closed)
+    return value is not None and not nests_deeper(value, _DEEPEST) and _fits(value, shape, closed)
 
 
 def _fits(value: Any, shape: DataType, closed: bool) -> bool:
@@ -71,7 +71,7 @@ def _fits(value: Any, shape: DataType, closed: bool) -> bool:
             return isinstance(value, bool)
         case "DATE" | "TIMESTAMP":
             read = day_of if shape.name == "DATE" else instant_of
-            return isinstance(value, str) and written_number(value) is None and read(value) is not None
+            return isinstance(value, str) and number_text(value) is None and read(value) is not None
         case _:
             return _is_number(value, shape)
 
@@ -79,7 +79,7 @@ def _fits(value: Any, shape: DataType, closed: bool) -> bool:
 def _is_text(value: Any) -> bool:
     """Return whether the value has no lone surrogate, which Spark would read as a question mark."""
     try:
-        (value if isinstance(value, str) else written_json(value)).encode()
+        (value if isinstance(value, str) else to_json(value)).encode()
     except UnicodeEncodeError:
         return False
     return True
@@ -97,7 +97,7 @@ def _of_fields(value: dict[str, Any], shape: DataType, closed: bool) -> bool:
 
 
 def _is_number(value: Any, shape: DataType) -> bool:
-    written = written_number(value)
+    written = number_text(value)
     if written is None:
         return shape.name in ("FLOAT", "DOUBLE") and value in NOT_FINITE
     is_integer = written.lstrip("-").isdigit()
@@ -165,7 +165,7 @@ def json_of(value: Any, shape: DataType) -> str:
     '{"a":[1.50,null]}'
     """
     try:
-        text = value if isinstance(value, str) else written_json(value)
+        text = value if isinstance(value, str) else to_json(value)
     except RecursionError:
         raise ValueError("nested too deep") from None
     if not is_of(text, shape, closed=True):

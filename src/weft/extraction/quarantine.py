@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from weft.catalog import Catalog, layout
-from weft.catalog.loads import Quarantined
+from weft.catalog.loads import UnreadableRecord
 from weft.catalog.records import QuarantineRecord
 from weft.errors import StorageError
 from weft.extraction.batches import Rejected
@@ -37,7 +37,7 @@ def quarantine(
     folder = catalog.data / layout.QUARANTINE
     digests = [hashlib.sha256(record.raw).hexdigest() for record in rejected]
     entries = (
-        Quarantined(
+        UnreadableRecord(
             record.source,
             record.position,
             record.reason,

@@ -27,7 +27,7 @@ from weft.extraction.quarantine import quarantine
 from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.instants import format_instant
 from weft.printable import Brief
-from weft.storage.verify import require_whole
+from weft.storage.verify import require_undamaged
 
 LEASE_WAIT_US: Final = 120 * 1_000_000
 """How long a batch waits for the lease of another writer, such as a tick, before LeaseBusy, in microseconds."""
@@ -89,7 +89,7 @@ def loading_lease(to: OpenHome, table: str) -> Iterator[Writer]:
     """
     with to.catalog.writing(f"begin to load into {table}", to.clock, wait_us=LEASE_WAIT_US) as writer:
         settle(writer)
-        require_whole(writer)
+        require_undamaged(writer)
         yield writer
 
 
@@ -148,20 +148,20 @@ def check_row_times(
         raise clock_not_set()
     if timing.late != "refuse" and not (unset and timing.order == "arrival"):
         return None
-    forward = to.catalog.reservations.forward()
+    watermark = to.catalog.reservations.effective_watermark()
     table = next((each for each in to.catalog.tables.known() if folded(each.name) == folded(name)), None)
     late = 0
     for batch in batches():
         if unset and batch.rows.column(OWN_TIME).null_count:
             raise clock_not_set()
         if timing.late == "refuse":
-            late += late_beforehand(to.catalog, table, batch.rows, forward, tuple(keys))
+            late += late_beforehand(to.catalog, table, batch.rows, watermark, tuple(keys))
     if late:
-        raise late_refused(late, name, forward)
-    return forward
+        raise late_refused(late, name, watermark)
+    return watermark
 
 
-def late_refused(count: int, name: str, forward: int) -> Refused:
+def late_refused(count: int, name: str, watermark: int) -> Refused:
     """Return the error for a load with late rows that refuses them."""
     rows, own = ("1 row", "its own time lies") if count == 1 else (f"{count:,} rows", "their own times lie")
     return Refused(
@@ -227,12 +227,12 @@ def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, i
     to, name = load.to, load.table.name
     quarantined: list[int] = []
 
-    def refuse(places: Sequence[int], forward: int) -> None:
-        raise late_refused(len(places), name, forward)
+    def refuse(places: Sequence[int], watermark: int) -> None:
+        raise late_refused(len(places), name, watermark)
 
-    def keep(places: Sequence[int], forward: int) -> None:
+    def keep(places: Sequence[int], watermark: int) -> None:
         records = dict(zip(batch.rows.column(SEQ).to_pylist(), batch.origins, strict=True))
-        reason = f"late: its own time lies before {format_instant(forward)}"
+        reason = f"late: its own time lies before {format_instant(watermark)}"
         quarantined.append(_quarantine(load, list(dict.fromkeys(replace(records[p], reason=reason) for p in places))))
 
     on_late = {"stamp": None, "refuse": refuse, "quarantine": keep}[load.timing.late]

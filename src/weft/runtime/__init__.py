@@ -1,1 +1,1 @@
-"""What Spark needs to run here: Java, the jars, the pair of Spark and Delta, the sessions; and the doctor who looks."""
+"""Start and control Spark: find Java and the jars, run the JVM and its sessions, check the installation."""

@@ -1,7 +1,7 @@
-"""Making the class-data archive: a JVM does what commands do, and writes the classes it has loaded as it ends.
+"""Create the class-data archive: run typical commands in a JVM that writes its loaded classes when it ends.
 
-One process makes it at a time.  It is written under a name of its own and renamed when Java has ended well: what was
-killed on the way leaves a draft, which nobody reads and the next making removes.
+One process at a time creates it.  The archive is written to a draft file and renamed when Java has ended without an
+error.  A killed process leaves a draft that nobody reads; the next creation removes it.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ from weft.runtime.session import stop_session
 from weft.runtime.settings import in_one_process, local_master, settings
 
 _PATIENCE_SECONDS: Final = 600.0
-"""How long Java may take to write an archive: 15 to 30 seconds where it has a core to itself."""
+"""The time that Java may take to write an archive; it takes 15 to 30 seconds on a free core."""
 _UNUSED_SECONDS: Final = 30 * 86_400
 
 Outcome: TypeAlias = Literal["made", "there", "elsewhere", "cluster"]
-"""Made now; there already; being made by another process; not needed, as Spark runs on a cluster."""
+"""Created now; exists already; another process is creating it; not needed, because Spark runs on a cluster."""
 
 
 def wanted_archive(home: Path | None = None) -> ClassArchive | None:
-    """The archive for commands as they would start Spark now, with the settings of ``home``.
+    """Return the archive for commands that start Spark now with the settings of ``home``.
 
-    None on a cluster, or before Delta's jars are there.
-    Raises ExecutionError where there is no Java.
+    Returns None on a cluster, and before Delta's jars are downloaded.  Raises ExecutionError if there is no Java.
     """
     chosen = configuration(home)
     jars, master = present_jars(), chosen.spark_master or local_master()
@@ -45,9 +44,9 @@ def wanted_archive(home: Path | None = None) -> ClassArchive | None:
 
 
 def make_archive(rehearse: Callable[[], None]) -> Outcome:
-    """Makes the archive, of the classes that ``rehearse`` has loaded: it does what commands do, in one session.
+    """Create the archive from the classes that ``rehearse`` loads, which runs typical commands in one session.
 
-    Raises ExecutionError where it could not be made; why is remembered beside the archive's name.
+    Raises ExecutionError on failure, and stores the reason in a file beside the archive.
     """
     java = find_java()
     find_jars(java)
@@ -81,7 +80,7 @@ def _make(java: Java, archive: ClassArchive, rehearse: Callable[[], None]) -> No
             raise ExecutionError(
                 f"Java {java.release} wrote no class-data archive (exit code {code})",
                 where=str(archive.file.parent),
-                hint="Look whether the disk is full. Weft works without it, only its commands start more slowly.",
+                hint="Check whether the disk is full. Weft works without it, but commands start more slowly.",
             )
         _put(archive.draft, archive.file)
         archive.draft.write_text(archive.sizes())
@@ -92,7 +91,7 @@ def _make(java: Java, archive: ClassArchive, rehearse: Callable[[], None]) -> No
 
 
 def _make_base(java: Java, base: Path) -> None:
-    """The archive of Java's own classes, for a Java that comes without one."""
+    """Create the archive of Java's own classes for a Java that comes without one."""
     draft = base.with_suffix(f".{os.getpid()}.draft")
     try:
         subprocess.run(
@@ -108,7 +107,7 @@ def _make_base(java: Java, base: Path) -> None:
 
 
 def _put(draft: Path, place: Path) -> None:
-    """Renames a file that is whole, on the disk too: a name must not outlive what is in it."""
+    """Force a finished file to the disk, then rename it, so that its name never refers to missing data."""
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     draft.replace(place)
@@ -116,7 +115,7 @@ def _put(draft: Path, place: Path) -> None:
 
 @contextmanager
 def _alone(place: Path) -> Iterator[bool]:
-    """Whether nobody else is in such a block."""
+    """Try to lock the file for the block, without waiting, and yield whether that succeeded."""
     with place.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -127,7 +126,7 @@ def _alone(place: Path) -> Iterator[bool]:
 
 
 def _clear(folder: Path) -> None:
-    """Removes what a killed process left, why it failed before, and archives that nobody has used for a month."""
+    """Remove drafts of killed processes, old failure files, and archives that were unused for a month."""
     files = list(folder.iterdir())
     used = {file.name.split(".")[0]: file.stat().st_mtime for file in files if file.suffix == ".jsa"}
     newest = max(used.values(), default=0.0)

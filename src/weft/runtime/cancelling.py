@@ -1,7 +1,8 @@
-"""Cancelling what Spark computes for one command, while other commands go on.
+"""Cancel the Spark jobs of one command, while other commands continue.
 
-Spark tells a task that its job was cancelled; a nested-loop join in generated code, a pattern that backtracks, do not
-look.  Such a task would hold a core for ever, so the JVM is ended with it, as beyond a limit (``watchdog``).
+Spark notifies a task that its job was cancelled, but some tasks never check: a nested-loop join in generated code, or a
+regular expression that backtracks.  Such a task would occupy a core forever, so the JVM is killed, as after a time
+limit (``watchdog``).
 """
 
 from __future__ import annotations
@@ -22,16 +23,15 @@ if TYPE_CHECKING:
 _numbers: Final = itertools.count(1)
 
 _LEAVE_SECONDS: Final = 3.0
-"""How long cancelled tasks may take to notice."""
+"""The time that cancelled tasks have to notice."""
 
 
 @contextmanager
 def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
-    """Spark's jobs that this thread starts within the block end when the command is asked to stop; raises Stopped then.
+    """Cancel the Spark jobs that this thread starts within the block when the command is cancelled; then raise Stopped.
 
-    ``session`` gives the session; it is called only where somebody can ask.
-
-    What a cancelled job makes of the block must be a failure of this command alone: a tick would take it for a query's.
+    ``session`` returns the session; it is called only if the command can be cancelled.  A failure caused by the
+    cancellation must concern this command alone: a tick would blame the query for it.
     """
     cancel_token = current_cancel_token()
     if cancel_token is None:
@@ -40,7 +40,7 @@ def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
     context, tag = session().sparkContext, f"weft-{next(_numbers)}"
 
     def cancel() -> None:
-        with suppress(*spark_errors()):  # a JVM that is gone has no jobs
+        with suppress(*spark_errors()):  # a dead JVM has no jobs
             context.cancelJobsWithTag(tag)
 
     context.addJobTag(tag)
@@ -57,13 +57,13 @@ def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
 
 
 def was_cancelled() -> bool:
-    """Whether what this thread computes was cancelled, so that its failure says nothing about the query."""
+    """Return whether this thread's computation was cancelled, so that its failure does not concern the query."""
     cancel_token = current_cancel_token()
     return cancel_token is not None and cancel_token.ends_something
 
 
-def end_what_goes_on(jvm: Jvm) -> None:
-    """Ends the JVM if tasks of what was cancelled do not notice; not while it computes something else."""
+def kill_unresponsive(jvm: Jvm) -> None:
+    """Kill the JVM if cancelled tasks continue, unless it computes something else."""
     until = time.monotonic() + _LEAVE_SECONDS
     with suppress(*spark_errors()):
         while jvm.lives() and _tasks(jvm):
@@ -75,6 +75,6 @@ def end_what_goes_on(jvm: Jvm) -> None:
 
 
 def _tasks(jvm: Jvm) -> int:
-    """How many tasks run, those of jobs that are over among them."""
+    """Return the number of running tasks, including those of finished jobs."""
     executors = jvm.session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     return sum(each.numRunningTasks() for each in executors)

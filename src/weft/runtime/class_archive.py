@@ -1,12 +1,12 @@
-"""The class-data archive: the classes that Spark needs, as Java has them in memory, in a file that is mapped at start.
+"""Use a class-data archive: a file with Spark's classes as Java has them in memory, mapped when a JVM starts.
 
-Without it a JVM reads, checks and links some 18,000 classes from jars each time, which is a good part of the work of a
-short command.  Java makes such a file itself, as a JVM ends (``-XX:ArchiveClassesAtExit``), of the classes that it has
-loaded (``runtime/archiving.py``).
+Without it every JVM reads, verifies and links some 18,000 classes from jars, a large part of a short command's time.
+Java writes such a file when a JVM ends (``-XX:ArchiveClassesAtExit``), from the classes that it has loaded
+(``runtime/archiving.py``).
 
-An archive is named by all that it depends on: Java, the jars, Java's options.  With another Java or another jar another
-name is looked for, so a stale archive is never asked for; Java itself looks once more, at the jars' sizes and times
-and at the archive's checksums, and goes on without one that does not fit (``-Xshare:auto``).
+The name of an archive depends on everything that affects it: Java, the jars, and Java's options.  A different Java or
+jar gives another name, so Weft never uses a stale archive.  Java also checks the jars' sizes and times and the
+archive's checksums, and starts without an archive that does not fit (``-Xshare:auto``).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from weft.configuration import configuration
 from weft.runtime.java import Java, cache_folder
 
 _FORMAT: Final = "1"
-"""To be raised where commands come to need other classes, so that archives are made anew."""
+"""Increase this when commands need other classes, so that archives are created again."""
 
 _LOWEST_PRIORITY: Final = 19
 _ROOM: Final = 1 << 30
-"""Bytes: on a disk with less room nothing is made unasked; an archive takes some 170 MB."""
+"""The free bytes that a disk must have for a background creation; an archive takes some 170 MB."""
 
 
 @dataclass(frozen=True)
 class ClassArchive:
-    """Where the archive for one Java, its jars and its options is, or will be.
+    """The paths of the archive for one Java, its jars and its options; the files may not exist yet.
 
-    ``own_base`` is the archive of Java's own classes that goes under it; None where this Java comes with one.
+    ``own_base`` is the archive of Java's own classes on which it is based; None if this Java comes with one.
     """
 
     file: Path
@@ -45,30 +45,30 @@ class ClassArchive:
 
     @property
     def manifest(self) -> Path:
-        """The file that says how long the others are, put there last: Java dies of an archive that is cut short."""
+        """The file with the sizes of the others, written last: Java crashes on a truncated archive."""
         return self.file.with_suffix(".manifest")
 
     @property
     def failure(self) -> Path:
-        """The file that says why it could not be made."""
+        """The file with the reason why the creation failed."""
         return self.file.with_suffix(".failed")
 
     @property
     def draft(self) -> Path:
-        """Where this process writes it."""
+        """The file to which this process writes the archive."""
         return self.file.with_suffix(f".{os.getpid()}.draft")
 
     @property
     def layers(self) -> tuple[Path, ...]:
-        """The files that Java maps, the undermost first."""
+        """The files that Java maps, the base first."""
         return (self.file,) if self.own_base is None else (self.own_base, self.file)
 
     def sizes(self) -> str:
-        """How long its files are, as the manifest has it; raises FileNotFoundError."""
+        """Return the sizes of its files in the format of the manifest; raise FileNotFoundError."""
         return "".join(f"{layer.stat().st_size} {layer.name}\n" for layer in self.layers)
 
     def there(self) -> bool:
-        """Whether it is made and as long as it was then."""
+        """Return whether it exists with the sizes in its manifest."""
         try:
             return self.manifest.read_text() == self.sizes()
         except OSError:
@@ -77,25 +77,25 @@ class ClassArchive:
 
 _recording = False
 _missed: tuple[ClassArchive, str] | None = None
-"""What the JVM of this process would have used."""
+"""The archive that the JVM of this process would have used, and its memory."""
 
 
 def class_archive(java: Java, class_path: Sequence[Path], options: Sequence[str]) -> ClassArchive:
-    """The archive for a Java, the jars of its class path, and its options, the size of its memory left aside."""
+    """Return the archive for a Java, the jars of its class path and its options, the memory size excluded."""
     root = java.executable.resolve().parent.parent
     ours = [_FORMAT, *_java_marks(root)]
     jars = [f"{jar} {stat.st_size} {stat.st_mtime_ns}" for jar in class_path for stat in (jar.stat(),)]
-    kept = [option for option in options if not option.startswith("-Xmx")]
+    relevant = [option for option in options if not option.startswith("-Xmx")]
     folder = cache_folder() / "classes"
-    file = folder / f"spark-{_digest([*ours, *jars, *kept])}.jsa"
+    file = folder / f"spark-{_digest([*ours, *jars, *relevant])}.jsa"
     return ClassArchive(file, None if any(root.glob("lib/*/classes.jsa")) else file.with_suffix(".java"))
 
 
 def _java_marks(root: Path) -> list[str]:
-    """What changes where Java does: its place, what it says of itself, and when it was put there."""
+    """Return what identifies a Java installation: its path, its release file, and the time of its installation."""
     release, modules = root / "release", root / "lib" / "modules"
-    told = release.read_text(errors="replace") if release.exists() else ""
-    return [str(root), told, str(modules.stat().st_mtime_ns) if modules.exists() else ""]
+    description = release.read_text(errors="replace") if release.exists() else ""
+    return [str(root), description, str(modules.stat().st_mtime_ns) if modules.exists() else ""]
 
 
 def _digest(parts: Sequence[str]) -> str:
@@ -103,9 +103,9 @@ def _digest(parts: Sequence[str]) -> str:
 
 
 def archive_options(archive: ClassArchive, memory: str) -> tuple[str, ...]:
-    """Java's options that make it use the archive, or record it; none where it is not there or not wanted.
+    """Return Java's options for using the archive, or for recording it; none if it does not exist or is turned off.
 
-    ``memory`` is what the JVM is given: an archive is for one with the same options.
+    ``memory`` is the memory of the JVM: a background creation uses the same.
     """
     global _missed
     if _recording:
@@ -117,14 +117,14 @@ def archive_options(archive: ClassArchive, memory: str) -> tuple[str, ...]:
         _missed = archive, memory
         return ()
     with suppress(OSError):
-        os.utime(archive.file)  # what nobody uses is removed one day
+        os.utime(archive.file)  # archives without recent use are removed
     layers = os.pathsep.join(map(str, archive.layers))
     return ("-Xshare:auto", "-XX:+VerifySharedSpaces", f"-XX:SharedArchiveFile={layers}")
 
 
 @contextmanager
 def recording() -> Iterator[None]:
-    """A JVM that is started within the block writes its archive's draft when it ends."""
+    """Let a JVM that starts within the block write its archive's draft when it ends."""
     global _recording
     _recording = True
     try:
@@ -134,8 +134,11 @@ def recording() -> Iterator[None]:
 
 
 def make_in_background() -> bool:
-    """Starts ``weft prepare`` in a process of its own, with the lowest priority, where this process's JVM missed an
-    archive; whether it did.  Nothing waits for it, and where it failed once it is not tried again unasked."""
+    """Start ``weft prepare`` in the background if the JVM of this process missed its archive; return whether it
+    started.
+
+    The process has the lowest priority.  After a failure it is not started again automatically.
+    """
     if _missed is None:
         return False
     archive, memory = _missed
@@ -153,7 +156,7 @@ def make_in_background() -> bool:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=_give_way,
+            preexec_fn=_lower_priority,
             env=environ,
         )
     except OSError:
@@ -161,5 +164,5 @@ def make_in_background() -> bool:
     return True
 
 
-def _give_way() -> None:
+def _lower_priority() -> None:
     os.nice(_LOWEST_PRIORITY)

@@ -1,6 +1,7 @@
-"""Whether Weft can run here: Python, Java, the pair of Spark and Delta, the jars, the home.  Starts no Spark.
+"""Check whether Weft can run here: Python, Java, the versions of Spark and Delta, the jars, the home.  Does not start
+Spark.
 
-Each check is one line, with the fix where something is wrong.
+Each check is one line, with the remedy if it fails.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PYTHON: Final = (3, 10)
 
 @dataclass(frozen=True, repr=False)
 class Check(Brief):
-    """One line of the doctor's report: what was looked at, whether it is well, what was seen, and the fix if not."""
+    """One line of the doctor's report: the subject, whether it is well, what was found, and the remedy if not."""
 
     name: str
     ok: bool
@@ -48,9 +49,9 @@ class Check(Brief):
 
 
 def examine(home: Path | None, at: int, channels: Callable[[Path], object] | None = None) -> Iterator[Check]:
-    """The checks, one after another; ``home`` None leaves the home out, ``at`` is the wall's instant (µs UTC).
+    """Yield the checks; without ``home`` the home is not checked.  ``at`` is the wall-clock instant (µs UTC).
 
-    ``channels`` raises Refused where the settings of a home name one that cannot be; of channels nothing is known here.
+    ``channels`` raises Refused if the settings of a home name an invalid channel; this module does not know channels.
     """
     yield _python()
     yield _guarded("settings", lambda: _settings(home, channels))
@@ -66,9 +67,9 @@ def examine(home: Path | None, at: int, channels: Callable[[Path], object] | Non
 
 
 def _python() -> Check:
-    found = ".".join(str(part) for part in sys.version_info[:3])
+    version = ".".join(str(part) for part in sys.version_info[:3])
     wanted = ".".join(str(part) for part in PYTHON)
-    return Check("python", sys.version_info >= PYTHON, f"{found} ({sys.executable})", f"use Python {wanted} or newer")
+    return Check("python", sys.version_info >= PYTHON, f"{version} ({sys.executable})", f"use Python {wanted} or newer")
 
 
 def _settings(home: Path | None, channels: Callable[[Path], object] | None) -> str:
@@ -76,13 +77,13 @@ def _settings(home: Path | None, channels: Callable[[Path], object] | None) -> s
     if home is not None and channels is not None:
         channels(home)
     if home is None or not (file := home / FILE).exists():
-        return "as documented"
+        return "valid"
     if chosen.smtp_password is not None and stat.S_IMODE(file.stat().st_mode) & 0o077:
         raise Refused(
-            f"{file} has a password, and others on this machine can read it",
-            hint=f"chmod 600 {file}, or name a file of its own by password_file",
+            f"{file} contains a password, and other users of this machine can read it",
+            hint=f"chmod 600 {file}, or put the password into a file of its own and name that file by password_file",
         )
-    return f"as documented, {file} among them"
+    return f"valid, including {file}"
 
 
 def _guarded(name: str, look: Callable[[], str]) -> Check:
@@ -107,7 +108,7 @@ def _jars() -> str:
     jars = present_jars()
     if jars:
         return f"{len(jars)} in {jar_folder()}"
-    return f"not there yet; the first start of Spark fetches them into {jar_folder()}"
+    return f"not downloaded yet; the first start of Spark downloads them into {jar_folder()}"
 
 
 def _class_archive(home: Path | None) -> str:
@@ -115,32 +116,34 @@ def _class_archive(home: Path | None) -> str:
         return "not used: WEFT_CLASS_ARCHIVE is off"
     archive = wanted_archive(home)
     if archive is None:
-        return "none: it goes with Delta's jars and a Spark on this machine"
+        return "none: it needs Delta's jars and Spark on this machine"
     if archive.there():
         return f"{archive.file.stat().st_size / 1e6:.0f} MB, {archive.file}"
     if archive.failure.exists():
-        return f"could not be made, `weft prepare` tries again: {_one_line(archive.failure.read_text())}"
-    return "not there yet; `weft prepare` makes it, or a process of its own after a first command with Spark"
+        return f"could not be created, `weft prepare` tries again: {_one_line(archive.failure.read_text())}"
+    return "not created yet; `weft prepare` creates it, or a background process after the first command with Spark"
 
 
 def _disk(home: Path) -> Check:
     free, size = free_bytes(home)
     unit, bytes_each = ("GB", 1e9) if size >= 10e9 else ("MB", 1e6)
-    seen = f"{free / bytes_each:,.1f} of {size / bytes_each:,.1f} {unit} are free where {home} lies"
-    return Check("disk", free >= LEAST_FREE, seen, f"make room: loads and ticks need {LEAST_FREE >> 20} MiB at least")
+    seen = f"{free / bytes_each:,.1f} of {size / bytes_each:,.1f} {unit} are free on the disk of {home}"
+    return Check(
+        "disk", free >= LEAST_FREE, seen, f"free some space: loads and ticks need at least {LEAST_FREE >> 20} MiB"
+    )
 
 
 def _access(home: Path) -> str:
-    """Who may enter the home; raises Refused where its permissions are not those that its settings say."""
+    """Return who may enter the home; raise Refused if its permissions differ from its settings."""
     chosen = configuration(home)
     access, mode = chosen.home_access, stat.S_IMODE(home.stat().st_mode)
     if access == "umask":
         return f"{home} has mode {mode:04o}: home.access leaves it to the umask"
-    found = [path for path in _own_files(home, chosen) if wider(path, access)]
-    if wider(home, access) or found:
-        taken, others = ("go", "others") if access == "owner" else ("o", "others than its group")
+    open_paths = [path for path in _own_files(home, chosen) if wider(path, access)]
+    if wider(home, access) or open_paths:
+        taken, others = ("go", "other users") if access == "owner" else ("o", "users outside its group")
         raise Refused(
-            f"{_open_parts(home, mode, found)} open to {others}, and home.access is {access}",
+            f"{_open_parts(home, mode, open_paths)} open to {others}, and home.access is {access}",
             hint=f"chmod -R {taken}-rwx {shlex.quote(str(home))}, or set home.access in {home / FILE}",
         )
     if access == "group" and mode & FOLDER_MODES[access] != FOLDER_MODES[access]:
@@ -152,29 +155,29 @@ def _access(home: Path) -> str:
     return f"{home} has mode {mode:04o}: only its {'owner' if access == 'owner' else 'group'} can enter it"
 
 
-def _open_parts(home: Path, mode: int, found: Sequence[Path]) -> str:
-    if not found:
+def _open_parts(home: Path, mode: int, paths: Sequence[Path]) -> str:
+    if not paths:
         return f"{home} (mode {mode:04o}) is"
-    first = f"{found[0].relative_to(home)} (mode {stat.S_IMODE(found[0].lstat().st_mode):04o})"
+    first = f"{paths[0].relative_to(home)} (mode {stat.S_IMODE(paths[0].lstat().st_mode):04o})"
     return (
-        f"{counted(len(found), 'file or folder', 'files and folders')} of {home} (mode {mode:04o}), {first} first, are"
+        f"{counted(len(paths), 'file or folder', 'files and folders')} of {home} (mode {mode:04o}), {first} first, are"
     )
 
 
 def _own_files(home: Path, chosen: Configuration) -> Iterator[Path]:
-    """What Weft makes in a home: all but its settings and what channels write."""
-    left = {layout.files_folder(home), layout.delta_folder(home), chosen.files_root, chosen.delta_root, home / FILE}
+    """Yield the files that Weft creates in a home: all except its settings and the output of channels."""
+    excluded = {layout.files_folder(home), layout.delta_folder(home), chosen.files_root, chosen.delta_root, home / FILE}
     for folder, below, names in os.walk(home):
         here = Path(folder)
-        below[:] = [name for name in sorted(below) if here / name not in left]
+        below[:] = [name for name in sorted(below) if here / name not in excluded]
         for path in (here / name for name in (*below, *sorted(names))):
-            if path not in left and path.exists():
+            if path not in excluded and path.exists():
                 yield path
 
 
 def _home(home: Path, at: int) -> Iterator[Check]:
     if not (home / "catalog.sqlite").exists() and not _occupied(home):
-        yield Check("home", True, f"{home} is not there yet; `weft init` makes it, or the first load")
+        yield Check("home", True, f"{home} does not exist yet; `weft init` or the first load creates it")
         return
     try:
         catalog = open_catalog(home, at=at)
@@ -195,19 +198,19 @@ def _home(home: Path, at: int) -> Iterator[Check]:
     if not os.access(home, os.W_OK):
         yield Check("home", False, f"{home} cannot be written to", "change its owner or permissions")
     elif not findings:
-        yield Check("home", True, f"{home}, tables: {tables}, all as recorded")
+        yield Check("home", True, f"{home}, tables: {tables}, all intact")
     yield from _deliveries(subscribed)
 
 
 def _deliveries(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Iterator[Check]:
-    """A line for each channel that is parked; else one for all."""
+    """Yield a check for each parked channel, or one for all channels."""
     parked = [(each, query) for each, query in subscribed if each.state == "parked"]
     for each, query in parked:
         seen = f"{each.channel} of {query.name} is {each.trouble or 'parked'}"
-        yield Check("deliveries", False, seen, f"mend that, then `weft resume {query.name}`")
+        yield Check("deliveries", False, seen, f"fix the cause, then `weft resume {query.name}`")
     if subscribed and not parked:
         failing = sum(1 for each, _ in subscribed if each.attempts and not each.muted)
-        again = f", {failing} to be tried again" if failing else ""
+        again = f", {failing} waiting for a retry" if failing else ""
         yield Check("deliveries", True, f"channels: {len(subscribed)}, none parked{again}")
 
 

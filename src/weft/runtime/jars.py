@@ -1,9 +1,8 @@
-"""Delta's jars, and those of Spark's connector for Kafka where a home follows a topic: resolved
-once into a folder of Weft's own, and from then on started from those paths.
+"""Download the jars of Delta, and of Spark's Kafka connector for a home with a topic, once into a folder of Weft's own.
 
-The pair of pyspark and delta-spark is fixed: other pairs start and then break in the middle of a query (design,
-section 7).  Resolution is Ivy's, which comes with pyspark, run by itself with settings that know the central
-repository only: a half-empty ``~/.m2`` on the machine cannot stop it, and no Spark has to be started for it.
+The versions of pyspark and delta-spark are fixed: other pairs start and then fail in the middle of a query (design,
+section 7).  Ivy, which comes with pyspark, resolves the jars as a program of its own, with settings that use only the
+central repository.  So a half-empty ``~/.m2`` on the machine does no harm, and no Spark need be started.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ DELTA_VERSION: Final = "4.4.0"
 _MODULE: Final = "delta-spark_4.1_2.13"
 
 _EXCLUDED: Final = (
-    # What pyspark brings itself, or what only other catalogs need: 13 MB instead of 86.
+    # pyspark contains these, or only other catalogs need them: 13 MB instead of 86.
     ("org.scala-lang", "*"),
     ("org.slf4j", "*"),
     ("org.roaringbitmap", "*"),
@@ -46,13 +45,13 @@ _MANIFEST: Final = "MANIFEST"
 
 @dataclass(frozen=True)
 class JarSet:
-    """Jars that are resolved together: ``told`` is what a person calls them, ``folder`` its name in the cache.
+    """Jars that are resolved together: ``title`` is their name in messages, ``folder`` their folder in the cache.
 
-    ``modules`` are (organisation, name, version), with what they depend on less what is ``excluded``; ``alone``:
-    without that.
+    ``modules`` are (organisation, name, version).  Their dependencies are included, except those in ``excluded``; with
+    ``alone`` no dependencies are included.
     """
 
-    told: str
+    title: str
     folder: str
     modules: tuple[tuple[str, str, str], ...]
     excluded: tuple[tuple[str, str], ...] = ()
@@ -60,7 +59,7 @@ class JarSet:
 
     @property
     def first(self) -> str:
-        """How the jar that all this is about is named."""
+        """The name of the main jar."""
         return self.modules[0][1]
 
 
@@ -72,12 +71,12 @@ CONNECTOR: Final = JarSet(
     f"{SPARK_VERSION}-kafka",
     (
         ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
-        # Not every patch release of it was published, and its classes are the same in all of 4.1.
+        # Not every patch release was published, and its classes are the same in all of 4.1.
         ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.1"),
         ("org.apache.kafka", "kafka-clients", "3.9.1"),
         ("org.apache.commons", "commons-pool2", "2.12.1"),
     ),
-    alone=True,  # pyspark brings the rest
+    alone=True,  # pyspark contains the dependencies
 )
 
 _SETTINGS: Final = """<ivysettings>
@@ -88,12 +87,12 @@ _SETTINGS: Final = """<ivysettings>
 
 
 def check_pair() -> tuple[str, str]:
-    """The installed (pyspark, delta-spark) versions; raises ExecutionError for any pair but the one that is tried."""
-    found = (_installed("pyspark"), _installed("delta-spark"))
-    if found != (SPARK_VERSION, DELTA_VERSION):
+    """Return the installed (pyspark, delta-spark) versions; raise ExecutionError for any pair but the tested one."""
+    installed = (_installed("pyspark"), _installed("delta-spark"))
+    if installed != (SPARK_VERSION, DELTA_VERSION):
         raise ExecutionError(
-            f"Weft runs on pyspark {SPARK_VERSION} with delta-spark {DELTA_VERSION}, "
-            f"and here are pyspark {found[0]} with delta-spark {found[1]}",
+            f"Weft needs pyspark {SPARK_VERSION} with delta-spark {DELTA_VERSION}, "
+            f"but pyspark {installed[0]} with delta-spark {installed[1]} is installed",
             hint=f"pip install pyspark=={SPARK_VERSION} delta-spark=={DELTA_VERSION}",
         )
     return SPARK_VERSION, DELTA_VERSION
@@ -107,12 +106,12 @@ def _installed(package: str) -> str:
 
 
 def jar_folder(wanted: JarSet = DELTA) -> Path:
-    """Where the jars of this pair are or will be; ``WEFT_JARS`` names a folder of jars to use instead."""
+    """Return the folder of the jars, which may not exist yet; ``WEFT_JARS`` names another folder to use instead."""
     return configuration().jars or cache_folder() / "jars" / wanted.folder
 
 
 def present_jars(wanted: JarSet = DELTA) -> tuple[Path, ...]:
-    """The jars that are there and whole, sorted by name; empty where they have to be resolved (again)."""
+    """Return the jars in the folder, sorted by name; empty if they must be resolved (again)."""
     folder = jar_folder(wanted)
     if configuration().jars is not None:
         return tuple(sorted(folder.glob("*.jar")))
@@ -131,17 +130,17 @@ def present_jars(wanted: JarSet = DELTA) -> tuple[Path, ...]:
 
 
 def find_jars(java: Java, wanted: JarSet = DELTA) -> tuple[Path, ...]:
-    """The jars to start Spark with, resolved now if they are not there yet (some seconds, needs the network).
+    """Return the jars to start Spark with, downloaded if they are missing (some seconds, needs the network).
 
-    Raises ExecutionError where they are not there and cannot be had.  Processes that start together resolve once.
+    Processes that start together download them once.  Raises ExecutionError if they cannot be downloaded.
     """
     jars = present_jars(wanted)
     lacks = not jars or (wanted is CONNECTOR and not any(jar.name.startswith(wanted.first) for jar in jars))
     if configuration().jars is not None and lacks:
         raise ExecutionError(
-            f"WEFT_JARS names a folder without {wanted.told if jars else 'jars'}",
+            f"WEFT_JARS names a folder without {wanted.title if jars else 'jars'}",
             where=str(jar_folder(wanted)),
-            hint=f"put {wanted.first}-{wanted.modules[0][2]}.jar and what it depends on there, or unset WEFT_JARS",
+            hint=f"put {wanted.first}-{wanted.modules[0][2]}.jar and its dependencies there, or unset WEFT_JARS",
         )
     if jars:
         return jars
@@ -163,17 +162,17 @@ def _only_one_process(wanted: JarSet) -> Iterator[None]:
 
 
 def _resolve(java: Java, wanted: JarSet) -> None:
-    """Fetches the jars into a folder beside the final one, writes their list, and renames it into place."""
+    """Download the jars into a temporary folder, write their manifest, and rename the folder into place."""
     final = jar_folder(wanted)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix="resolving-") as text:
         work = Path(text)
-        told = _retrieve(java, work, (), wanted)
-        store = trust_store(java) if "PKIX" in told or "SSLHandshake" in told else None
+        output = _retrieve(java, work, (), wanted)
+        store = trust_store(java) if "PKIX" in output or "SSLHandshake" in output else None
         if store is not None:
-            told = _retrieve(java, work, (f"-Djavax.net.ssl.trustStore={store}",), wanted)
+            output = _retrieve(java, work, (f"-Djavax.net.ssl.trustStore={store}",), wanted)
         jars = sorted((work / "jars").glob("*.jar"))
-        if not any(jar.name.startswith(wanted.first) for jar in jars) or "UNRESOLVED DEPENDENCIES" in told:
-            raise _unresolved(told, wanted)
+        if not any(jar.name.startswith(wanted.first) for jar in jars) or "UNRESOLVED DEPENDENCIES" in output:
+            raise _unresolved(output, wanted)
         lines = [f"{jar.stat().st_size} {jar.name}\n" for jar in jars]
         (work / "jars" / _MANIFEST).write_text("".join(lines))
         shutil.rmtree(final, ignore_errors=True)
@@ -181,7 +180,7 @@ def _resolve(java: Java, wanted: JarSet) -> None:
 
 
 def _retrieve(java: Java, work: Path, options: tuple[str, ...], jars: JarSet) -> str:
-    """Runs Ivy by itself; what it said (it exits with 0 for much that failed)."""
+    """Run Ivy and return its output (its exit code is 0 after many errors)."""
     settings = work / "ivysettings.xml"
     settings.write_text(_SETTINGS)
     wanted = work / "ivy.xml"
@@ -213,7 +212,7 @@ def _ivy_module(jars: JarSet) -> str:
 
 
 def spark_folder() -> Path:
-    """Where pyspark is installed, which is a whole Spark; nothing of it is imported.  check_pair() comes before."""
+    """Return the folder of pyspark, which contains all of Spark, without importing it; call check_pair() first."""
     spec = find_spec("pyspark")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     return Path(folders[0]) if folders else Path()
@@ -225,12 +224,12 @@ def _ivy_jar() -> Path:
     raise ExecutionError("pyspark has no ivy jar", hint=f"pip install --force-reinstall pyspark=={SPARK_VERSION}")
 
 
-def _unresolved(told: str, wanted: JarSet) -> ExecutionError:
-    lines = [line.strip() for line in told.splitlines() if "error" in line.lower() or "PKIX" in line]
-    reason = lines[0][:200] if lines else told.strip()[-200:]
+def _unresolved(output: str, wanted: JarSet) -> ExecutionError:
+    lines = [line.strip() for line in output.splitlines() if "error" in line.lower() or "PKIX" in line]
+    reason = lines[0][:200] if lines else output.strip()[-200:]
     return ExecutionError(
-        f"{wanted.told} could not be fetched: {reason}",
+        f"{wanted.title} could not be downloaded: {reason}",
         where=str(jar_folder(wanted)),
-        hint="the first start that needs them needs the central Maven repository: check the network and proxy, name a "
-        "mirror in an Ivy settings file by WEFT_IVYSETTINGS, or set WEFT_JARS to a folder that has the jars",
+        hint="the first start downloads them from the central Maven repository: check the network and the proxy, set "
+        "WEFT_IVYSETTINGS to an Ivy settings file with a mirror, or set WEFT_JARS to a folder with the jars",
     )

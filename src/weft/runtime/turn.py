@@ -1,8 +1,8 @@
-"""One thread at a time uses Spark: its turn.
+"""Let one thread at a time use Spark: its turn.
 
-A session of Spark is shared by the threads of a process, and so are its settings and the JVM.  Whoever computes a
-query, changes a setting for a while or ends the JVM does so in its turn.  Then the end of the JVM, and the time that
-passes, are the doing of the query that runs, and a setting is put back before another thread reads it.
+The threads of a process share a session of Spark, its settings and the JVM.  A thread that computes a query, changes a
+setting temporarily or kills the JVM holds the turn.  So the end of the JVM and the elapsed time are due to the query
+that runs, and a setting is restored before another thread reads it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _POLL_SECONDS: Final = 0.2
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Holds the turn within the block; a thread may take it again.  Raises Stopped while it waits for it."""
+    """Hold the turn within the block (reentrant).  Raises Stopped while waiting for it."""
     while not _TURN.acquire(timeout=_POLL_SECONDS):
         stop_here()
     try:

@@ -1,8 +1,9 @@
-"""What keeps a query from running for ever, and tells why the JVM ended (design section 8, 4).
+"""Limit the run time of a query, and explain why the JVM ended (design section 8, 4).
 
-A pattern that backtracks, a nested-loop join in generated code, does not look whether Spark has cancelled it, and goes
-on in its thread.  So what has taken too long is stopped by killing the JVM: ``spark_session`` starts another.  A query
-may end the JVM by itself, too: Spark exits where a task runs out of memory or of Java's stack.
+A regular expression that backtracks, or a nested-loop join in generated code, does not check whether Spark has
+cancelled it, and continues in its thread.  So a query that takes too long is stopped by killing the JVM;
+``spark_session`` starts another one.  A query can also end the JVM itself: Spark exits if a task runs out of memory or
+of Java's stack.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ from typing import Final
 
 from weft.errors import JvmEnded, LimitExceeded
 from weft.interruption import Stopped
-from weft.runtime.cancelling import end_what_goes_on, was_cancelled
+from weft.runtime.cancelling import kill_unresponsive, was_cancelled
 from weft.runtime.session import Jvm, interrupted, running_jvm, spark_errors
 from weft.runtime.turn import turn
 
 _ANSWER_SECONDS: Final = 30.0
-"""A JVM that takes longer than this for next to nothing is ended."""
+"""A JVM that takes longer than this for a trivial query is killed."""
 
 _EXIT_SECONDS: Final = 10.0
-"""A JVM that answers nothing any more is given this long to end by itself: how it ended says why."""
+"""The time that an unresponsive JVM has to end by itself: its exit shows the cause."""
 
 _CAUSES: Final = {
     "OutOfMemoryError": ("needed more memory than Spark's JVM has", "memory"),
-    "StackOverflowError": ("nested too deep for Java, as a pattern like (a|b)* does over a long text", "stack"),
+    "StackOverflowError": ("nests too deep for Java, like the pattern (a|b)* over a long text", "stack"),
 }
 _THROWN: Final = re.compile(
     r"\s*(?:(?:Caused by|Suppressed|Exception): |(?:Terminating|Aborting) due to |Exception in thread \".*?\" )?"
     rf"java\.lang\.({'|'.join(_CAUSES)})\b"
 )
-"""How Java reports an error that was thrown: at the beginning of a line.  Elsewhere Spark may quote a query's text."""
+"""The form in which Java reports an error at the beginning of a line.  Elsewhere Spark may quote a query's text."""
 
 
 class _Alarm:
-    """Ends the JVM after some seconds unless it is stopped before."""
+    """A timer that kills the JVM after some seconds unless it is stopped before."""
 
     def __init__(self, jvm: Jvm, seconds: float) -> None:
         self._jvm = jvm
@@ -57,7 +58,7 @@ class _Alarm:
                 self._jvm.end()
 
     def stop(self) -> bool:
-        """Whether it had rung before."""
+        """Stop the timer and return whether it had expired."""
         self._timer.cancel()
         with self._lock:
             self._stopped = True
@@ -66,10 +67,10 @@ class _Alarm:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Lets Spark work for so long within the block; then the JVM is ended.  Waits for its turn first.
+    """Limit Spark's work within the block to this time, then kill the JVM.  Waits for its turn first.
 
-    Raises LimitExceeded where that was needed, JvmEnded where the JVM ended by itself or by somebody else's doing.
-    What Spark raises while it lives passes through.
+    Raises LimitExceeded if it killed the JVM, and JvmEnded if the JVM ended for another reason.  Exceptions of Spark
+    pass through while the JVM lives.
     """
     with turn():
         yield from _limited(seconds)
@@ -82,8 +83,7 @@ def _limited(seconds: float) -> Iterator[None]:
     problem: Exception | None = None
     try:
         yield
-        # pyspark takes the end of a stream that broke off for the end of a result: a JVM that is gone must not have
-        # given one.
+        # pyspark takes a broken stream for the end of a result, so check that the JVM still answers.
         jvm.session.conf.get("spark.app.id")
     except spark_errors() as error:
         if interrupted(error):
@@ -98,7 +98,7 @@ def _limited(seconds: float) -> Iterator[None]:
         ) from None
     if problem is not None:
         if was_cancelled():
-            end_what_goes_on(jvm)
+            kill_unresponsive(jvm)
             raise Stopped from None
         if _lives(jvm):
             raise problem
@@ -106,9 +106,9 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def _lives(jvm: Jvm) -> bool:
-    """Whether the JVM still answers; one that does not is gone afterwards.
+    """Return whether the JVM still answers; kill it if it does not.
 
-    A JVM that is on its way out answers its last calls with errors of other kinds.
+    A JVM that is about to exit answers its last calls with unrelated errors.
     """
     if not jvm.lives():
         return False
@@ -125,9 +125,9 @@ def _lives(jvm: Jvm) -> bool:
 
 
 def _ended(jvm: Jvm, written: int) -> JvmEnded:
-    """Why the JVM ended, by what is in its log after the first ``written`` bytes.
+    """Return the reason why the JVM ended, according to its log after the first ``written`` bytes.
 
-    One that was killed did not end because of what it ran, whatever another process wrote into the log.
+    A JVM that was killed did not end because of its query, even if another process wrote such a line into the log.
     """
     seen = None if jvm.process.returncode == -SIGKILL else _sign(jvm, written)
     if seen is None:
@@ -135,13 +135,13 @@ def _ended(jvm: Jvm, written: int) -> JvmEnded:
     words, kind = _CAUSES[seen]
     if kind == "memory":
         return JvmEnded(f"the query {words}, {jvm.memory}", hint="Narrow it, or raise WEFT_SPARK_MEMORY.", known=True)
-    return JvmEnded(f"the query {words}", hint="Write it another way.", known=True)
+    return JvmEnded(f"the query {words}", hint="Rewrite the query.", known=True)
 
 
 def _sign(jvm: Jvm, written: int) -> str | None:
-    """What of ``_CAUSES`` the log reports first; None where it reports none, or was renamed meanwhile."""
+    """Return the first of ``_CAUSES`` in the log; None if it has none or was renamed meanwhile."""
     with suppress(OSError), jvm.log.open("rb") as log:
         log.seek(written)
-        found = (_THROWN.match(line.decode(errors="replace")) for line in log)
-        return next((match[1] for match in found if match), None)
+        matches = (_THROWN.match(line.decode(errors="replace")) for line in log)
+        return next((match[1] for match in matches if match), None)
     return None

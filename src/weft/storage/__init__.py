@@ -1,1 +1,1 @@
-"""What is in Delta, read without Spark: logs, answers, and whether all of it is whole."""
+"""Read and write Delta tables without Spark: logs, data files, answers, history logs, and integrity checks."""

@@ -1,4 +1,4 @@
-"""The change data feed of somebody's Delta table, read by delta-rs: which rows came and went with each version."""
+"""Read the change data feed of a user's Delta table with delta-rs: the rows that each version inserted and deleted."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ from weft.storage.delta_log import delta_errors
 CHANGE: Final = "_change_type"
 VERSION: Final = "_commit_version"
 COMMITTED: Final = "_commit_timestamp"
-"""Columns that a change data feed has beside the table's: insert, delete, update_preimage or update_postimage; the
-version; and when it was committed (milliseconds UTC)."""
+"""The columns that a change data feed adds to the table's: the kind of change (insert, delete, update_preimage or
+update_postimage), the version, and the time of the commit (milliseconds UTC).
+"""
 
 _PROPERTY: Final = "delta.enableChangeDataFeed"
 
 
 @dataclass(frozen=True)
 class TableState:
-    """A Delta table as of its last version: what tells it from another one, whether it tells its changes, when that
-    version was committed (µs UTC), and no rows of it, with their columns."""
+    """A Delta table as of its last version.
+
+    ``table_id`` identifies the table, ``feeds`` says whether its change data feed is on, ``committed_at`` is the time
+    of the version's commit (µs UTC), and ``columns`` is an empty table with its columns.
+    """
 
     table_id: str
     version: int
@@ -36,12 +40,12 @@ class TableState:
 
 
 def is_delta(path: Location) -> bool:
-    """Whether a folder is a Delta table."""
+    """Return whether the folder is a Delta table."""
     return (path / "_delta_log").exists()
 
 
 def state_of(path: Location) -> TableState:
-    """The table as it is now; raises NotFound, ExtractionError."""
+    """Return the state of the table now; raise NotFound or ExtractionError."""
     with _reading(path):
         table = _opened(path)
         feeds = str(table.metadata().configuration.get(_PROPERTY)).lower() == "true"
@@ -51,7 +55,10 @@ def state_of(path: Location) -> TableState:
 
 
 def rows_at(path: Location, version: int) -> pa.Table:
-    """All rows of a version; raises NotFound, ExtractionError, also where files of it were deleted (VACUUM)."""
+    """Return all rows of a version.
+
+    Raises NotFound, or ExtractionError, also if VACUUM has deleted files of the version.
+    """
     with _reading(path):
         table = _opened(path)
         table.load_as_version(version)
@@ -59,10 +66,10 @@ def rows_at(path: Location, version: int) -> pa.Table:
 
 
 def changes_between(path: Location, first: int, last: int) -> pa.Table:
-    """What the feed tells of the versions from ``first`` to ``last``: the table's columns and the feed's own three.
+    """Return the feed's changes from version ``first`` to ``last``: the table's columns and the three of the feed.
 
-    Raises NotFound, ExtractionError, also where a part of it is missing: files that were deleted (VACUUM), a log that
-    was cleaned up, versions that were written while the feed was off.
+    Raises NotFound.  Raises ExtractionError, also if a part of the feed is missing: VACUUM deleted files, the log was
+    cleaned up, or versions were written while the feed was off.
     """
     with _reading(path):
         return _plain(pa.table(_opened(path).load_cdf(first, last)))
@@ -77,16 +84,16 @@ def _opened(path: Location) -> Any:
 @contextmanager
 def _reading(path: Location) -> Iterator[None]:
     if not is_delta(path):
-        raise NotFound(f"there is no Delta table in {path}", hint="The source may be away for a moment.")
+        raise NotFound(f"there is no Delta table in {path}", hint="The source may be temporarily unavailable.")
     try:
         yield
     except delta_errors() as error:
-        told = " ".join(str(error).split())[:300]
-        raise ExtractionError(f"the Delta table cannot be read: {told}", where=str(path)) from None
+        message = " ".join(str(error).split())[:300]
+        raise ExtractionError(f"the Delta table cannot be read: {message}", where=str(path)) from None
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """The rows with texts and bytes in their plain encoding, and the feed's instants in microseconds."""
+    """Return the rows with string and binary views as plain strings and bytes."""
     plain = []
     for field in rows.schema:
         kind = field.type
@@ -99,6 +106,6 @@ def _plain(rows: pa.Table) -> pa.Table:
 
 
 def committed_at(changes: pa.Table) -> dict[int, int]:
-    """The versions among the changes, rising, and when each was committed (µs UTC)."""
+    """Return the time of each version's commit (µs UTC), by version, in ascending order."""
     micros = pc.cast(pc.cast(changes.column(COMMITTED), pa.timestamp("us")), pa.int64()).to_pylist()
     return dict(sorted(dict(zip(changes.column(VERSION).to_pylist(), micros, strict=True)).items()))

@@ -1,9 +1,9 @@
-"""Dated changes of a source's rows, and what they add to the log of its tracked table.
+"""Turn dated changes of a source's rows into rows of the history log of its tracked table.
 
-Changes are an Arrow table: the source's columns, ``_op`` (``D``: there is no row with that key from then on; ``T``:
-there is none at all, see ``without_truncations``; anything else: the row is so from then on), ``_own`` (the source's
-own time of the change, microseconds UTC, or NULL) and ``_order`` (the place in the feed; no two of a key are the same).
-Changes of one own time are one transaction.  Keys are equal as everywhere in ``storage.periods``: two NULLs are.
+Changes are an Arrow table: the source's columns, ``_op`` (``D``: the row with this key ends; ``T``: all rows end, see
+``without_truncations``; anything else: the row has these values from then on), ``_own`` (the source's own time of the
+change, microseconds UTC, or NULL) and ``_order`` (the position in the feed, unique within a key).  Changes with the
+same own time are one transaction.  Two keys are equal as in ``storage.periods``: NULL equals NULL.
 """
 
 from __future__ import annotations
@@ -18,47 +18,49 @@ from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.correcting import correction_instants
-from weft.storage.local_sql import agreeing, quoted
+from weft.storage.local_sql import columns_equal, quoted
 from weft.storage.periods import TS, known_at, over, periods, values_of
 
 OP: Final = "_op"
 OWN: Final = "_own"
 ORDER: Final = "_order"
 CHANGE_COLUMNS: Final = (OP, OWN, ORDER)
-"""The columns of a change beside those of its table."""
+"""The columns that a change has in addition to those of its table."""
 DELETE: Final = "D"
 TRUNCATE: Final = "T"
 _AT: Final = "_at"
 
 
 def changes_of(rows: pa.Table, ops: Sequence[str], owns: Sequence[int], places: Sequence[int]) -> pa.Table:
-    """Rows as changes: what each does, its own time (µs UTC) and its place in the order, a value a row."""
+    """Return the rows as changes, with the operation, own time (µs UTC) and position of each."""
     rows = rows.append_column(OP, pa.array(ops, pa.string())).append_column(OWN, pa.array(owns, pa.int64()))
     return rows.append_column(ORDER, pa.array(places, pa.int64()))
 
 
-def all_anew(rows: pa.Table, own: int, place: int) -> pa.Table:
-    """All rows of a table as the changes of one transaction, before which all that were there go; it has two places."""
+def replace_all(rows: pa.Table, own: int, place: int) -> pa.Table:
+    """Return one transaction that ends all stored rows and inserts these; it takes two positions."""
     gone = pa.table([pa.nulls(1, each.type) for each in rows.schema], schema=rows.schema)
     count = rows.num_rows
     ops, places = [TRUNCATE, *["U"] * count], [place, *[place + 1] * count]
     return changes_of(pa.concat_tables([gone, rows]), ops, [own] * (count + 1), places)
 
 
-def of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The part of a log that is about the keys of the changes."""
+def log_of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return the rows of the history log whose keys occur in the changes."""
     if not log.num_rows:
         return log
     with over(log=log, given=changes.select(list(keys))) as connection:
-        found = connection.sql(
-            f"SELECT a.* FROM log a SEMI JOIN given b ON {agreeing(keys, 'a', 'b')}"
+        rows = connection.sql(
+            f"SELECT a.* FROM log a SEMI JOIN given b ON {columns_equal(keys, 'a', 'b')}"
         ).to_arrow_table()
-    return conformed(found, log.schema)
+    return conformed(rows, log.schema)
 
 
 def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The changes, those that end all rows told as one for each key: of the open periods ``there``, and of the changes
-    before."""
+    """Return the changes with each truncation replaced by one deletion for each key that it ends.
+
+    The keys are those of the open periods ``there`` and of the changes before the truncation.
+    """
     if not pc.any(pc.equal(changes.column(OP), TRUNCATE)).as_py():
         return changes
     by_key = _list(keys)
@@ -76,23 +78,26 @@ def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str])
         return conformed(connection.sql(f"FROM ({text}) ORDER BY {ORDER}").to_arrow_table(), changes.schema)
 
 
-def with_kept(changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, int]:
-    """The changes with the cells that some of them lack, and of how many changes there is no row to take them from.
+def fill_missing_cells(
+    changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Sequence[str]
+) -> tuple[pa.Table, int]:
+    """Return the changes with their missing cells filled in, and the number of changes for which no row has them.
 
-    ``lacking`` names them: the key of the row whose cells they are, ``_order`` of the change, ``_before`` (the row is
-    the last before that place), and ``_columns``.  The row is one of ``there``, or of a snapshot among the changes.
+    ``lacking`` lists the missing cells: the key of the row to take them from, ``_order`` of the change, ``_before``
+    (take the last row before that position), and ``_columns``.  The row is one of ``there``, or of a snapshot among the
+    changes.
     """
     if not lacking.num_rows:
         return changes, 0
     names = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
-    found = f"""
+    cells_of_rows = f"""
         WITH held AS (
             SELECT {_list(names)}, -1 AS place FROM there
             UNION ALL
             SELECT {_list(names)}, {ORDER} AS place FROM given a WHERE {OP} = 'U'
                 AND NOT EXISTS (SELECT 1 FROM lacking l WHERE l.{ORDER} = a.{ORDER}))
         SELECT l.{ORDER} AS _of, l._columns, h.* FROM lacking l JOIN held h
-            ON {agreeing(keys, "l", "h")} AND h.place < l._before
+            ON {columns_equal(keys, "l", "h")} AND h.place < l._before
             QUALIFY row_number() OVER (PARTITION BY l.{ORDER} ORDER BY h.place DESC) = 1"""
     cells = ", ".join(
         f"CASE WHEN list_contains(f._columns, {_text(name)}) THEN f.{quoted(name)} ELSE g.{quoted(name)} END "
@@ -101,18 +106,18 @@ def with_kept(changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Seque
     )
     filled = f"SELECT {cells}, g.{OP}, g.{OWN}, g.{ORDER} FROM given g LEFT JOIN filled f ON f._of = g.{ORDER}"
     with over(given=changes, lacking=lacking, there=there) as connection:
-        rows = connection.sql(found).to_arrow_table()
+        rows = connection.sql(cells_of_rows).to_arrow_table()
         connection.register("filled", rows)
-        whole = connection.sql(f"{filled} ORDER BY g.{ORDER}").to_arrow_table()
-    return conformed(whole, changes.schema), lacking.num_rows - rows.num_rows
+        changed = connection.sql(f"{filled} ORDER BY g.{ORDER}").to_arrow_table()
+    return conformed(changed, changes.schema), lacking.num_rows - rows.num_rows
 
 
 def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The changes without those that say nothing new, in the order of the feed.
+    """Return the changes that the history does not contain yet, in the order of the feed.
 
-    Of those of a key at one own time the last one counts.  One that is not after all that is recorded of its key is
-    left out where the history says the same of that time already, or said it before it was corrected: so a feed that is
-    read again changes nothing.  ``log`` is that of the keys.
+    The last change of a key at one own time counts.  A change that is not later than everything recorded of its key is
+    dropped if the history has the same state at that time, or had it before a correction, so reading a feed again
+    changes nothing.  ``log`` holds the history of these keys.
     """
     for instant in correction_instants(log):
         changes = _unknown(known_at(log, instant - 1), changes, keys)
@@ -120,17 +125,17 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The same as far as this part of the log tells."""
+    """Return the changes that this part of the log does not contain yet."""
     values = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
     by_key = _list(keys)
-    agrees = agreeing(values, "c", "h")
+    agrees = columns_equal(values, "c", "h")
     text = f"""
         WITH last AS (SELECT * FROM given
             QUALIFY {OWN} IS NULL OR row_number() OVER (PARTITION BY {by_key}, {OWN} ORDER BY {ORDER} DESC) = 1),
         known AS (SELECT c.{ORDER}
             FROM last c
-            JOIN (SELECT {by_key}, max({TS}) AS {_AT} FROM log GROUP BY {by_key}) t ON {agreeing(keys, "c", "t")}
-            LEFT JOIN periods h ON {agreeing(keys, "c", "h")}
+            JOIN (SELECT {by_key}, max({TS}) AS {_AT} FROM log GROUP BY {by_key}) t ON {columns_equal(keys, "c", "t")}
+            LEFT JOIN periods h ON {columns_equal(keys, "c", "h")}
                 AND h.{VALID_FROM} <= make_timestamptz(c.{OWN})
                 AND (h.{VALID_TO} IS NULL OR make_timestamptz(c.{OWN}) < h.{VALID_TO})
             WHERE make_timestamptz(c.{OWN}) <= t.{_AT}
@@ -141,33 +146,36 @@ def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
         return conformed(connection.sql(text).to_arrow_table(), changes.schema)
 
 
-def instants_of(changes: Sequence[pa.Table], floor: int, latest: int | None, clock: int) -> dict[int | None, int]:
-    """The instant of each transaction, by its own time (None: none), rising in the order of the feed.
+def transaction_instants(
+    changes: Sequence[pa.Table], floor: int, latest: int | None, clock: int
+) -> dict[int | None, int]:
+    """Return the instant of each transaction, by its own time (None: no own time), ascending in the order of the feed.
 
-    ``changes`` are those of all tables that the transactions may touch.  It is the own time where that is open, else
-    the earliest instant that is: from ``floor`` on, after the one before, and not after ``latest`` (None: no limit).
-    Those without one are of the instant ``clock``.
+    ``changes`` are those of all tables that the transactions touch.  A transaction gets its own time if that is still
+    open, else the earliest open instant: at least ``floor``, after the previous transaction, and at most ``latest``
+    (None: no limit).  Changes without an own time get the instant ``clock``.
     """
     first: dict[int | None, int] = {}
     for each in changes:
         for own, order in zip(each.column(OWN).to_pylist(), each.column(ORDER).to_pylist(), strict=True):
             first[own] = min(order, first.get(own, order))
-    given: dict[int | None, int] = {}
+    instants: dict[int | None, int] = {}
     before = floor - 1
     for own in sorted(first, key=first.__getitem__):
         wanted = clock if own is None else own
         if latest is not None:
             wanted = min(wanted, latest)
-        before = given[own] = max(wanted, before + 1)
-    return given
+        before = instants[own] = max(wanted, before + 1)
+    return instants
 
 
 def log_rows(
     there: pa.Table, changes: pa.Table, instants: dict[int | None, int], log: TableSchema, keys: Sequence[str]
 ) -> pa.Table:
-    """The log rows that the changes add.  ``there`` are the open periods of their keys, which began before them all.
+    """Return the rows that the changes add to the history log.
 
-    A row that goes on as it was adds none.
+    ``there`` are the open periods of the changed keys; each began before all changes.  A row that does not change adds
+    no log row.
     """
     names = values_of(log)
     row, by_key = _list(names), _list(keys)
@@ -194,13 +202,14 @@ def log_rows(
         return conformed(connection.sql(text).to_arrow_table(), stored_schema(log))
 
 
-def as_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Whole states of a source as changes: ``dated`` are all its rows at each own time, with ``_own`` and ``_order``.
+def state_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return full states of a source as changes.
 
-    A key that a state has not, though the one before it has, or the open periods ``there``, has ended.
+    ``dated`` holds all rows of the source at each own time, with ``_own`` and ``_order``.  A key ends if a state lacks
+    it and the state before it, or the open periods ``there``, has it.
     """
     values = [name for name in dated.column_names if name not in (OWN, ORDER)]
-    row, by_key, same = _list(values), _list(keys), agreeing(keys, "a", "b")
+    row, by_key, same = _list(values), _list(keys), columns_equal(keys, "a", "b")
     text = f"""
         WITH states AS (SELECT {OWN} AS state, lead({OWN}) OVER (ORDER BY {OWN}) AS following
             FROM (SELECT DISTINCT {OWN} FROM given)),
@@ -215,17 +224,17 @@ def as_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Tabl
         UNION ALL BY NAME
         SELECT {by_key}, '{DELETE}' AS {OP}, {OWN} FROM gone"""
     with over(given=dated, open_rows=there) as connection:
-        found = connection.sql(f"SELECT *, row_number() OVER (ORDER BY {OWN}) AS {ORDER} FROM ({text})")
-        return conformed(found.order(ORDER).to_arrow_table(), change_schema(dated.select(values).schema))
+        ordered = connection.sql(f"SELECT *, row_number() OVER (ORDER BY {OWN}) AS {ORDER} FROM ({text})")
+        return conformed(ordered.order(ORDER).to_arrow_table(), change_schema(dated.select(values).schema))
 
 
-def undated(changes: pa.Table) -> pa.Table:
-    """The changes without their own times."""
+def without_own_times(changes: pa.Table) -> pa.Table:
+    """Return the changes without their own times."""
     return changes.set_column(changes.column_names.index(OWN), OWN, pa.nulls(changes.num_rows, pa.int64()))
 
 
 def change_schema(values: pa.Schema) -> pa.Schema:
-    """The columns of changes of a source with these columns."""
+    """Return the schema of the changes of a source with these columns."""
     own = [pa.field(OP, pa.string()), pa.field(OWN, pa.int64()), pa.field(ORDER, pa.int64())]
     return pa.schema([*values, *own])
 

@@ -1,9 +1,9 @@
-"""Files of a Delta table that nobody needs any more are deleted: no sooner than their time, and while nobody reads.
+"""Delete the files of a Delta table that no snapshot needs, after their retention and while no reader uses the table.
 
-Data files go that the table does not have: compaction or a purge took them out of the log, or a writer died before its
-commit.  Of the log itself what lies behind a checkpoint goes.  Each is kept for some time after it was taken out, or
-last written, for readers that Weft does not know of; Weft's own hold the table's folder meanwhile
-(``Location.shared``).
+Data files that the table does not name are deleted: compaction or a purge removed them from the log, or their writer
+died before its commit.  Log files behind a checkpoint are deleted too.  Each file stays for the retention after it was
+removed or last written, for readers that Weft does not know of.  Weft's own readers hold a shared lock on the table's
+folder (``Location.shared``).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Final
 from weft.errors import StorageError
 from weft.failpoint import failpoint
 from weft.location import Location
-from weft.storage.delta_log import delta_errors, delta_snapshot, has_commits, keep_open, open_table
+from weft.storage.delta_log import delta_errors, delta_snapshot, has_commits, open_table, return_table
 from weft.storage.fence import spend
 from weft.storage.removing import REMOVING, Remover, require_latest
 
 HOUR_US: Final = 60 * 60 * 1_000_000
-LONGEST_KEPT_US: Final = 7 * 24 * HOUR_US
-"""Delta's log does not know for longer when a file was taken out of it (``delta.deletedFileRetentionDuration``)."""
+LONGEST_RETENTION_US: Final = 7 * 24 * HOUR_US
+"""How long Delta's log records when a file was removed (``delta.deletedFileRetentionDuration``)."""
 
 _LISTED_US: Final = 10 * 60 * 1_000_000
-"""How long a reader may take from listing a log to reading it, for which it holds nothing."""
+"""The time that a reader may take between listing a log and reading it, during which it holds no lock."""
 
 _DATA: Final = re.compile(r"part-[^/]*\.parquet")
 _OF_THE_LOG: Final = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\.\S*)(\.crc)?")
@@ -33,57 +33,57 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 
 @dataclass(frozen=True)
-class Litter:
-    """What may be deleted: data files, files of the log, and their bytes together."""
+class DeletableFiles:
+    """Files that may be deleted: data files, log files, and their total size in bytes."""
 
     data: tuple[Location, ...]
     log: tuple[Location, ...]
     size: int
 
 
-def litter(table: Location, keep_us: int, at: int) -> Litter:
-    """What was taken out, or last written, ``keep_us`` before ``at`` (microseconds, the wall's) or earlier.
+def deletable_files(table: Location, keep_us: int, at: int) -> DeletableFiles:
+    """Return the files that were removed, or last written, at least ``keep_us`` before ``at`` (µs, wall clock).
 
-    Whole hours count, begun ones as whole.  Raises StorageError for a log that is damaged.
+    The retention is rounded up to whole hours.  Raises StorageError for a damaged log.
     """
     if not has_commits(table):
-        return Litter((), (), 0)
+        return DeletableFiles((), (), 0)
     named = {file.location for file in delta_snapshot(table, check_files=False).files}
     try:
         opened = open_table(table)
-        # It knows from the log when a file was taken out of it.
-        found = opened.vacuum(
+        # delta-rs knows from the log when each file was removed.
+        names = opened.vacuum(
             retention_hours=-(-keep_us // HOUR_US), dry_run=True, enforce_retention_duration=False, full=True
         )
-        keep_open(table, opened)
+        return_table(table, opened)
     except delta_errors() as error:
         raise StorageError(f"the files of a table could not be listed: {error}", where=str(table)) from error
-    # Whatever else somebody has put there is not Weft's to delete.
-    places = dict.fromkeys(table / name for name in found if _DATA.fullmatch(name))
+    # Files that somebody else has put into the folder are not Weft's to delete.
+    places = dict.fromkeys(table / name for name in names if _DATA.fullmatch(name))
     data = tuple(place for place in places if place not in named and place.exists())
     log = _behind_a_checkpoint(table, at - max(keep_us, _LISTED_US))
-    return Litter(data, log, sum(map(_size, (*data, *log))))
+    return DeletableFiles(data, log, sum(map(_size, (*data, *log))))
 
 
-def delete(table: Location, found: Litter, remover: Remover, patience_seconds: float) -> bool:
-    """Deletes it, unless somebody uses the table for longer than ``patience_seconds``; whether it did.
+def delete(table: Location, files: DeletableFiles, remover: Remover, patience_seconds: float) -> bool:
+    """Delete the files and return True; return False if the table stays in use for ``patience_seconds``.
 
-    The caller holds the lease, and has found the table whole.  The lease is checked while nobody else uses the table:
-    a later writer's file that no commit names yet is not deleted, since that writer uses the table until its commit.
-    An earlier writer can no longer commit what is deleted here: the numbers of loads and ticks are spent by whoever
-    settles them, that of compactions is spent here.  Raises LeaseLost, StorageError.
+    The caller holds the lease and has checked that the table is undamaged.  The lease is checked while nobody else uses
+    the table: the new file of a later writer is safe, since that writer uses the table until its commit.  An earlier
+    writer can no longer commit a file that is deleted here: settling spends the numbers of loads and ticks, and this
+    function spends that of compactions.  Raises LeaseLost, StorageError.
     """
-    if not found.data and not found.log:
+    if not files.data and not files.log:
         return True
     with table.alone(patience_seconds) as alone:
         if not alone:
             return False
         remover.check()
-        require_latest(table, remover.token, "files that nobody needs were being deleted")
+        require_latest(table, remover.token, "unneeded files were being deleted")
         spend(table, REMOVING, remover.token)
         try:
             _force_log(table)
-            for file in (*found.data, *found.log):
+            for file in (*files.data, *files.log):
                 _remove(file)
                 failpoint("cleaning.deleted")
             table.force()
@@ -91,13 +91,13 @@ def delete(table: Location, found: Litter, remover: Remover, patience_seconds: f
             raise StorageError(
                 f"a file could not be deleted: {error.strerror}",
                 where=str(table),
-                hint="What is left is deleted the next time.",
+                hint="The remaining files are deleted the next time.",
             ) from error
     return True
 
 
 def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
-    """The log's files that no reader needs who began after the instant ``before``, the oldest first."""
+    """Return the log files that no reader that began after the instant ``before`` needs, the oldest first."""
     log = table / "_delta_log"
     names = log.names()
     old = [
@@ -109,7 +109,7 @@ def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
 
 
 def _force_log(table: Location) -> None:
-    """The log from its last checkpoint on, which names the files that stay, has to survive a power cut first."""
+    """Force the log from its last checkpoint on to the disk: it names the files that stay."""
     log = table / "_delta_log"
     names = log.names()
     since = max((int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name))), default=0)
@@ -121,7 +121,7 @@ def _force_log(table: Location) -> None:
 
 
 def _remove(file: Location) -> None:
-    """The file, and the checksum that Spark keeps beside it."""
+    """Remove the file and the checksum file that Spark writes beside it."""
     for place in (file.parent / f".{file.name}.crc", file):
         with suppress(FileNotFoundError):
             place.remove()

@@ -1,4 +1,4 @@
-"""Weft's types as Arrow's: in which rows are handed on, and in which they are stored without Spark."""
+"""Map Weft's types to Arrow's, for rows that Weft passes on and for rows that it stores without Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ARROW: Final = {
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """The Arrow type of a Weft type; of a nested column that of its text."""
+    """Return the Arrow type of a Weft type; a nested column has the type of its JSON text."""
     match kind:
         case DataType(name="DECIMAL"):
             return pa.decimal128(kind.precision, kind.scale)
@@ -42,17 +42,17 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 
 def stored_schema(table: TableSchema, names: Iterable[str] | None = None) -> pa.Schema:
-    """The columns of a table (only ``names``, in any case) in their order, each of them nullable."""
+    """Return the table's columns (only ``names``, in any case) in their order, all nullable."""
     wanted = None if names is None else {name.lower() for name in names}
     columns = [column for column in table.columns if wanted is None or column.name.lower() in wanted]
     return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
 
 
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with the columns and types of ``schema``; a column that they lack is NULL.
+    """Return the rows with the columns and types of ``schema``; a missing column is NULL.
 
-    Encodings that hold the same values in another form (dictionaries, views, large strings) become plain.  Raises
-    ValueError (Arrow's) for a value that its type does not hold, and for a column that the schema lacks.
+    Dictionaries, views and large strings become plain.  Raises ValueError (Arrow's) for a value outside its type, and
+    for a column that the schema lacks.
     """
     other = [name for name in rows.column_names if name not in schema.names]
     if other:
@@ -67,5 +67,5 @@ def _column(rows: pa.Table, field: pa.Field) -> Any:
 
 
 def instants(names: Iterable[str], schema: pa.Schema) -> list[str]:
-    """The names, and after them those of all columns that hold instants; each once."""
+    """Return the names, then those of all columns of instants, without duplicates."""
     return list(dict.fromkeys([*names, *(field.name for field in schema if pa.types.is_timestamp(field.type))]))

@@ -1,11 +1,11 @@
-"""Writing Delta tables from this process, without Spark: making them, adding columns, appending rows behind the fence.
+"""Write Delta tables from this process, without Spark: create them, add columns, append rows behind the fence.
 
 The rows of a commit are one Parquet file, in the order in which they come, written here, or files that Spark wrote;
 delta-rs commits them.  Its own writer would put blocks of rows in another order, which the search by ``ts`` relies on.
 
-delta-rs takes a stale or repeated transaction without a word, and refuses only one whose application has committed
-since its handle was opened.  So one handle is opened, what it has of the application is compared, and the commit goes
-through the same handle: whoever commits in between, be it only to spend the number, makes it fail.
+delta-rs accepts a stale or repeated transaction silently.  It refuses only a transaction whose application has
+committed since its handle was opened.  So this module opens one handle, compares the application's last version, and
+commits through the same handle: any commit in between, even one that only spends the number, makes it fail.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from weft.storage.delta_log import (
     delta_errors,
     delta_snapshot,
     has_commits,
-    keep_open,
     open_table,
+    return_table,
     transaction_version,
 )
 from weft.storage.fence import find_version, make_durable
 from weft.storage.statistics import columns_with_statistics, statistics
 
 PROPERTIES: Final = {
-    # A checkpoint is written within the commit that is due for it.
+    # The commit that is due for a checkpoint writes it.
     "delta.checkpointInterval": "50",
     # Weft gives Spark and Arrow the data files themselves.
     "delta.enableDeletionVectors": "false",
 }
-"""What every Delta table of a home has; some have more."""
+"""The properties of every Delta table of a home; some tables have more."""
 
-# Half the bytes of snappy, to write and to force to the disk, in about the same time.
+# Half the bytes of snappy, and about the same time to write and to force to the disk.
 _COMPRESSION: Final = "zstd"
 _LEVEL: Final = 1
 
 _ROW_GROUP: Final = 32_768
-"""Rows that a reader can leave out together, by the statistics within the file."""
+"""The rows that a reader can skip together by the statistics within the file."""
 _SAMPLE: Final = 10_000
 _FULL: Final = ("No space left on device", "[Errno 28]", "os error 28")
-"""What Arrow and delta-rs say of a disk that is full."""
+"""Texts with which Arrow and delta-rs report a full disk."""
 
 
 def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, str]) -> None:
-    """Makes the Delta table, empty, where there is none; else it gets the columns and properties that it lacks.
+    """Create the Delta table, empty, or add the columns and properties that an existing table lacks.
 
-    What was changed is on the disk when this returns.  The caller holds the lease.  Raises StorageError where the table
-    cannot be made or changed, another writer's commit in the same moment among the reasons.
+    The change is on the disk when this returns.  The caller holds the lease.  Raises StorageError if the table cannot
+    be created or changed, for example because another writer commits in the same moment.
     """
     wanted = {**PROPERTIES, **properties}
     try:
@@ -79,49 +79,49 @@ def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, s
             opened.alter.add_columns(Schema.from_arrow(pa.schema(new)).fields)
         has = opened.metadata().configuration
         other = {name: value for name, value in wanted.items() if has.get(name) != value}
-        if other:  # after the columns: Spark refuses statistics of one that is not there
+        if other:  # after the columns: Spark refuses statistics of a missing column
             opened.alter.set_table_properties(other)
         for version in range(before + 1, opened.version() + 1):
             make_durable(table, version)
-        keep_open(table, opened)
+        return_table(table, opened)
     except delta_errors() as error:
-        hint = "Nothing was stored; run the command again. `weft doctor` tells what is damaged."
-        raise _unwritten("the table could not be made or changed", table, error, hint) from error
+        hint = "Nothing was stored; run the command again. `weft doctor` reports damage."
+        raise _unwritten("the table could not be created or changed", table, error, hint) from error
 
 
 def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) -> int:
-    """Appends the rows, in their order, as one file in one commit with this transaction; the commit's version.
+    """Append the rows, in their order, as one file in one commit with this transaction; return the commit's version.
 
-    The columns are matched by name, one that is missing is NULL.  The commit is not on the disk yet (``make_durable``).
-    Raises LeaseLost where the application has come as far already, or comes to commit anything meanwhile: nothing of
-    the rows is in the table then.  Raises StorageError where they cannot be written.
+    Columns are matched by name; a missing column is NULL.  The commit is not on the disk yet (``make_durable``).
+    Raises LeaseLost if the application has committed this version already, or commits anything meanwhile; the table
+    then has none of the rows.  Raises StorageError if the rows cannot be written.
     """
     return _append(table, _written(table, rows), app_id, txn_version)
 
 
 def append_files(table: Location, folder: Location, app_id: str, txn_version: int) -> int:
-    """Appends the rows of the Parquet files in the folder, which become the table's; else as ``append_rows``.
+    """Append the rows of the Parquet files in the folder, and move the files into the table; else as ``append_rows``.
 
-    They have the table's columns.  What is not in the table afterwards is in no folder that anybody reads.
+    The files have the table's columns.
     """
 
     def moved(opened: Any) -> dict[Location, str]:
         names = columns_with_statistics(opened.metadata().configuration, schema_of(opened))
-        found = {}
+        files = {}
         for name in sorted(each for each in folder.names() if each.endswith(".parquet")):
             file = new_data_file(table)
-            told = statistics(pq.read_table((folder / name).uri, columns=names), names)
+            file_stats = statistics(pq.read_table((folder / name).uri, columns=names), names)
             (folder / name).move(file)
-            found[file] = told
-        return found
+            files[file] = file_stats
+        return files
 
     return _append(table, moved, app_id, txn_version)
 
 
 def replace_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int, at: int) -> int:
-    """As ``append_rows``, and what the table had goes in the same commit, at the wall's instant ``at`` (µs UTC).
+    """Replace all rows of the table in one commit, at the wall-clock instant ``at`` (µs UTC); else as ``append_rows``.
 
-    The files that it had stay on the disk until they are cleaned up.
+    The old files stay on the disk until they are cleaned up.
     """
     return _append(table, _written(table, rows), app_id, txn_version, replaced_at=at)
 
@@ -131,30 +131,30 @@ def _written(table: Location, rows: pa.Table) -> Callable[[Any], dict[Location, 
         file = new_data_file(table)
         plain = conformed(rows, schema_of(opened))
         write_data_file(plain, file)
-        return {file: told_of(plain, opened)}
+        return {file: file_statistics(plain, opened)}
 
     return written
 
 
 def _append(
     table: Location,
-    made: Callable[[Any], dict[Location, str]],
+    write: Callable[[Any], dict[Location, str]],
     app_id: str,
     txn_version: int,
     *,
     replaced_at: int | None = None,
 ) -> int:
-    """One commit of the files that ``made`` gives, each with what the log is told of it; its version.
+    """Commit the files that ``write`` returns, each with its statistics, and return the commit's version.
 
-    ``replaced_at`` is the wall's instant at which the files before them go; None: they stay.
+    ``replaced_at`` is the wall-clock instant at which the table's earlier files are removed; None: they stay.
     """
     with table.shared():  # nobody deletes the files before the commit names them
-        return _appended(table, made, app_id, txn_version, replaced_at)
+        return _append_once(table, write, app_id, txn_version, replaced_at)
 
 
-def _appended(
+def _append_once(
     table: Location,
-    made: Callable[[Any], dict[Location, str]],
+    write: Callable[[Any], dict[Location, str]],
     app_id: str,
     txn_version: int,
     replaced_at: int | None,
@@ -166,38 +166,38 @@ def _appended(
     files: dict[Location, str] = {}
     problem: Exception | None = None
     try:
-        files = made(opened)
+        files = write(opened)
         failpoint("commit.written")
         gone = () if replaced_at is None else delta_snapshot(table, check_files=False).files
-        name_files(opened, files, gone, {app_id: txn_version}, replaced_at or 0, news=True)
+        commit_files(opened, files, gone, {app_id: txn_version}, replaced_at or 0, news=True)
     except delta_errors() as error:
         problem = error
-    # What the log says counts: a commit may have come through though a checkpoint after it did not.
+    # The log decides: the commit may have succeeded although the checkpoint after it failed.
     version = find_version(table, app_id, txn_version)
     if version is not None and files.keys() <= {added.location for added in added_files(table, version)}:
-        keep_open(table, opened)
+        return_table(table, opened)
         return version
-    # The files stay, named by no commit: one that a commit names must never be taken away by mistake.
+    # The files stay although no commit names them: deleting a file that a commit names would be worse.
     if problem is None or transaction_version(table, app_id) != before:
         raise _lost(table) from problem
     raise _unwritten(
-        "rows could not be stored", table, problem, "Nothing of them was stored; run the command again."
+        "rows could not be stored", table, problem, "No rows were stored; run the command again."
     ) from problem
 
 
-def _unwritten(told: str, table: Location, problem: Exception, hint: str) -> StorageError:
-    """What a person is told of a table that could not be written; of a full disk in words of its own."""
+def _unwritten(message: str, table: Location, problem: Exception, hint: str) -> StorageError:
+    """Return the error for a table that could not be written; a full disk gets a message of its own."""
     if any(each in str(problem) for each in _FULL):
         free = free_bytes(str(table))[0]
         return StorageError(
-            f"{told}: the disk is full, {free:,} bytes are free there",
+            f"{message}: the disk is full, with {free:,} bytes free",
             where=str(table),
-            hint="Make room and run the command again: it goes on from what was committed.",
+            hint="Free some space and run the command again: it continues from what was committed.",
         )
-    return StorageError(f"{told}: {first_line(problem)}", where=str(table), hint=hint)
+    return StorageError(f"{message}: {first_line(problem)}", where=str(table), hint=hint)
 
 
-def name_files(
+def commit_files(
     opened: Any,
     new: Mapping[Location, str],
     gone: Sequence[DataFile],
@@ -206,11 +206,11 @@ def name_files(
     *,
     news: bool,
 ) -> None:
-    """The commit, through the handle ``opened``, that names the files ``new``, with what is told of their columns, and
-    takes out those that are ``gone``, at ``at`` (µs UTC).
+    """Commit the files ``new`` with their statistics, and remove the files ``gone`` at ``at`` (µs UTC), through
+    ``opened``.
 
-    ``transactions`` are the versions that it carries by application; ``news``: whether who follows the table is told of
-    the rows.  Raises what delta-rs raises.
+    ``transactions`` are the versions that the commit carries, by application.  ``news`` says whether followers of the
+    table receive the rows as changes.  Raises what delta-rs raises.
     """
     from deltalake import CommitProperties, Transaction
     from deltalake.transaction import AddAction, RemoveAction
@@ -218,7 +218,7 @@ def name_files(
     opened.create_write_transaction(
         [
             *(RemoveAction(each.location.name, news, at // 1_000, each.size, {}) for each in gone),
-            *(AddAction(file.name, file.size(), {}, file.modified_ms(), news, told) for file, told in new.items()),
+            *(AddAction(file.name, file.size(), {}, file.modified_ms(), news, stats) for file, stats in new.items()),
         ],
         mode="append",
         schema=opened.schema(),
@@ -227,17 +227,19 @@ def name_files(
 
 
 def new_data_file(table: Location) -> Location:
-    """A name for a data file of the table that no other file has."""
+    """Return a new, unique name for a data file of the table."""
     return table / f"part-00000-{uuid.uuid4()}-c000.{_COMPRESSION}.parquet"
 
 
-def told_of(rows: pa.Table, opened: Any) -> str:
-    """What the log is told of a file with these rows, of the table that delta-rs has opened."""
+def file_statistics(rows: pa.Table, opened: Any) -> str:
+    """Return the statistics that the log of the opened table records for a file with these rows."""
     return statistics(rows, columns_with_statistics(opened.metadata().configuration, schema_of(opened)))
 
 
 def write_data_file(rows: pa.Table, file: Location) -> None:
-    """Writes the rows, in their order, as one Parquet file; raises what ``delta_errors`` names, the file being gone."""
+    """Write the rows, in their order, as one Parquet file; on an error of ``delta_errors`` remove the file and raise
+    it.
+    """
     try:
         pq.write_table(
             rows,
@@ -251,15 +253,15 @@ def write_data_file(rows: pa.Table, file: Location) -> None:
         )
         file.follow()
     except delta_errors():
-        with suppress(OSError):  # a disk that is full stays so no longer than it must
+        with suppress(OSError):  # leave no more on a full disk than necessary
             file.remove()
         raise
 
 
 def _repeating(rows: pa.Table) -> list[str]:
-    """The columns, as Parquet names them, whose values come again: a dictionary of others costs time and room.
+    """Return the columns, as Parquet names them, whose values repeat; for others a dictionary costs time and space.
 
-    Of nested columns lists alone are looked for: the ledger's rows are such.
+    Of the nested columns only lists are considered: the ledger's rows are lists.
     """
     names = []
     for name, column in zip(rows.column_names, rows.columns, strict=True):
@@ -272,17 +274,17 @@ def _repeating(rows: pa.Table) -> list[str]:
 
 
 def schema_of(opened: Any) -> pa.Schema:
-    """The columns of the table that delta-rs has opened, as Arrow has them."""
+    """Return the Arrow schema of the opened table."""
     return pa.schema(opened.schema().to_arrow())
 
 
 def _lost(table: Location) -> LeaseLost:
     return LeaseLost(
-        f"another writer took this home over while rows were being stored in {table}, and theirs came first",
-        hint="Nothing of these was stored; run the command again: it goes on from what was committed.",
+        f"another writer took this home over and committed first while rows were being stored in {table}",
+        hint="None of these rows was stored; run the command again: it continues from what was committed.",
     )
 
 
 def first_line(error: Exception) -> str:
-    """What an error of delta-rs says, without what it adds on further lines."""
+    """Return the first line of a delta-rs error's text."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__

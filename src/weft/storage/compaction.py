@@ -1,11 +1,9 @@
-"""Compaction: runs of small data files of a Delta table become one file each, with the same rows.
+"""Compact a Delta table: replace runs of small data files by one file each, with the same rows.
 
-Each load and each tick adds a file, and whoever reads a table pays for their number.  The new file is written first,
-which needs no lease: nothing names it.  Then one commit, behind the fence, removes the old files from the log and adds
-the new one; it says that no data changed (``dataChange`` false), so that it is no news to anybody.  The old files stay
-on the disk until they are cleaned up (``storage/cleaning.py``), for those who are reading them.
-
-The fence of that commit is in ``storage/removing.py``.
+Each load and each tick adds a file, and every reader pays for the number of files.  The new file is written first,
+without a lease, since no commit names it.  Then one commit behind the fence (``storage/removing.py``) removes the old
+files from the log and adds the new one, with ``dataChange`` false, so that followers of the table see no change.  The
+old files stay on the disk for their readers until they are cleaned up (``storage/cleaning.py``).
 """
 
 from __future__ import annotations
@@ -29,9 +27,9 @@ from weft.storage.delta_log import (
     commit_file,
     delta_errors,
     delta_snapshot,
-    keep_open,
     latest_version,
     open_table,
+    return_table,
     transaction_version,
 )
 from weft.storage.removing import REMOVING, taken_over
@@ -42,9 +40,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a new file may be: rows, bytes (as Parquet: of the files that go into it), and bytes in memory.
+    """Limits of a new file: rows, bytes in Parquet (the sum of its input files), and bytes in memory.
 
-    ``fewest`` files make it worth a commit.  A file of more than half of these rows or bytes is left as it is.
+    A compaction needs at least ``fewest`` files.  A file of more than half of these rows or bytes is left as it is.
     """
 
     rows: int = 1_000_000
@@ -54,24 +52,26 @@ class Bounds:
 
 
 BOUNDS: Final = Bounds()
-_DOING: Final = "small files were being made one"
+_DOING: Final = "small files were being compacted"
 
 
 @dataclass(frozen=True)
 class Sorting:
-    """``neighbours``: the column by which files follow each other; ``within``: those by which a file's rows do."""
+    """The order of a compacted table: ``neighbours`` is the column that orders the files, ``within`` those that order
+    the rows of a file.
+    """
 
     neighbours: str
     within: tuple[str, ...]
 
 
 LEDGER: Final = Sorting("tick", ("query_id", "ordinal"))
-"""A compacted file of the ledger has the answers of some ticks; within it a query's answers lie together, in order."""
+"""A compacted file of the ledger has the answers of some ticks, ordered by query and ordinal."""
 
 
 @dataclass(frozen=True)
 class Compaction:
-    """A commit that only rearranged rows: those of ``removed`` are those of ``added``."""
+    """A commit that only rearranged rows: ``added`` has the rows of ``removed``."""
 
     removed: Sequence[DataFile]
     added: Sequence[DataFile]
@@ -79,31 +79,31 @@ class Compaction:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The rows of ``removed`` in the file ``added``, which no commit names yet; ``told`` is for the log to say."""
+    """The rows of ``removed`` in the file ``added``, which no commit names yet, with the statistics for the log."""
 
     removed: tuple[DataFile, ...]
     added: DataFile
-    told: str
+    stats: str
 
 
 def compactable(files: Sequence[DataFile], neighbours: str, bounds: Bounds = BOUNDS) -> list[tuple[DataFile, ...]]:
-    """The files that are to become one each: small ones that follow each other in the column ``neighbours``.
+    """Return the groups of files to compact: small files that are neighbours in the column ``neighbours``.
 
-    None of a group is larger than the others together: so a file is written again only when the rows around it have
-    doubled, however often this is asked.
+    No file of a group is larger than the others together, so a file is rewritten only after the rows around it have
+    doubled, however often this function is called.
     """
-    found: list[tuple[DataFile, ...]] = []
+    groups: list[tuple[DataFile, ...]] = []
     group: list[DataFile] = []
     lowest = -(2**63)
     for file in sorted(files, key=lambda each: (each.least.get(neighbours, lowest), each.location)):
         small = file.rows is not None and 2 * file.rows <= bounds.rows and 2 * file.size <= bounds.size
         full = sum(each.rows or 0 for each in group) + (file.rows or 0) > bounds.rows
         if group and (not small or full or sum(each.size for each in group) + file.size > bounds.size):
-            found += _of_about_one_size(group, bounds.fewest)
+            groups += _of_about_one_size(group, bounds.fewest)
             group = []
         if small:
             group.append(file)
-    return found + _of_about_one_size(group, bounds.fewest)
+    return groups + _of_about_one_size(group, bounds.fewest)
 
 
 def _of_about_one_size(group: Sequence[DataFile], fewest: int) -> list[tuple[DataFile, ...]]:
@@ -118,39 +118,40 @@ def _of_about_one_size(group: Sequence[DataFile], fewest: int) -> list[tuple[Dat
 def rewrite(
     table: Location, group: Sequence[DataFile], within: Sequence[str], bounds: Bounds = BOUNDS
 ) -> Rewritten | None:
-    """Writes the rows of the first files of the group, as many as fit into memory, as one file, and forces it to disk.
+    """Write the rows of the first files of the group, as many as fit into memory, as one file, and force it to the
+    disk.
 
-    None where fewer than two fit.  Needs no lease.  Raises StorageError where a file is damaged or has another number
-    of rows than its log says, and where the new one cannot be written.
+    Returns None if fewer than two files fit.  Needs no lease.  Raises StorageError if a file is damaged or has another
+    number of rows than the log records, and if the new file cannot be written.
     """
-    from weft.storage.commit import first_line, new_data_file, schema_of, told_of, write_data_file
+    from weft.storage.commit import file_statistics, first_line, new_data_file, schema_of, write_data_file
 
     opened = open_table(table)
-    taken, batches = _read(group, schema_of(opened), bounds.held)
-    if len(taken) < 2:
-        keep_open(table, opened)
+    inputs, batches = _read(group, schema_of(opened), bounds.held)
+    if len(inputs) < 2:
+        return_table(table, opened)
         return None
     import pyarrow as pa
 
     file = new_data_file(table)
     try:
         rows = pa.Table.from_batches(batches, schema_of(opened))
-        rows = rows.sort_by([(name, "ascending") for name in within])  # stable: equal instants stay as they were
+        rows = rows.sort_by([(name, "ascending") for name in within])  # stable: rows with equal values keep their order
         write_data_file(rows, file)
         file.force()
-        told = told_of(rows, opened)
-        keep_open(table, opened)
-        return Rewritten(tuple(taken), DataFile(file, file.size(), rows.num_rows, {}, {}), told)
+        stats = file_statistics(rows, opened)
+        return_table(table, opened)
+        return Rewritten(tuple(inputs), DataFile(file, file.size(), rows.num_rows, {}, {}), stats)
     except delta_errors() as error:
         raise StorageError(
-            f"small files could not be written as one: {first_line(error)}",
+            f"small files could not be compacted: {first_line(error)}",
             where=str(table),
             hint="Nothing was changed; run the command again.",
         ) from error
 
 
 def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list[DataFile], list[pa.RecordBatch]]:
-    """The first files of the group whose rows take at most ``held`` bytes in memory, and these rows."""
+    """Return the first files of the group whose rows take at most ``held`` bytes in memory, and these rows."""
     taken: list[DataFile] = []
     batches: list[pa.RecordBatch] = []
     size = 0
@@ -163,7 +164,7 @@ def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list
                 return taken, batches
         count = sum(batch.num_rows for batch in own)
         if count != file.rows:
-            problem = f"a data file has {counted(count, 'row')}, its table's log says {file.rows}"
+            problem = f"a data file has {counted(count, 'row')}, but its table's log says {file.rows}"
             raise StorageError(problem, where=str(file.location), hint=RESTORE_HINT)
         taken.append(file)
         batches += own
@@ -171,24 +172,24 @@ def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list
 
 
 def commit_rewritten(table: Location, rewritten: Rewritten, token: int, at: int) -> int | None:
-    """Has the new file stand for the old ones, in one commit; its version, None where one of them is gone by now.
+    """Replace the old files by the new one in one commit and return its version; None if an old file is gone.
 
-    ``token`` is that of the caller's lease, ``at`` the wall's instant in microseconds.  The commit is not on the disk
-    yet (``make_durable``).  Raises LeaseLost where the holder of a later lease has taken files out of the log,
-    StorageError where the commit cannot be written; in both cases, and for None, nothing is changed.
+    ``token`` is that of the caller's lease, ``at`` the wall-clock instant in microseconds.  The commit is not on the
+    disk yet (``make_durable``).  Raises LeaseLost if the holder of a later lease has removed files from the log, and
+    StorageError if the commit cannot be written.  After either error, and for None, nothing has changed.
     """
-    with table.shared():  # nobody deletes the new file between the look at it and the commit
+    with table.shared():  # nobody deletes the new file between the check and the commit
         return _committed(table, rewritten, token, at)
 
 
 def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> int | None:
-    from weft.storage.commit import name_files
+    from weft.storage.commit import commit_files
 
     opened = open_table(table)
     before = opened.transaction_version(REMOVING)
     if before is not None and before > token:
         raise taken_over(table, _DOING)
-    # Read after the handle was opened: what changes between the two makes the commit fail.
+    # Read after the handle was opened: a change between the two makes the commit fail.
     there = {file.location: file.size for file in delta_snapshot(table, check_files=False).files}
     if any(there.get(file.location) != file.size for file in rewritten.removed) or not _is_whole(rewritten.added):
         with suppress(OSError):
@@ -197,23 +198,23 @@ def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> in
     since = opened.version()
     problem: Exception | None = None
     try:
-        new = {rewritten.added.location: rewritten.told}
-        name_files(opened, new, rewritten.removed, {REMOVING: token}, at, news=False)
+        new = {rewritten.added.location: rewritten.stats}
+        commit_files(opened, new, rewritten.removed, {REMOVING: token}, at, news=False)
     except delta_errors() as error:
         problem = error
-    # What the log says counts: a commit may have come through though a checkpoint after it did not.
+    # The log decides: the commit may have succeeded although the checkpoint after it failed.
     version = _find(table, rewritten.added.location, since)
     if version is not None:
-        keep_open(table, opened)
+        return_table(table, opened)
         return version
-    # The file stays, named by no commit: a file that one names must never be taken away by mistake.
+    # The file stays although no commit names it: deleting a file that a commit names would be worse.
     if problem is None or transaction_version(table, REMOVING) != before:
         raise taken_over(table, _DOING) from problem
-    raise StorageError(f"small files could not be made one: {problem}", where=str(table), hint="Nothing was changed.")
+    raise StorageError(f"small files could not be compacted: {problem}", where=str(table), hint="Nothing was changed.")
 
 
 def _is_whole(file: DataFile) -> bool:
-    """Whether the new file is still there: another process may have taken it for what a dead writer left."""
+    """Return whether the new file is still intact: another process may have deleted it as a dead writer's file."""
     try:
         check_data_file(file)
     except StorageError:
@@ -222,7 +223,7 @@ def _is_whole(file: DataFile) -> bool:
 
 
 def _find(table: Location, file: Location, since: int) -> int | None:
-    """The version after ``since`` whose commit added the file."""
+    """Return the version after ``since`` whose commit added the file."""
     for version in range(latest_version(table) or 0, since, -1):
         if any(added.location == file for added in added_files(table, version)):
             return version
@@ -230,12 +231,12 @@ def _find(table: Location, file: Location, since: int) -> int | None:
 
 
 def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:
-    """The compactions since files, by place, went out of the table, in the order of the log.
+    """Return the compactions since the commit that removed the first of the files ``gone`` (paths), in log order.
 
-    Reads the log back to where the first of them went.  Empty where that is not there any more, or where one of them
-    went in a commit that changed rows.
+    Returns an empty list if the log no longer reaches back that far, or if a commit that changed rows removed one of
+    the files.
     """
-    wanted, found = set(gone), []
+    wanted, rewrites = set(gone), []
     for version in range(latest_version(table) or 0, -1, -1):
         if not wanted:
             break
@@ -249,13 +250,13 @@ def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:
             if wanted & places:
                 return []
         elif removed:
-            found.append(Compaction(removed, list(_files(table, actions, "add"))))
+            rewrites.append(Compaction(removed, list(_files(table, actions, "add"))))
         wanted -= places
-    return [] if wanted else found[::-1]
+    return [] if wanted else rewrites[::-1]
 
 
 def _files(table: Location, actions: Sequence[dict[str, Any]], kind: str) -> Iterator[DataFile]:
     for action in actions:
         if kind in action:
-            told = action[kind]
-            yield DataFile(table / unquote(told["path"]), told.get("size") or 0, None, {}, {})
+            fields = action[kind]
+            yield DataFile(table / unquote(fields["path"]), fields.get("size") or 0, None, {}, {})

@@ -1,7 +1,7 @@
-"""A retroactive correction of a tracked table: what a past period of one key becomes, and the log rows that say so.
+"""Correct a tracked table retroactively: compute the new periods of one key, and the log rows that record them.
 
-The log is only ever added to: the rows that say a correction have its own instant as ``ts``, so that what was known
-before it stays readable (``storage.periods``).  Of each key at most one row holds at a time, before and after.
+The history log is append-only.  The rows of a correction have the correction's own instant as ``ts``, so that the
+knowledge before it stays readable (``storage.periods``).  A key has at most one row at a time, before and after.
 """
 
 from __future__ import annotations
@@ -19,74 +19,74 @@ from weft.storage.columns import conformed, stored_schema
 from weft.storage.periods import TS
 
 Row: TypeAlias = tuple[Any, ...]
-"""A row's values, comparable: NULL is NULL, NaN is NaN, -0.0 is 0.0."""
+"""The values of a row in comparable form: NULL is NULL, NaN is NaN, -0.0 is 0.0."""
 Period: TypeAlias = tuple[int, int]
 OPEN: Final = 2**63 - 1
-"""The end of a period that is open, µs."""
+"""The end of an open period, µs."""
 
 
 @dataclass
 class Held:
-    """The periods of one key's rows, and for each row where its values are found: a table and a place in it."""
+    """The periods of one key's rows, and where the values of each row are: a table and an index into it."""
 
     periods: dict[Row, list[Period]] = field(default_factory=dict)
     places: dict[Row, tuple[pa.Table, int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, told: pa.Table, names: Sequence[str]) -> Held:
-        """What periods (the columns of a log but ``ts``) tell."""
-        found = cls()
-        bounds = [told.column(name).cast(pa.int64()).to_pylist() for name in (VALID_FROM, VALID_TO)]
-        for place, (row, begin, end) in enumerate(zip(_rows(told, names), *bounds, strict=True)):
-            found.add(row, (begin, OPEN if end is None else end), (told, place))
-        return found
+    def of(cls, periods: pa.Table, names: Sequence[str]) -> Held:
+        """Return the periods of a table with the columns of a history log except ``ts``."""
+        held = cls()
+        bounds = [periods.column(name).cast(pa.int64()).to_pylist() for name in (VALID_FROM, VALID_TO)]
+        for place, (row, begin, end) in enumerate(zip(_rows(periods, names), *bounds, strict=True)):
+            held.add(row, (begin, OPEN if end is None else end), (periods, place))
+        return held
 
     def add(self, row: Row, period: Period, place: tuple[pa.Table, int]) -> None:
-        """Takes a period of a row in."""
+        """Add a period of a row."""
         self.periods.setdefault(row, []).append(period)
         self.places.setdefault(row, place)
 
 
 def corrected(there: Held, within: Period, changed: pa.Table | None, names: Sequence[str]) -> Held:
-    """What holds when the rows within a period are those of ``changed`` instead, or none are (None).
+    """Return the history with the rows within a period replaced by those of ``changed`` (None: by no rows).
 
-    ``changed`` has the values of each row of ``there`` that held in it, in the order of ``there.periods``, then, where
-    there is one more, those of the row that held where none did.
+    ``changed`` has the new values of each row of ``there`` that held in the period, in the order of ``there.periods``.
+    An additional last row holds wherever no row held.
     """
     begin, end = within
-    found = Held()
+    result = Held()
     rows = [] if changed is None else list(_rows(changed, names))
     for number, (row, periods) in enumerate(there.periods.items()):
         for first, last in periods:
             for part in ((first, min(last, begin)), (max(first, end), last)):
                 if part[0] < part[1]:
-                    found.add(row, part, there.places[row])
+                    result.add(row, part, there.places[row])
             inside = max(first, begin), min(last, end)
             if changed is not None and inside[0] < inside[1]:
-                found.add(rows[number], inside, (changed, number))
+                result.add(rows[number], inside, (changed, number))
     if changed is not None and len(rows) > len(there.periods):
         for gap in gaps(there, within):
-            found.add(rows[-1], gap, (changed, len(rows) - 1))
-    found.periods = {row: _coalesced(periods) for row, periods in found.periods.items()}
-    return found
+            result.add(rows[-1], gap, (changed, len(rows) - 1))
+    result.periods = {row: _coalesced(periods) for row, periods in result.periods.items()}
+    return result
 
 
 def gaps(there: Held, within: Period) -> list[Period]:
-    """The parts of a period in which no row held."""
-    reached, found = within[0], []
+    """Return the parts of a period in which no row held."""
+    reached, free = within[0], []
     for first, last in sorted(period for periods in there.periods.values() for period in periods):
         if last <= reached or first >= within[1]:
             continue
         if first > reached:
-            found.append((reached, first))
+            free.append((reached, first))
         reached = max(reached, last)
     if reached < within[1]:
-        found.append((reached, within[1]))
-    return found
+        free.append((reached, within[1]))
+    return free
 
 
 def first_change(before: Held, after: Held) -> int | None:
-    """The first instant at which the two differ (µs UTC; None: none)."""
+    """Return the first instant at which the two differ (µs UTC; None: they are equal)."""
     starts = [
         one
         for row in before.periods.keys() | after.periods.keys()
@@ -97,19 +97,19 @@ def first_change(before: Held, after: Held) -> int | None:
 
 def _differing(left: Sequence[Period], right: Sequence[Period]) -> Iterable[int]:
     for first, _ in {*left} ^ {*right}:
-        # Two that begin together differ from the earlier end on.
+        # Two periods that begin together differ from the earlier end on.
         ends = [end for begin, end in (*left, *right) if begin == first]
         yield first if len(ends) == 1 else min(ends)
 
 
 def log_rows_of(before: Held, after: Held, instant: int, log: TableSchema) -> pa.Table:
-    """What the log gains at ``instant`` for the one to become the other."""
+    """Return the rows to append to the history log at ``instant`` so that ``before`` becomes ``after``."""
     schema = stored_schema(log)
     pieces = []
     for held, row, begin, end in _gained(before, after):
-        given, place = held.places[row]
+        source, place = held.places[row]
         bounds = {VALID_FROM: begin, VALID_TO: None if end == OPEN else end, TS: instant}
-        values = given.slice(place, 1).select([name for name in given.column_names if name not in bounds])
+        values = source.slice(place, 1).select([name for name in source.column_names if name not in bounds])
         for name, at in bounds.items():
             values = values.append_column(name, pa.array([at], schema.field(name).type))
         pieces.append(conformed(values, schema))
@@ -126,13 +126,13 @@ def _gained(before: Held, after: Held) -> Iterable[tuple[Held, Row, int, int]]:
 
 
 def _coalesced(periods: Iterable[Period]) -> list[Period]:
-    found: list[Period] = []
+    merged: list[Period] = []
     for first, last in sorted(periods):
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(last, found[-1][1])
+        if merged and first <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(last, merged[-1][1])
         else:
-            found.append((first, last))
-    return found
+            merged.append((first, last))
+    return merged
 
 
 def _rows(table: pa.Table, names: Sequence[str]) -> Iterable[Row]:
@@ -149,20 +149,20 @@ def _comparable(column: pa.ChunkedArray) -> list[Any]:
 
 
 def correction_instants(log: pa.Table) -> list[int]:
-    """The instants at which rows of a source's log were corrected, in their order (µs UTC).
+    """Return the instants at which rows of a tracked table's history log were corrected, ascending (µs UTC).
 
-    What a source tells begins or ends at the instant at which it is recorded; what a correction says does neither.
+    An ordinary log row has a period that begins or ends at its own ``ts``; a correction's row does neither.
     """
-    told = pc.or_kleene(
+    ordinary = pc.or_kleene(
         pc.equal(log.column(VALID_FROM), log.column(TS)),
         pc.fill_null(pc.equal(log.column(VALID_TO), log.column(TS)), False),
     )
-    instants = log.column(TS).filter(pc.invert(told)).cast(pa.int64())
+    instants = log.column(TS).filter(pc.invert(ordinary)).cast(pa.int64())
     return sorted(pc.unique(instants).to_pylist())
 
 
 def key_condition(rows: pa.Table, key: Mapping[str, pa.Scalar]) -> pa.Table:
-    """The rows with these values in the columns of a key, NULL being NULL."""
+    """Return the rows with these values in the key columns; NULL equals NULL."""
     for name, value in key.items():
         column = rows.column(name)
         same = column.is_null() if not value.is_valid else pc.fill_null(pc.equal(column, value), False)

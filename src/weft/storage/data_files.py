@@ -1,4 +1,4 @@
-"""Data files read on the driver: some columns of some rows, as Arrow, without a job of Spark's."""
+"""Read columns and rows of data files on the driver as Arrow, without a Spark job."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ _BATCH_ROWS: Final = 65_536
 
 
 def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.Expression | None = None) -> pa.Table:
-    """The rows of the files for which ``condition`` holds (None: all), with exactly the columns of ``schema``.
+    """Return the rows of the files for which ``condition`` holds (None: all), with exactly the columns of ``schema``.
 
-    A column that a file does not have, since it was added later, is NULL.  Raises StorageError for a file that is
-    missing, damaged or cannot be read.
+    A column that was added after a file was written is NULL.  Raises StorageError for a file that is missing, damaged
+    or unreadable.
     """
     import pyarrow as pa
 
-    found = [batch for file in files for batch in file_batches(file, schema, condition) if batch.num_rows]
-    return pa.Table.from_batches(found, schema)
+    batches = [batch for file in files for batch in file_batches(file, schema, condition) if batch.num_rows]
+    return pa.Table.from_batches(batches, schema)
 
 
 def file_batches(
     file: DataFile, schema: pa.Schema, condition: pc.Expression | None = None, batch_rows: int = _BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """The same of one file, a batch at a time; what ``condition`` names is among the columns of ``schema``."""
+    """Yield the rows of one file in batches; ``condition`` uses columns of ``schema`` only."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
     check_data_file(file)
-    # Spark may write instants as INT96, which would be read as nanoseconds and wrap round beyond the year 2262.
+    # Spark may write instants as INT96, which as nanoseconds would overflow beyond the year 2262.
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     try:
         stored = ds.dataset(file.location.uri, format=form)
         there = set(stored.schema.names)
         wanted = [name for name in schema.names if name in there]
-        # Row groups are skipped by their statistics where the file's kinds are those of the condition.
+        # Row groups are skipped by their statistics if the file has the column types of the condition.
         plain = len(wanted) == len(schema) and "_view" not in str(stored.schema)
         scanner = stored.scanner(
             columns=wanted,

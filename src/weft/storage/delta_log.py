@@ -1,10 +1,10 @@
-"""A Delta table read without Spark: its version, its files, its transactions; and whether it is whole.
+"""Read a Delta table's log without Spark: its version, files and transactions, with integrity checks.
 
-delta-rs reads an empty commit as one that changed nothing, so the log's own files are looked at first: what was cut
-short is reported and never read as empty.  Every error is a StorageError that names the file and what to do.
+delta-rs reads an empty commit as one that changed nothing, so this module checks the log's files first: a truncated
+commit is an error, never an empty one.  Every error is a StorageError that names the file and what to do.
 
-What a process has read of a log it reads once: from then on only the commits that are new (``_Followed``).  All is read
-again where the commit that it had come to is not there as it was (a copy was put back), and after ``forget_log``.
+A process reads each log entry once and applies only new entries to its cached snapshot (``_LogPosition``).  It reads
+the log from the beginning if the cached commit has changed (a copy was restored), and after ``forget_log``.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 _PARQUET_ENDS: Final = b"PAR1"
 
-_MOST_KEPT: Final = 64
-"""Tables of which a process keeps what it has read."""
-_Kept = TypeVar("_Kept")
+_MOST_CACHED: Final = 64
+"""The number of tables that a process caches."""
+_Cached = TypeVar("_Cached")
 
-RESTORE_HINT: Final = "Put back the whole home from a copy; `weft doctor` lists everything that is damaged."
+RESTORE_HINT: Final = "Restore the entire home from a backup; `weft doctor` lists all damage."
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """One data file of a table; ``size`` in bytes as the log has it.
+    """A data file of a table; ``size`` in bytes as the log records it.
 
-    ``rows`` is None where the log has no count.  ``least`` and ``greatest`` bound the columns' values where the log has
-    statistics, instants in microseconds; they may be wider than the values, never narrower.
+    ``rows`` is None if the log has no count.  ``least`` and ``greatest`` bound the values of the columns with
+    statistics (instants in microseconds); the bounds may be wider than the values, never narrower.
     """
 
     location: Location
@@ -48,7 +48,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class DeltaSnapshot:
-    """A table as of its last commit; ``rows`` is None where a file has no count."""
+    """A table as of its last commit."""
 
     location: Location
     version: int
@@ -56,7 +56,7 @@ class DeltaSnapshot:
 
     @property
     def rows(self) -> int | None:
-        """How many rows there are by the log's own counts."""
+        """The number of rows by the log's counts; None if a file has no count."""
         total = 0
         for file in self.files:
             if file.rows is None:
@@ -66,10 +66,12 @@ class DeltaSnapshot:
 
 
 @dataclass(frozen=True)
-class _Followed:
-    """How far this process has read a log: to ``version``, whose commit's file is told apart by ``mark``.
+class _LogPosition:
+    """The position up to which this process has read a log: ``version``, and the ``mark`` that identifies its commit
+    file.
 
-    ``snapshot`` is the table as of then, ``instants`` its columns that hold them; None where nobody asked for it.
+    ``snapshot`` is the table at that version and ``instants`` its timestamp columns; None and empty until somebody asks
+    for the snapshot.
     """
 
     version: int
@@ -78,77 +80,77 @@ class _Followed:
     instants: frozenset[str] = frozenset()
 
 
-_followed: dict[str, _Followed] = {}
-_idle: dict[str, tuple[Any, tuple[int, ...]]] = {}
-"""By table, a handle of delta-rs that nobody uses, and the mark of the commit that it has come to."""
-_keeping: Final = Lock()  # tables are written side by side
+_positions: dict[str, _LogPosition] = {}
+_idle_handles: dict[str, tuple[Any, tuple[int, ...]]] = {}
+"""By table, an idle delta-rs handle and the mark of the commit that it has read."""
+_cache_lock: Final = Lock()  # threads write different tables concurrently
 
 
 def has_commits(table: Location) -> bool:
-    """Whether there is a Delta table at all (a writer that died before its first commit leaves none)."""
-    if _still_followed(table) is not None:
+    """Return whether a Delta table exists (a writer that died before its first commit leaves none)."""
+    if _current_position(table) is not None:
         return True
     return bool(_numbered(table, _COMMIT)) or bool(_numbered(table, _CHECKPOINT))
 
 
 def last_commit(table: Location) -> int:
-    """The number of the log's last commit, be it whole or not; -1 where there is none."""
+    """Return the number of the log's last commit, intact or not; -1 if the log has none."""
     return max(_numbered(table, _COMMIT), default=-1)
 
 
 def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapshot:
-    """The table as of its last commit; ``check_files`` looks at each data file's size and ends, not at its content.
+    """Return the table as of its last commit; ``check_files`` checks the size and the ends of each data file.
 
-    Raises StorageError where there is no table, and for a log or a data file that is missing or cut.
+    Raises StorageError if there is no table, or if a log file or a data file is missing or truncated.
     """
-    _read_on(table)
-    followed = _followed.get(table.path)
-    found = followed.snapshot if followed else None
-    if found is None:
+    _apply_new_entries(table)
+    followed = _positions.get(table.path)
+    snapshot = followed.snapshot if followed else None
+    if snapshot is None:
         opened = open_table(table)
         files = tuple(_data_file(table, action) for action in _add_actions(opened, table))
-        found = DeltaSnapshot(table, opened.version(), files)
-        mark = commit_file(table, found.version).mark()
+        snapshot = DeltaSnapshot(table, opened.version(), files)
+        mark = commit_file(table, snapshot.version).mark()
         if mark is not None:
-            _keep(_followed, table, _Followed(found.version, mark, found, _instants(opened)))
-        keep_open(table, opened)
+            _cache(_positions, table, _LogPosition(snapshot.version, mark, snapshot, _instants(opened)))
+        return_table(table, opened)
     if check_files:
-        for file in found.files:
+        for file in snapshot.files:
             check_data_file(file)
-    return found
+    return snapshot
 
 
 def forget_log(table: Location) -> None:
-    """Has this process read the table's log from its beginning when it is next asked for."""
-    _followed.pop(table.path, None)
-    _idle.pop(table.path, None)
+    """Drop the cached log of the table, so that the next reader reads it from the beginning."""
+    _positions.pop(table.path, None)
+    _idle_handles.pop(table.path, None)
 
 
 def transaction_version(table: Location, app_id: str) -> int | None:
-    """The last ``txnVersion`` committed for ``app_id``; None where there is none, or no table yet.
+    """Return the last ``txnVersion`` committed for ``app_id``; None if there is none, or no table.
 
-    Raises StorageError where the log is damaged.
+    Raises StorageError if the log is damaged.
     """
     if not has_commits(table):
         return None
     opened = open_table(table)
     try:
-        found: int | None = opened.transaction_version(app_id)
+        version: int | None = opened.transaction_version(app_id)
     except delta_errors() as error:
         raise _unreadable(table, error) from error
-    keep_open(table, opened)
-    return found
+    return_table(table, opened)
+    return version
 
 
 def latest_version(table: Location) -> int | None:
-    """The last commit's version, None where there is no table; raises StorageError for a damaged log."""
+    """Return the last commit's version, None if there is no table; raise StorageError for a damaged log."""
     if not has_commits(table):
         return None
-    return _read_on(table)
+    return _apply_new_entries(table)
 
 
 def added_files(table: Location, version: int) -> tuple[DataFile, ...]:
-    """The data files that one commit added; raises StorageError where that commit is missing or damaged."""
+    """Return the data files that a commit added; raise StorageError if the commit is missing or damaged."""
     added = []
     for action in commit_actions(commit_file(table, version)):
         if "add" in action:
@@ -159,9 +161,9 @@ def added_files(table: Location, version: int) -> tuple[DataFile, ...]:
 
 
 def check_log(table: Location) -> int:
-    """Looks at the log's own files; the last version.
+    """Check the log's files and return the last version.
 
-    Raises StorageError for a log that is missing, has a gap, or holds a commit that is empty or cut short.
+    Raises StorageError for a log that is missing, has a gap, or has an empty or truncated commit.
     """
     commits = _numbered(table, _COMMIT)
     checkpoints = _numbered(table, _CHECKPOINT)
@@ -178,7 +180,7 @@ def check_log(table: Location) -> int:
     for version in range(since + 1, last + 1):
         if version not in commits:
             raise StorageError(
-                f"the log of {table} has no commit {version}, though it goes on to {last}", hint=RESTORE_HINT
+                f"the log of {table} lacks the commit {version}, although it ends at {last}", hint=RESTORE_HINT
             )
         commit_actions(commits[version][0])
     if last <= since and last in commits:
@@ -187,7 +189,9 @@ def check_log(table: Location) -> int:
 
 
 def check_data_file(file: DataFile) -> None:
-    """Raises StorageError for a data file that is missing, of another size than the log says, or not Parquet's ends."""
+    """Raise StorageError for a data file that is missing, has another size than logged, or lacks Parquet's magic
+    bytes.
+    """
     try:
         size = file.location.size()
     except FileNotFoundError:
@@ -196,7 +200,7 @@ def check_data_file(file: DataFile) -> None:
         raise StorageError(f"a data file cannot be read: {error.strerror}", where=str(file.location)) from error
     if size != file.size:
         raise StorageError(
-            f"a data file has {size} bytes, its table's log says {file.size}",
+            f"a data file has {size} bytes, but its table's log says {file.size}",
             where=str(file.location),
             hint=RESTORE_HINT,
         )
@@ -204,22 +208,22 @@ def check_data_file(file: DataFile) -> None:
 
 
 def _check_parquet(file: Location) -> None:
-    """A file that a power cut left full of zeros has the right size, but not Parquet's four letters at its ends."""
+    """Check the magic bytes at both ends: after a power cut a file may have the right size and only zeros."""
     try:
         ends = file.ends(len(_PARQUET_ENDS))
     except OSError as error:
         raise StorageError(f"a file of a table cannot be read: {error}", where=str(file), hint=RESTORE_HINT) from error
     if ends != (_PARQUET_ENDS, _PARQUET_ENDS):
-        raise StorageError("a file of a table is cut short or overwritten", where=str(file), hint=RESTORE_HINT)
+        raise StorageError("a file of a table is truncated or overwritten", where=str(file), hint=RESTORE_HINT)
 
 
 def commit_file(table: Location, version: int) -> Location:
-    """The file of the log with one commit."""
+    """Return the log file of a commit."""
     return table / f"_delta_log/{version:020d}.json"
 
 
 def commit_actions(commit: Location) -> list[dict[str, Any]]:
-    """The actions in a commit's file; raises StorageError where it is missing, empty or cut short."""
+    """Return the actions of a commit file; raise StorageError if the file is missing, empty or truncated."""
     try:
         text = commit.read().decode("utf-8")
     except FileNotFoundError:
@@ -233,9 +237,9 @@ def commit_actions(commit: Location) -> list[dict[str, Any]]:
         try:
             action = json.loads(line)
         except json.JSONDecodeError as error:
-            raise StorageError("a commit was cut short", where=str(commit), hint=RESTORE_HINT) from error
+            raise StorageError("a commit is truncated", where=str(commit), hint=RESTORE_HINT) from error
         if not isinstance(action, dict):
-            raise StorageError("a commit holds something that is no action", where=str(commit), hint=RESTORE_HINT)
+            raise StorageError("a commit contains a line that is not an action", where=str(commit), hint=RESTORE_HINT)
         actions.append(action)
     if not actions:
         raise StorageError("a commit is empty", where=str(commit), hint=RESTORE_HINT)
@@ -243,7 +247,7 @@ def commit_actions(commit: Location) -> list[dict[str, Any]]:
 
 
 def _numbered(table: Location, pattern: re.Pattern[str]) -> dict[int, list[Location]]:
-    found: dict[int, list[Location]] = {}
+    numbered: dict[int, list[Location]] = {}
     log = table / "_delta_log"
     try:
         names = log.names()
@@ -252,12 +256,12 @@ def _numbered(table: Location, pattern: re.Pattern[str]) -> dict[int, list[Locat
     for name in names:
         match = pattern.fullmatch(name)
         if match:
-            found.setdefault(int(match[1]), []).append(log / name)
-    return found
+            numbered.setdefault(int(match[1]), []).append(log / name)
+    return numbered
 
 
 def delta_errors() -> tuple[type[Exception], ...]:
-    """What delta-rs and Arrow raise over a table that cannot be read or written."""
+    """Return the exceptions that delta-rs and Arrow raise for a table that they cannot read or write."""
     import pyarrow
     from deltalake.exceptions import DeltaError
 
@@ -265,34 +269,34 @@ def delta_errors() -> tuple[type[Exception], ...]:
 
 
 def open_table(table: Location) -> Any:
-    """The table as a delta-rs DeltaTable as of its last commit, which nobody else has.
+    """Return a delta-rs DeltaTable at the last commit, for the caller's exclusive use.
 
-    Raises StorageError where its log is missing or damaged.
+    Raises StorageError if the log is missing or damaged.
     """
-    expected = _read_on(table)
-    # Loading delta-rs costs what most commands need not pay.
+    expected = _apply_new_entries(table)
+    # Most commands do not need delta-rs, and loading it takes time.
     from deltalake import DeltaTable
 
     try:
-        opened = _brought_up(table) or DeltaTable(table.uri)
+        opened = _updated_handle(table) or DeltaTable(table.uri)
         version = opened.version()
     except delta_errors() as error:
         raise _unreadable(table, error) from error
     if version < expected:
-        raise StorageError(f"{table} was read at version {version}, its log goes to {expected}", hint=RESTORE_HINT)
+        raise StorageError(f"{table} was read at version {version}, but its log ends at {expected}", hint=RESTORE_HINT)
     return opened
 
 
-def keep_open(table: Location, opened: Any) -> None:
-    """Leaves a handle to whoever opens the table next; the caller uses it no more."""
+def return_table(table: Location, opened: Any) -> None:
+    """Return a handle to the cache for the next ``open_table``; the caller must not use it afterwards."""
     mark = commit_file(table, opened.version()).mark()
     if mark is not None:
-        _keep(_idle, table, (opened, mark))
+        _cache(_idle_handles, table, (opened, mark))
 
 
-def _brought_up(table: Location) -> Any:
-    """The handle that was left, with the commits since; None where there is none, or another log by now."""
-    opened, mark = _idle.pop(table.path, (None, ()))
+def _updated_handle(table: Location) -> Any:
+    """Return the cached handle, brought up to date; None if there is none or the log was replaced."""
+    opened, mark = _idle_handles.pop(table.path, (None, ()))
     if opened is None or commit_file(table, opened.version()).mark() != mark:
         return None
     try:
@@ -302,48 +306,48 @@ def _brought_up(table: Location) -> Any:
     return opened
 
 
-def _read_on(table: Location) -> int:
-    """Reads the commits that this process has not, of a log that it does not know all of it; the last version.
+def _apply_new_entries(table: Location) -> int:
+    """Apply the log entries after the cached version and return the latest version.
 
-    Raises StorageError as ``check_log``.
+    Raises StorageError as ``check_log`` does.
     """
-    known = _still_followed(table)
+    known = _current_position(table)
     if known is None:
         forget_log(table)
         version = check_log(table)
         mark = commit_file(table, version).mark()
         if mark is not None:
-            _keep(_followed, table, _Followed(version, mark))
+            _cache(_positions, table, _LogPosition(version, mark))
         return version
     before = known
     while (mark := commit_file(table, known.version + 1).mark()) is not None:
         version = known.version + 1
         actions = commit_actions(commit_file(table, version))
-        snapshot = known.snapshot and _advanced(known.snapshot, version, actions, known.instants)
-        known = _Followed(version, mark, snapshot, known.instants)
+        snapshot = known.snapshot and _next_snapshot(known.snapshot, version, actions, known.instants)
+        known = _LogPosition(version, mark, snapshot, known.instants)
     if known is not before:
-        _keep(_followed, table, known)
+        _cache(_positions, table, known)
     return known.version
 
 
-def _still_followed(table: Location) -> _Followed | None:
-    known = _followed.get(table.path)
+def _current_position(table: Location) -> _LogPosition | None:
+    known = _positions.get(table.path)
     return known if known and commit_file(table, known.version).mark() == known.mark else None
 
 
-def _keep(kept: dict[str, _Kept], table: Location, what: _Kept) -> None:
-    with _keeping:
-        kept.pop(table.path, None)
-        kept[table.path] = what
-        while len(kept) > _MOST_KEPT:
-            kept.pop(next(iter(kept)), None)
+def _cache(cache: dict[str, _Cached], table: Location, value: _Cached) -> None:
+    with _cache_lock:
+        cache.pop(table.path, None)
+        cache[table.path] = value
+        while len(cache) > _MOST_CACHED:
+            cache.pop(next(iter(cache)), None)
 
 
-def _advanced(
+def _next_snapshot(
     before: DeltaSnapshot, version: int, actions: Sequence[Mapping[str, Any]], instants: frozenset[str]
 ) -> DeltaSnapshot | None:
-    """The table after one more commit; None where that did more than add and remove files."""
-    from weft.storage.statistics import bounds_told
+    """Return the snapshot after one more commit; None if the commit did more than add and remove files."""
+    from weft.storage.statistics import parse_statistics
 
     files = before.files
     gone = {before.location / unquote(action["remove"]["path"]) for action in actions if "remove" in action}
@@ -355,7 +359,7 @@ def _advanced(
             return None
         if "add" in action:
             add = action["add"]
-            rows, least, greatest = bounds_told(add.get("stats"), instants)
+            rows, least, greatest = parse_statistics(add.get("stats"), instants)
             added.append(DataFile(before.location / unquote(add["path"]), add["size"], rows, least, greatest))
     return (
         DeltaSnapshot(before.location, version, (*files, *added)) if added or gone else replace(before, version=version)
@@ -371,11 +375,11 @@ def _instants(opened: Any) -> frozenset[str]:
 def _add_actions(opened: Any, table: Location) -> Sequence[Mapping[str, Any]]:
     import pyarrow
 
-    from weft.storage.statistics import bounds_read
+    from weft.storage.statistics import micros_in_bounds
 
     try:
         actions = pyarrow.table(opened.get_add_actions(flatten=True))
-        rows: Sequence[Mapping[str, Any]] = bounds_read(actions).to_pylist()
+        rows: Sequence[Mapping[str, Any]] = micros_in_bounds(actions).to_pylist()
     except delta_errors() as error:
         raise _unreadable(table, error) from error
     return rows

@@ -1,9 +1,8 @@
-"""The fence of a writer, without Spark: whose transaction came through, and the one that now cannot any more.
+"""Fence off a dead writer, without Spark: find out whether its commit succeeded, and make a late commit fail.
 
-A writer's commit carries a ``txnAppId`` and a rising ``txnVersion``.  One whose version is not greater than the last is
-refused (``storage/commit.py``).  A writer that
-is thought dead may wake up after its reservation was given up, so giving up spends its version first: then its late
-commit is one of those that are refused.
+A writer's commit carries a ``txnAppId`` and an ascending ``txnVersion``.  A commit whose version is not greater than
+the last one is refused (``storage/commit.py``).  A writer that was thought dead may wake up after its reservation was
+given up.  Giving up therefore spends its version first, so that its late commit is refused.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from weft.storage.delta_log import (
     commit_file,
     delta_errors,
     has_commits,
-    keep_open,
     latest_version,
     open_table,
+    return_table,
 )
 
 
 @dataclass(frozen=True)
 class OwnCommit:
-    """One writer's commit: Delta's ``version``, the ``rows`` it added, and the least and greatest of their ``ts``.
+    """A writer's commit: Delta's ``version``, the number of ``rows`` it added, and the least and greatest ``ts``.
 
-    The two instants are microseconds UTC, exact (read from the data files), None where the commit added no rows.
+    The two instants are exact (read from the data files), in microseconds UTC; None if the commit added no rows.
     """
 
     version: int
@@ -39,30 +38,31 @@ class OwnCommit:
 
 
 def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
-    """Delta's version of the commit that added files in this transaction, None where the log has none.
+    """Return Delta's version of the commit that added files in this transaction; None if the log has none.
 
-    A commit that only spent the transaction's number (``spend``) does not count: it is somebody else's.
+    A commit that only spent the transaction's number (``spend``) does not count: another writer made it.
     """
     latest = latest_version(table)
     if latest is None:
         return None
     for version in range(latest, -1, -1):
         commit = commit_file(table, version)
-        if not commit.exists():  # older ones are cleaned up behind a checkpoint
+        if not commit.exists():  # older commits are cleaned up behind a checkpoint
             return None
         actions = commit_actions(commit)
         theirs = [action["txn"]["version"] for action in actions if action.get("txn", {}).get("appId") == app_id]
         if txn_version in theirs:
             return version if any("add" in action for action in actions) else None
-        if any(earlier < txn_version for earlier in theirs):  # these numbers rise: it is not further back
+        if any(earlier < txn_version for earlier in theirs):  # the numbers ascend, so the commit is not further back
             return None
     return None
 
 
 def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") -> OwnCommit | None:
-    """The commit that carries this transaction, its data files read for the column ``ts``; None where there is none.
+    """Return the commit that carries this transaction, its ``ts`` bounds read from its data files; None if there is
+    none.
 
-    Raises StorageError where the log or one of the commit's files is damaged.
+    Raises StorageError if the log or one of the commit's files is damaged.
     """
     version = find_version(table, app_id, txn_version)
     if version is None:
@@ -77,22 +77,23 @@ def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") 
 
 
 def spend(table: Location, app_id: str, txn_version: int) -> None:
-    """Commits nothing but the transaction's number, so that whoever still holds it can commit nothing with it.
+    """Commit only the transaction's number, so that no writer can commit with that number any more.
 
-    Nothing is done where it is spent or used already, and where there is no table: a load makes its table before it
-    reserves, so such a one was lost.  Its writer may use it just before it is spent: look for its commit afterwards.
-    Raises StorageError where the table cannot be written, another writer's commit in the same moment among the reasons.
+    Does nothing if the number is spent or used already, or if the table does not exist: a load creates its table before
+    it reserves a number, so the table was lost.  The writer may use the number just before it is spent, so look for its
+    commit afterwards.  Raises StorageError if the table cannot be written, for example because another writer commits
+    in the same moment.
     """
     if not has_commits(table):
         return
     from deltalake import CommitProperties, Transaction
 
     try:
-        # One handle: through it delta-rs refuses the number once its writer has used it since (``storage/commit.py``).
+        # One handle: through it delta-rs refuses the number if its writer has used it since (``storage/commit.py``).
         opened = open_table(table)
         used = opened.transaction_version(app_id)
         if used is not None and used >= txn_version:
-            keep_open(table, opened)
+            return_table(table, opened)
             return
         opened.create_write_transaction(
             actions=[],
@@ -104,14 +105,14 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
     except delta_errors() as error:
         raise StorageError(
             f"the number {txn_version} of a writer that died could not be spent in {table}: {error}",
-            hint="run the command again; if this comes back, `weft doctor` tells what is damaged",
+            hint="run the command again; if it fails again, `weft doctor` reports damage",
         ) from error
 
 
 def make_durable(table: Location, version: int) -> None:
-    """Forces one commit to the disk: its data files, its entry in the log, and the folders that name them.
+    """Force one commit to the disk: its data files, its log entry, and the folders that contain them.
 
-    Delta leaves that to the system, and a power cut would take what the catalog has recorded already.
+    Delta does not force its files, and a power cut would lose a commit that the catalog has recorded.
     """
     commit = commit_file(table, version)
     files = [file.location for file in added_files(table, version)]
@@ -129,13 +130,13 @@ def make_durable(table: Location, version: int) -> None:
 
 
 def _follow_log(table: Location, version: int) -> None:
-    """Gives what delta-rs writes for a commit the permissions of its folder, which it leaves to the umask."""
+    """Give the log files of a commit the permissions of their folder; delta-rs uses the umask."""
     for name in (f"{version:020d}.json", f"{version:020d}.checkpoint.parquet", "_last_checkpoint"):
         (table / f"_delta_log/{name}").follow()
 
 
 def _read_instants(file: Location, ts: str) -> tuple[int, int | None, int | None]:
-    """(rows, least ts, greatest ts) of one data file."""
+    """Return (rows, least ts, greatest ts) of a data file."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
     from pyarrow import ArrowException, int64, timestamp

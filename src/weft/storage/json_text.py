@@ -1,4 +1,4 @@
-"""JSON text read with nothing lost, and written: numbers keep their digits, and objects tell whose names are twice."""
+"""Parse and write JSON text without loss: numbers keep their digits, and duplicate names in an object are detected."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from typing import Any, Final
 
 _LONGEST_NUMBER: Final = 1_000
 _LONGEST_NAME: Final = 50_000
-"""Letters of a number and of a name, beyond which Spark's parser of JSON gives a whole text up."""
+"""The longest number and the longest name that Spark's JSON parser reads; it rejects a text with a longer one."""
 _MOST_OFFSET: Final = 18 * 60
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _ZONE: Final = r"Z|UTC|[+-]\d\d(?::?[0-5]\d)?"
 _CLOCK: Final = rf"[T ]((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:\.(\d{{1,6}}))?(?: ?({_ZONE}))?)?"
 _INSTANT: Final = re.compile(rf"({_DAY.pattern})(?:{_CLOCK})?", re.ASCII)
-"""Spark takes a zone only behind seconds."""
+"""Spark accepts a zone only after seconds."""
 _FAR: Final = re.compile(r"([+-]?\d{4,7})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d\.\d{6})Z)?", re.ASCII)
-"""How Spark writes a day or an instant of any year."""
+"""A date or an instant of any year as Spark writes it."""
 _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
-"""After so many years and days the calendar begins anew."""
+"""The calendar repeats after this many years and days."""
 _MOST_DAYS: Final = 2**31
 _MOST_MICROS: Final = 2**63
 _DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
 NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
-"""How JSON has the numbers that are none of its own, as texts."""
+"""The texts that stand for non-finite numbers in JSON."""
 
 
 class _Number(str):
-    """A number as it is written."""
+    """A number as the text has it."""
 
 
 class _Ambiguous(dict[str, Any]):
-    """An object with two values of one name; ``pairs`` has both."""
+    """An object with two values of the same name; ``pairs`` has both."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -44,23 +44,23 @@ class _Ambiguous(dict[str, Any]):
 
 
 def parsed(text: str) -> Any:
-    """A JSON text's value, in which numbers are texts and ``ambiguous`` tells of objects.
+    """Return the value of a JSON text, with numbers as texts and duplicate names detected (``ambiguous``).
 
-    Raises ValueError for what is no JSON, or has a number or a name that is too long for Spark's parser, which then
-    reads nothing of the whole text; RecursionError for what is too deep.
+    Raises ValueError for invalid JSON, and for a number or name that is too long for Spark's parser, which rejects the
+    entire text.  Raises RecursionError if the nesting is too deep.
     """
     return json.loads(text, parse_int=_number, parse_float=_number, parse_constant=str, object_pairs_hook=_object)
 
 
 def ambiguous(value: Any) -> bool:
-    """Whether a value that was parsed is an object with two values of one name."""
+    """Return whether a parsed value is an object with two values of the same name."""
     return isinstance(value, _Ambiguous)
 
 
-def deeper(value: Any, most: int) -> bool:
-    """Whether a value that was parsed has more levels of objects and arrays than that.
+def nests_deeper(value: Any, most: int) -> bool:
+    """Return whether a parsed value has more than ``most`` levels of objects and arrays.
 
-    >>> deeper(parsed('{"a": [1]}'), 1), deeper(parsed('{"a": [1]}'), 2)
+    >>> nests_deeper(parsed('{"a": [1]}'), 1), nests_deeper(parsed('{"a": [1]}'), 2)
     (True, False)
     """
     level = [value]
@@ -71,13 +71,13 @@ def deeper(value: Any, most: int) -> bool:
     return True
 
 
-def written_number(value: Any) -> str | None:
-    """How a number that was parsed is written; None for what is none."""
+def number_text(value: Any) -> str | None:
+    """Return the text of a parsed number; None if the value is not a number."""
     return str(value) if isinstance(value, _Number) else None
 
 
 def day_of(text: str) -> dt.date | None:
-    """The day that Spark reads in a text of JSON; None where it is no day."""
+    """Return the date that Spark reads from a JSON string; None if it reads none."""
     try:
         return dt.date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
@@ -85,53 +85,55 @@ def day_of(text: str) -> dt.date | None:
 
 
 def instant_of(text: str) -> dt.datetime | None:
-    """The instant, in UTC, that Spark reads in a text of JSON; None where it is none of the years 1 to 9999.
+    """Return the instant, in UTC, that Spark reads from a JSON string; None if it is not one of the years 1 to 9999.
 
     >>> str(instant_of("2026-01-02 03:04:05.5+01:00"))
     '2026-01-02 02:04:05.500000+00:00'
     """
-    found = _INSTANT.fullmatch(text)
-    if found is None:
+    match = _INSTANT.fullmatch(text)
+    if match is None:
         return None
-    day, clock, seconds, fraction, zone = found.groups()
+    day, clock, seconds, fraction, zone = match.groups()
     offset = _offset(zone or "Z")
     if abs(offset) > _MOST_OFFSET:
         return None
     written = f"{day}T{clock or '00:00'}:{seconds or '00'}.{(fraction or '').ljust(6, '0')}+00:00"
     try:
         return dt.datetime.fromisoformat(written) - dt.timedelta(minutes=offset)
-    except (ValueError, OverflowError):  # no such day, or an instant before the year 1 or after 9999
+    except (ValueError, OverflowError):  # no such date, or an instant before the year 1 or after 9999
         return None
 
 
-def far_time(text: str, *, instant: bool) -> int | None:
-    """Days since 1970, or microseconds for an instant, of a text as Spark's TO_JSON writes times beyond Python's years.
+def expanded_year_time(text: str, *, instant: bool) -> int | None:
+    """Return the days, or for an instant the microseconds, since 1970 of a time that TO_JSON wrote in an expanded year.
 
-    None where it is no such text.
+    Spark's TO_JSON writes years beyond Python's range in that form.  Returns None for any other text.
 
-    >>> far_time("+10000-01-01", instant=False), far_time("0000-12-31T23:59:59.999999Z", instant=True)
-    (2932897, -62135596800000001)
+    >>> expanded_year_time("+10000-01-01", instant=False)
+    2932897
+    >>> expanded_year_time("0000-12-31T23:59:59.999999Z", instant=True)
+    -62135596800000001
     """
-    found = _FAR.fullmatch(text)
-    if found is None or (found[4] is not None) != instant:
+    match = _FAR.fullmatch(text)
+    if match is None or (match[4] is not None) != instant:
         return None
-    cycles, year = divmod(int(found[1]), _CYCLE_YEARS)
+    cycles, year = divmod(int(match[1]), _CYCLE_YEARS)
     try:
-        day = dt.date(year + _CYCLE_YEARS, int(found[2]), int(found[3]))
+        day = dt.date(year + _CYCLE_YEARS, int(match[2]), int(match[3]))
     except ValueError:
         return None
     days = day.toordinal() - _DAY_ZERO + (cycles - 1) * _CYCLE_DAYS
     if not instant:
         return days if abs(days) < _MOST_DAYS else None
-    seconds = (days * 24 + int(found[4])) * 3_600 + int(found[5]) * 60
-    micros = seconds * 1_000_000 + int(found[6].replace(".", ""))
+    seconds = (days * 24 + int(match[4])) * 3_600 + int(match[5]) * 60
+    micros = seconds * 1_000_000 + int(match[6].replace(".", ""))
     return micros if abs(micros) < _MOST_MICROS else None
 
 
-def written_json(value: Any) -> str:
-    """JSON of a value of Python's, or of one that was parsed; numbers with the digits that they have.
+def to_json(value: Any) -> str:
+    """Return the JSON text of a Python value or of a parsed value; numbers keep their digits.
 
-    Raises TypeError for what JSON does not have.
+    Raises TypeError for a value that JSON cannot represent.
     """
     match value:
         case _Ambiguous(pairs=pairs):
@@ -141,7 +143,7 @@ def written_json(value: Any) -> str:
         case Mapping():
             return _object_of(value.items())
         case list() | tuple():
-            return "[" + ",".join(map(written_json, value)) + "]"
+            return "[" + ",".join(map(to_json, value)) + "]"
         case Decimal() if value.is_finite():
             return f"{value:f}"
         case float() if not math.isfinite(value):
@@ -154,7 +156,7 @@ def written_json(value: Any) -> str:
         case None | bool() | int() | float() | str():
             return json.dumps(value, ensure_ascii=False)
         case _:
-            return written_json(_plain(value))
+            return to_json(_plain(value))
 
 
 def _parts(value: Any) -> Iterable[Any]:
@@ -176,10 +178,10 @@ def _number(text: str) -> _Number:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if any(len(name) > _LONGEST_NAME for name in found):
+    value = dict(pairs)
+    if any(len(name) > _LONGEST_NAME for name in value):
         raise ValueError("a name that is too long")
-    return found if len(found) == len(pairs) else _Ambiguous(pairs)
+    return value if len(value) == len(pairs) else _Ambiguous(pairs)
 
 
 def _object_of(pairs: Iterable[tuple[Any, Any]]) -> str:
@@ -187,12 +189,12 @@ def _object_of(pairs: Iterable[tuple[Any, Any]]) -> str:
     for name, each in pairs:
         if not isinstance(name, str):
             raise TypeError("the keys of JSON are strings")
-        parts.append(f"{written_json(name)}:{written_json(each)}")
+        parts.append(f"{to_json(name)}:{to_json(each)}")
     return "{" + ",".join(parts) + "}"
 
 
 def _offset(zone: str) -> int:
-    """Minutes east of Greenwich."""
+    """Return the minutes east of Greenwich."""
     if zone in ("Z", "UTC"):
         return 0
     digits = zone[1:].replace(":", "")
@@ -201,7 +203,7 @@ def _offset(zone: str) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """What a scalar or an array of numpy holds, whose library need not be there."""
+    """Return the Python value of a numpy scalar or array, without importing numpy."""
     plain: Callable[[], Any] | None = getattr(value, "tolist", None)
     if plain is None:
         raise TypeError(f"a {type(value).__name__} is no JSON")

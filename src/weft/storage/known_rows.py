@@ -1,6 +1,6 @@
-"""Rows that are known by their keys and have other values than the row that is stored: how many there are.
+"""Count the rows whose key is stored already with other values.
 
-The keys of all files are read; of what has such a key only the groups of rows that it lies in.
+Reads the keys of all files, and of the other columns only the row groups that contain such a key.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ import pyarrow.parquet as pq
 from weft.errors import StorageError
 from weft.location import Location
 from weft.storage.delta_log import RESTORE_HINT
-from weft.storage.local_sql import agreeing, connect, quoted
+from weft.storage.local_sql import columns_equal, connect, quoted
 
 if TYPE_CHECKING:
     import duckdb
 
 
-def differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> int:
-    """How many of the rows ``known`` have other values than the row of the same keys in the Parquet files, or in
-    ``new``, rows that are not in the files yet.
+def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> int:
+    """Return the number of rows of ``known`` whose values differ from those of the same key in the files or in ``new``.
 
-    ``known`` and ``new`` have the same columns, by which rows are compared; ``place`` is none of them but a column in
-    which no two rows of ``known`` are equal.  Two NULLs are the same, and so are two NaN; a column that a file lacks is
-    NULL there.  Raises StorageError for a file that is missing or damaged.
+    ``new`` holds rows that are not in the Parquet files yet.  ``known`` and ``new`` have the same columns, and rows are
+    compared by all of them except ``place``, a column of distinct values in ``known``.  NULL equals NULL and NaN equals
+    NaN; a column that a file lacks is NULL.  Raises StorageError for a file that is missing or damaged.
     """
     values = [name for name in known.column_names if name not in (*keys, place)]
     if not values or not known.num_rows:
@@ -42,29 +41,31 @@ def differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: S
             stored = _stored(connection, schema, files, keys) if files else []
             connection.register("old", pa.concat_tables([*stored, new.select(columns).cast(schema)]))
             other = " OR ".join(f"k.{quoted(name)} IS DISTINCT FROM o.{quoted(name)}" for name in values)
-            text = f"SELECT count(DISTINCT k.{quoted(place)}) FROM known k JOIN old o ON {agreeing(keys, 'k', 'o')}"
+            text = (
+                f"SELECT count(DISTINCT k.{quoted(place)}) FROM known k JOIN old o ON {columns_equal(keys, 'k', 'o')}"
+            )
             [(count,)] = connection.execute(f"{text} WHERE {other}").fetchall()
             return int(count)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        told = str(error).splitlines()[0]
-        raise StorageError(f"what is known already cannot be read: {told}", hint=RESTORE_HINT) from error
+        message = str(error).splitlines()[0]
+        raise StorageError(f"the stored rows cannot be read: {message}", hint=RESTORE_HINT) from error
 
 
 def _stored(
     connection: duckdb.DuckDBPyConnection, schema: pa.Schema, files: Sequence[Location], keys: Sequence[str]
 ) -> list[pa.Table]:
-    """The rows of the files whose keys are known."""
+    """Return the rows of the files whose keys occur in ``known``."""
     text = (
         "SELECT o.filename, list(o.file_row_number ORDER BY o.file_row_number)"
         " FROM read_parquet($1, filename = true, file_row_number = true) o"
-        f" SEMI JOIN known k ON {agreeing(keys, 'k', 'o')} GROUP BY o.filename"
+        f" SEMI JOIN known k ON {columns_equal(keys, 'k', 'o')} GROUP BY o.filename"
     )
-    found = connection.execute(text, [[file.path for file in files]]).fetchall()
-    return [_rows(path, numbers, schema) for path, numbers in found]
+    groups = connection.execute(text, [[file.path for file in files]]).fetchall()
+    return [_rows(path, numbers, schema) for path, numbers in groups]
 
 
 def _rows(path: str, numbers: Sequence[int], schema: pa.Schema) -> pa.Table:
-    """Those rows of a file, by their numbers from 0; only the groups that they lie in are read."""
+    """Return the rows of a file with these numbers (from 0), reading only the row groups that contain them."""
     wanted = pa.array(numbers, pa.int64())
     pieces = []
     with pq.ParquetFile(path) as file:

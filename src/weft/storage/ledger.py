@@ -1,7 +1,7 @@
-"""The ledger: every answer of every query, once, in the order in which it appeared (design section 6).
+"""Read the ledger: every answer of every query, once, in the order in which it appeared (design section 6).
 
-One Delta table a home: ``query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, tick BIGINT, row_hash BINARY,
-row ARRAY<STRING>``.  A query's ordinals are 1, 2, 3 … without a gap, so a row that is lost is noticed.
+A home has one ledger, a Delta table: ``query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, tick BIGINT, row_hash
+BINARY, row ARRAY<STRING>``.  A query's ordinals are 1, 2, 3 … without a gap, so a lost row is detected.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STATISTICS: Final = ("query_id", "ordinal", "first_at", "tick")
 
 @dataclass(frozen=True)
 class ResultRow:
-    """One answer: ``first_at`` is the first instant at which it was one (microseconds UTC), ``values`` by column."""
+    """An answer: ``first_at`` is its first instant (microseconds UTC), ``values`` are in the order of the columns."""
 
     ordinal: int
     first_at: int
@@ -46,7 +46,9 @@ class ResultRow:
 
 @dataclass(frozen=True)
 class Answers:
-    """Whose answers: the home's id, the query's id in it (None: it is not installed yet), its name and columns."""
+    """The query that answers belong to: the home's id, the query's id (None: not installed yet), its name and
+    columns.
+    """
 
     home_id: str
     query_id: int | None
@@ -55,10 +57,10 @@ class Answers:
 
 
 def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
-    """The query's committed answers with an ordinal greater than ``after``, in order, at most ``limit``.
+    """Yield the query's committed answers with an ordinal greater than ``after``, in order, at most ``limit``.
 
-    Streams: what is held in memory is a batch, and what a file has out of order.  Raises StorageError where a row
-    that the catalog counted is not there, or is there twice.
+    Holds one batch in memory, plus the rows that a file has out of order.  Raises StorageError if a row that the
+    catalog counted is missing or occurs twice.
     """
     first = max(after, 0) + 1
     last = query.rows if limit is None else min(query.rows, first + limit - 1)
@@ -69,7 +71,7 @@ def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | N
         raise StorageError(
             f"the ledger in {ledger} is missing, with {query.rows} answers of {query.name}", hint=RESTORE_HINT
         )
-    # A purge may take files away that the log has forgotten.
+    # A purge may delete files that the log no longer names.
     with ledger.shared():
         yield from _in_order(ledger, query, first, last)
 
@@ -100,14 +102,14 @@ def _decoded(
 
 @dataclass(frozen=True)
 class Added:
-    """What one commit added for a query: how many answers, and the greatest first instant among them."""
+    """The answers that one commit added for a query: their number and the greatest first instant."""
 
     rows: int
     last_first_at: int
 
 
 def ledger_schema(*names: str) -> pa.Schema:
-    """The ledger's columns (only ``names``, where given) as Arrow has them, in its order."""
+    """Return the ledger's Arrow columns (only ``names``, if any are given) in their order."""
     import pyarrow
 
     every = pyarrow.schema(
@@ -124,9 +126,9 @@ def ledger_schema(*names: str) -> pa.Schema:
 
 
 def require_ledger(data: Location) -> Location:
-    """The ledger, made without rows where there is none: a transaction can only be given up in a log that exists.
+    """Return the ledger, created without rows if it does not exist: only a table with a log can fence a writer.
 
-    Raises StorageError where it cannot be made.
+    Raises StorageError if it cannot be created.
     """
     ledger = data / layout.LEDGER
     if has_commits(ledger):
@@ -139,7 +141,7 @@ def require_ledger(data: Location) -> Location:
 
 
 def added_by_query(data: Location, version: int) -> dict[int, Added]:
-    """What one commit of the ledger added, by query id; raises StorageError."""
+    """Return the answers that one commit of the ledger added, by query id; raise StorageError."""
     rows: Counter[int] = Counter()
     last: dict[int, int] = {}
     schema = ledger_schema("query_id", "first_at")
@@ -152,7 +154,7 @@ def added_by_query(data: Location, version: int) -> dict[int, Added]:
 
 
 def _relevant(files: Sequence[DataFile], query: QueryRecord, first: int, last: int) -> list[DataFile]:
-    """The files that may hold the wanted rows, oldest tick first: ordinals rise with ticks."""
+    """Return the files that may hold the wanted rows, oldest tick first: ordinals ascend with ticks."""
 
     def may_hold(file: DataFile, column: str, low: int, high: int) -> bool:
         return bool(file.greatest.get(column, high) >= low and file.least.get(column, low) <= high)

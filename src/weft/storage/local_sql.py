@@ -1,4 +1,4 @@
-"""SQL in this process, by DuckDB, over rows in Arrow and the files of tables: what is known already."""
+"""Run SQL in this process with DuckDB, over Arrow rows and the data files of tables."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def connect(threads: int = 2) -> duckdb.DuckDBPyConnection:
-    """A DuckDB of its own: in memory, UTC, no network (no extension is fetched).
+    """Return a new in-memory DuckDB in UTC that fetches no extensions.
 
-    It takes half of the machine's memory at most, Spark being beside it, and what is more it writes to the system's
-    folder for temporary files: its own choice would be the folder in which the process was started.
+    It uses at most half of the machine's memory, since Spark runs beside it, and spills to the system's folder for
+    temporary files (DuckDB's default is the process's working directory).
     """
     import duckdb
 
@@ -38,33 +38,33 @@ def connect(threads: int = 2) -> duckdb.DuckDBPyConnection:
 
 
 def quoted(name: str) -> str:
-    """A name as DuckDB's SQL writes it."""
+    """Return the name as a quoted identifier of DuckDB."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def agreeing(names: Sequence[str], left: str, right: str) -> str:
-    """That the rows ``left`` and ``right`` agree in these columns, two NULLs being the same."""
+def columns_equal(names: Sequence[str], left: str, right: str) -> str:
+    """Return the condition that the rows ``left`` and ``right`` are equal in these columns; NULL equals NULL."""
     return " AND ".join(f"{left}.{quoted(name)} IS NOT DISTINCT FROM {right}.{quoted(name)}" for name in names)
 
 
-def first_of_equals(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
-    """Of rows that are equal in the keys the one that is first by ``order``; in that order.
+def first_per_key(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
+    """Return the first row by ``order`` of each group of rows with equal keys, in that order.
 
-    Equal as Spark's ``<=>``: NULL is NULL, NaN is NaN, -0.0 is 0.0.
+    Keys are equal as by Spark's ``<=>``: NULL is NULL, NaN is NaN, -0.0 is 0.0.
     """
     names = ", ".join(map(quoted, keys))
     with connect() as connection:
         connection.register("given", rows.select([*keys, order]))
         first = connection.sql(f"SELECT min({quoted(order)}) AS place FROM given GROUP BY {names}").to_arrow_table()
-    kept = rows.filter(pc.is_in(rows.column(order), value_set=first.column("place").combine_chunks()))
-    return kept.sort_by(order)
+    firsts = rows.filter(pc.is_in(rows.column(order), value_set=first.column("place").combine_chunks()))
+    return firsts.sort_by(order)
 
 
-def without_known(rows: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> pa.Table:
-    """The rows whose keys no row of the Parquet files has; ``place`` is a column in which no two of them are equal.
+def without_stored_keys(rows: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> pa.Table:
+    """Return the rows whose keys do not occur in the Parquet files; ``place`` is a column of distinct values.
 
-    Only the key columns of the files are read.  Equal is as for ``first_of_equals``.  Raises StorageError for a file
-    that is missing or damaged.
+    Reads only the key columns of the files, and compares keys as ``first_per_key`` does.  Raises StorageError for a
+    file that is missing or damaged.
     """
     if not files:
         return rows
@@ -75,19 +75,19 @@ def without_known(rows: pa.Table, files: Sequence[Location], keys: Sequence[str]
             connection.read_parquet([file.path for file in files]).create_view("stored")
             return _unmet(connection, rows, keys, place)
     except duckdb.Error as error:
-        told = str(error).splitlines()[0]
-        raise StorageError(f"what is known already cannot be read: {told}", hint=RESTORE_HINT) from error
+        message = str(error).splitlines()[0]
+        raise StorageError(f"the stored rows cannot be read: {message}", hint=RESTORE_HINT) from error
 
 
-def without_equals(rows: pa.Table, known: pa.Table, keys: Sequence[str], place: str) -> pa.Table:
-    """The same of rows in memory."""
+def without_keys_of(rows: pa.Table, known: pa.Table, keys: Sequence[str], place: str) -> pa.Table:
+    """Return the rows whose keys do not occur in ``known``; else as ``without_stored_keys``."""
     with connect() as connection:
         connection.register("stored", known.select(list(keys)))
         return _unmet(connection, rows, keys, place)
 
 
 def _unmet(connection: duckdb.DuckDBPyConnection, rows: pa.Table, keys: Sequence[str], place: str) -> pa.Table:
-    same = agreeing(keys, "new", "old")
+    same = columns_equal(keys, "new", "old")
     connection.register("given", rows.select([*keys, place]))
     text = f"SELECT new.{quoted(place)} AS place FROM given new SEMI JOIN stored old ON {same}"
     known = connection.sql(text).to_arrow_table().column("place").combine_chunks()

@@ -1,4 +1,4 @@
-"""Values of nested columns as Python and Arrow have them, read from the JSON text that is stored."""
+"""Convert the stored JSON text of nested columns to Python and Arrow values."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pyarrow as pa
 from weft.algebra.schema import MOST_DIGITS, DataType
 from weft.errors import StorageError
 from weft.storage.columns import arrow_type
-from weft.storage.json_text import NOT_FINITE, day_of, far_time, instant_of, parsed, written_json, written_number
+from weft.storage.json_text import NOT_FINITE, day_of, expanded_year_time, instant_of, number_text, parsed, to_json
 
 
 def nested_value(text: str, shape: DataType) -> Any:
-    """JSON text that is of a type as a value of Python: dicts and lists, dates, aware datetimes, Decimals.
+    """Return the Python value of a JSON text of this type: dicts and lists, dates, aware datetimes, Decimals.
 
-    It has the fields of the type, None for those that the text lacks, or has of another type: one that was added after
-    the text had been stored.  Raises StorageError for a text of another type.
+    A field is None if the text lacks it or has it with another type: the field was added after the text was stored.
+    Raises StorageError for a text of another type.
 
     >>> nested_value('{"a": [1, null], "c": 7}', DataType.parse_nested("STRUCT<a: ARRAY<INT>, b: DATE>"))
     {'a': [1, None], 'b': None}
@@ -30,13 +30,13 @@ def nested_value(text: str, shape: DataType) -> Any:
 
 
 def nested_array(texts: Sequence[str | None], shape: DataType) -> pa.Array:
-    """A column of JSON texts as a typed column of Arrow; raises StorageError as ``nested_value``."""
+    """Return a column of JSON texts as a typed Arrow column; raise StorageError as ``nested_value`` does."""
     values = (None if text is None else _pairs(nested_value(text, shape), shape) for text in texts)
     return pa.array(list(values), arrow_type(shape))
 
 
 def _value(value: Any, shape: DataType) -> Any:
-    """Raises ValueError for what is not of the type, but for fields: these are None then, as FROM_JSON has them."""
+    """Raise ValueError for a value of another type; a field of another type becomes None, as in FROM_JSON."""
     match shape.name, value:
         case _, None:
             return None
@@ -59,7 +59,7 @@ def _value(value: Any, shape: DataType) -> Any:
 
 
 def _field(value: Any, kind: DataType) -> Any:
-    """A field may have been added to the type after the value: what had its name before is of any type."""
+    """Return None for a value of another type: the field may be newer than the value, which is then arbitrary."""
     try:
         return _value(value, kind)
     except ValueError:
@@ -67,23 +67,23 @@ def _field(value: Any, kind: DataType) -> Any:
 
 
 def _text(value: Any) -> str:
-    written = value if isinstance(value, str) and written_number(value) is None else written_json(value)
-    return written.encode("utf-8", "replace").decode()  # a half of a surrogate pair is a question mark, as in Spark
+    written = value if isinstance(value, str) and number_text(value) is None else to_json(value)
+    return written.encode("utf-8", "replace").decode()  # an unpaired surrogate becomes a question mark, as in Spark
 
 
 def _time(text: str, shape: DataType) -> Any:
-    """Beyond Python's years a whole number, as in a column that is not nested."""
+    """Return the time; beyond Python's years an integer, as in a column that is not nested."""
     near = day_of(text) if shape.name == "DATE" else instant_of(text)
     if near is not None:
         return near
-    far = far_time(text, instant=shape.name == "TIMESTAMP")
+    far = expanded_year_time(text, instant=shape.name == "TIMESTAMP")
     if far is None:
         raise ValueError("no time")
     return far
 
 
 def _number(value: Any, shape: DataType) -> Any:
-    written = written_number(value)
+    written = number_text(value)
     if written is None and not (shape.name in ("FLOAT", "DOUBLE") and value in NOT_FINITE):
         raise ValueError("no number")
     if shape.name in ("FLOAT", "DOUBLE"):
@@ -91,13 +91,13 @@ def _number(value: Any, shape: DataType) -> Any:
     if shape.name == "DECIMAL":
         return _decimal(str(written), shape)
     most = 1 << (arrow_type(shape).bit_width - 1)
-    if not -most <= (found := int(value)) < most:
+    if not -most <= (number := int(value)) < most:
         raise ValueError("too large")
-    return found
+    return number
 
 
 def _decimal(written: str, shape: DataType) -> decimal.Decimal:
-    """Rounded as Spark rounds it."""
+    """Return the number rounded as Spark rounds it."""
     digits = decimal.Context(prec=shape.precision or MOST_DIGITS, rounding=decimal.ROUND_HALF_UP)
     try:
         return decimal.Decimal(written).quantize(decimal.Decimal(1).scaleb(-(shape.scale or 0)), context=digits)
@@ -106,7 +106,7 @@ def _decimal(written: str, shape: DataType) -> decimal.Decimal:
 
 
 def _pairs(value: Any, shape: DataType) -> Any:
-    """The value with each MAP as a list of pairs, as which Arrow takes it."""
+    """Return the value with each MAP as the list of pairs that Arrow accepts."""
     if value is None or not shape.nested:
         return value
     match shape.name:
@@ -119,13 +119,13 @@ def _pairs(value: Any, shape: DataType) -> Any:
 
 
 def element_type(shape: DataType) -> DataType:
-    """Of an ARRAY's elements, or a MAP's values."""
+    """Return the type of an ARRAY's elements or a MAP's values."""
     assert shape.element is not None
     return shape.element
 
 
 def field_names(shape: DataType) -> Iterable[str]:
-    """The names of all its fields, those of its parts among them."""
+    """Yield the names of all fields, nested ones included."""
     for name, kind in shape.fields:
         yield name
         yield from field_names(kind)

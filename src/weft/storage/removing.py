@@ -1,9 +1,9 @@
-"""The fence of commits that take files out of a table's log, and of those that delete such files.
+"""Fence the commits that remove files from a table's log, and the deletion of such files.
 
-delta-rs accepts a commit that removes files which are not there any more.  So every commit that removes files carries
-the token of its writer's lease as the transaction number of ``REMOVING``.  The number of the log is compared with the
-token, and the commit is made, through one handle: delta-rs refuses the commit where another writer's came in between.
-The number therefore never goes down, and a writer whose lease was taken over removes nothing.
+delta-rs accepts a commit that removes files which are already gone.  So every commit that removes files carries the
+token of its writer's lease as the transaction number of ``REMOVING``.  One handle serves to compare the log's number
+with the token and to commit: delta-rs refuses the commit if another writer has committed in between.  So the number
+never falls, and a writer whose lease was taken over removes nothing.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from typing import Any, Final
 
 from weft.errors import LeaseLost, StorageError
 from weft.location import Location
-from weft.storage.delta_log import delta_errors, keep_open, latest_version, open_table, transaction_version
+from weft.storage.delta_log import delta_errors, latest_version, open_table, return_table, transaction_version
 from weft.storage.fence import make_durable
 
 REMOVING: Final = "weft-compaction"
-"""The ``txnAppId`` of commits that take files out of a table's log; its numbers are those of the writers' leases."""
+"""The ``txnAppId`` of commits that remove files from a table's log; the numbers are the tokens of the writers'
+leases.
+"""
 
 
 @dataclass(frozen=True)
 class Remover:
-    """A writer that takes files out: the token of its lease, and ``check``, which raises LeaseLost once that is lost.
+    """A writer that removes files: the token of its lease, and ``check``, which raises LeaseLost once the lease is
+    lost.
 
-    ``check`` asks the catalog.  A table's log alone says nothing of a later writer that has not committed yet.
+    ``check`` asks the catalog, since a table's log does not show a later writer that has not committed yet.
     """
 
     token: int
@@ -35,11 +38,11 @@ class Remover:
 
 @contextmanager
 def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
-    """A handle of delta-rs for the commits that remove files, each with the properties ``numbered(token)``.
+    """Open a delta-rs handle for commits that remove files, each with the properties ``removal_properties(token)``.
 
-    ``doing`` continues "another writer took this home over while …".  While the block runs nobody deletes files of the
-    table; when it ends its commits are on the disk.  Raises LeaseLost where the holder of a later lease has removed
-    files, StorageError where the block raises what ``delta_errors`` names.
+    ``doing`` continues "another writer took this home over while …".  Nobody deletes files of the table while the block
+    runs, and its commits are on the disk when it ends.  Raises LeaseLost if the holder of a later lease has removed
+    files, and StorageError if the block raises one of ``delta_errors``.
     """
     with table.shared():
         opened = open_table(table)
@@ -51,32 +54,32 @@ def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
         except delta_errors() as error:
             if transaction_version(table, REMOVING) not in (before, token):
                 raise taken_over(table, doing) from error
-            told = str(error).splitlines()[0] if str(error) else type(error).__name__
+            message = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise StorageError(
-                f"{table} could not be changed while {doing}: {told}",
-                hint="Run the command again: it does what is left.",
+                f"{table} could not be changed while {doing}: {message}",
+                hint="Run the command again: it completes the change.",
             ) from error
-        keep_open(table, opened)
-        # A handle does not count its own commits of all kinds.
+        return_table(table, opened)
+        # A handle's version does not include all kinds of its own commits.
         for version in range(since + 1, (latest_version(table) or since) + 1):
             make_durable(table, version)
 
 
-def numbered(token: int) -> Any:
-    """The properties of a commit that removes files."""
+def removal_properties(token: int) -> Any:
+    """Return the properties of a commit that removes files."""
     from deltalake import CommitProperties, Transaction
 
     return CommitProperties(app_transactions=[Transaction(REMOVING, token)])
 
 
 def require_latest(table: Location, token: int, doing: str) -> None:
-    """Raises LeaseLost where the holder of a later lease has removed files of the table."""
+    """Raise LeaseLost if the holder of a later lease has removed files of the table."""
     if (transaction_version(table, REMOVING) or 0) > token:
         raise taken_over(table, doing)
 
 
 def taken_over(table: Location, doing: str) -> LeaseLost:
-    """What the writer is told whose lease another one has taken over."""
+    """Return the error for a writer whose lease another one has taken over."""
     return LeaseLost(
         f"another writer took this home over while {doing}",
         where=str(table),

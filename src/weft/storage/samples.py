@@ -1,4 +1,4 @@
-"""A few rows of a user's table, for a person to look at, without Spark."""
+"""Read a few rows of a user's table for display, without Spark."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from weft.storage.periods import periods, read_log
 
 
 def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tuple[object, ...]]:
-    """At most ``limit`` rows of the table's newest file, the values in the order of its columns.
+    """Return at most ``limit`` rows of the table's newest file, with the values in the order of its columns.
 
-    A column that is younger than the file is NULL there.  Raises StorageError for a file that is missing or damaged.
+    A column that was added after the file was written is NULL.  Raises StorageError for a file that is missing or
+    damaged.
     """
     place = data / table.path
     if table.version < 0 or not has_commits(place):
@@ -32,9 +33,9 @@ def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tupl
 
 
 def _periods(file: DataFile, log: TableSchema, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
-    """Of the periods that the file of a tracked table's log tells of; nothing newer is told of them elsewhere."""
-    found = periods(read_log([file], log)).slice(0, limit).select(list(names)).to_pylist()
-    return [tuple(row[name] for name in names) for row in found]
+    """Return periods recorded in one file of a tracked table's history log; this newest file has their latest state."""
+    records = periods(read_log([file], log)).slice(0, limit).select(list(names)).to_pylist()
+    return [tuple(row[name] for name in names) for row in records]
 
 
 def _head(file: Location, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:

@@ -1,12 +1,12 @@
-"""The relations that synopses store between ticks: small, changed by ticks only, and readable as of an earlier one.
+"""Store the relations that synopses carry from tick to tick, readable as of earlier ticks.
 
-A row of the Delta table is a row of the relation, the tick's t from which on it holds (``since``), and whether it is
-``gone`` from there on.  The relation as of an instant is, of the rows that came until then, each one whose last says
-that it is not gone.  So a tick that died is run again from what its queries had come to, whatever it had written, and a
-query that was paused goes on from there though another one, which needs the same relation, went further.
+A row of the Delta table is a row of the relation, the t of the tick from which on it holds (``since``), and whether it
+is ``gone`` from then on.  The relation as of an instant consists of the rows whose last entry up to that instant is not
+``gone``.  So a tick that died is repeated from the last t of its queries, regardless of what it had written.  A paused
+query likewise continues from its own t, even if another query has advanced a shared relation.
 
-What a process has read or written of a table it keeps in memory, so that a tick reads files that are new to it only.
-Data files never change and their names never come again: by them what is kept is known to be what is there.
+A process caches the rows that it has read or written, so that a tick reads only new files.  Data files never change and
+their names are never reused, so the list of file names shows whether the cache is current.
 """
 
 from __future__ import annotations
@@ -29,31 +29,30 @@ from weft.storage.temporal_sql import temporal_sql
 SINCE: Final = "since"
 GONE: Final = "gone"
 _SLACK: Final = 1_000
-"""Rows that need not be those of the relation before they are written anew."""
+"""The number of superseded rows that a table may have before it is rewritten."""
 _FILES: Final = 32
-"""Files before they are: each costs a process that begins some milliseconds."""
+"""The number of files at which a table is rewritten: each file costs a new process some milliseconds."""
 _MOST_BYTES: Final = 256 * 2**20
-"""What a process keeps of all tables together."""
+"""The size of the cache of a process, for all tables together."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a tick writes: rows to be added, or, where ``anew``, all that the table has from then on.
+    """The rows that a tick writes: rows to append, or with ``replaces`` all rows of the table from then on.
 
-    ``wanted`` is the relation afterwards.
+    ``wanted`` is the relation after the change.
     """
 
     rows: pa.Table
-    anew: bool
+    replaces: bool
     wanted: pa.Table
 
 
 @dataclass
 class RelationLog:
-    """All that is stored of a relation: ``rows`` of the table, ``files`` by name that they are in, oldest first.
+    """The stored log of a relation: the ``rows`` of its table and the names of its ``files``, oldest first.
 
-    ``last`` is the greatest ``since`` (µs UTC; None: no rows), ``now`` the relation as the rows leave it (None: not
-    computed yet).
+    ``last`` is the greatest ``since`` (µs UTC; None: no rows), ``now`` the latest relation (None: not computed yet).
     """
 
     relation: pa.Schema
@@ -64,110 +63,110 @@ class RelationLog:
 
     @classmethod
     def of(cls, relation: pa.Schema, rows: pa.Table, files: tuple[str, ...] = ()) -> RelationLog:
-        """One with these rows."""
+        """Return a log of these rows."""
         last = pc.max(rows.column(SINCE)).cast(pa.int64()).as_py() if rows.num_rows else None
         return cls(relation, rows, files, last)
 
     def current(self) -> pa.Table:
-        """The relation as it was left last."""
+        """Return the latest relation."""
         if self.now is None:
             self.now = _at(self.rows, self.relation)
         return self.now
 
     def as_of(self, t: int) -> pa.Table:
-        """The relation as of the instant ``t`` (µs UTC)."""
+        """Return the relation as of the instant ``t`` (µs UTC)."""
         if self.last is None or self.last <= t:
             return self.current()
         return _at(self.rows.filter(pc.less_equal(self.rows.column(SINCE), pa.scalar(t, INSTANT))), self.relation)
 
     def change_to(self, wanted: pa.Table, t: int, needed: Sequence[int], *, always: bool = False) -> Change | None:
-        """What makes the relation ``wanted`` from ``t`` on; None where it is that already.
+        """Return the change that makes the relation ``wanted`` from ``t`` on; None if it is that already.
 
-        ``needed`` are the instants as of which it is still to be read; with them the table is written anew where it
-        has more than about twice the rows that this takes, or many files.  With ``always`` rows that are there are
-        written, too.
+        ``needed`` are the instants as of which the relation must stay readable.  The table is rewritten if it has more
+        than about twice the rows needed for that, or many files.  With ``always`` rows that do not change are written,
+        too.
         """
         come, gone = _differing(wanted, self.current())
         rows = pa.concat_tables([_stamped(wanted if always else come, t, gone=False), _stamped(gone, t, gone=True)])
         if not rows.num_rows:
             return None
-        whole = self.rows.num_rows + rows.num_rows
+        total = self.rows.num_rows + rows.num_rows
         many = len(self.files) >= _FILES
-        if many or whole > 2 * wanted.num_rows + _SLACK:
-            kept = pa.concat_tables([_last(self.rows, self.relation, min([*needed, t])), rows])
-            if many or 2 * kept.num_rows < whole:
-                return Change(kept, anew=True, wanted=wanted)
-        return Change(rows, anew=False, wanted=wanted)
+        if many or total > 2 * wanted.num_rows + _SLACK:
+            compacted = pa.concat_tables([_last(self.rows, self.relation, min([*needed, t])), rows])
+            if many or 2 * compacted.num_rows < total:
+                return Change(compacted, replaces=True, wanted=wanted)
+        return Change(rows, replaces=False, wanted=wanted)
 
     def changed(self, change: Change) -> RelationLog:
-        """What is stored after a change; the file that it is in is left out."""
-        rows = change.rows if change.anew else pa.concat_tables([self.rows, change.rows])
+        """Return the log after a change, without the change's new file."""
+        rows = change.rows if change.replaces else pa.concat_tables([self.rows, change.rows])
         last = pc.max(change.rows.column(SINCE)).cast(pa.int64()).as_py()
-        return RelationLog(self.relation, rows, () if change.anew else self.files, last, change.wanted)
+        return RelationLog(self.relation, rows, () if change.replaces else self.files, last, change.wanted)
 
 
 def table_schema(relation: pa.Schema) -> pa.Schema:
-    """The columns of the Delta table of a relation."""
+    """Return the columns of a relation's Delta table."""
     return pa.schema([*relation, pa.field(SINCE, INSTANT), pa.field(GONE, pa.bool_())])
 
 
-_kept: dict[str, RelationLog] = {}
-"""By table, what this process has of it; that which was asked for last comes last."""
-_keeping: Final = Lock()
+_cached: dict[str, RelationLog] = {}
+"""The cached logs by table, the most recently used last."""
+_cache_lock: Final = Lock()
 
 
-def log_of(table: Location, relation: pa.Schema) -> RelationLog:
-    """All that is stored of a relation, nothing where it never had a row.  Raises StorageError."""
+def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
+    """Return the stored log of a relation, empty if it never had a row; raise StorageError."""
     schema = table_schema(relation)
     if not has_commits(table):
         return RelationLog(relation, schema.empty_table())
-    with table.shared():  # nobody deletes the files that were replaced meanwhile
+    with table.shared():  # nobody deletes replaced files meanwhile
         files = delta_snapshot(table, check_files=False).files
         names = tuple(file.location.name for file in files)
-        known = _kept.get(table.path)
+        known = _cached.get(table.path)
         if known is None or known.relation != relation or known.files != names[: len(known.files)]:
             known = RelationLog(relation, schema.empty_table())
-        found = known
+        log = known
         if len(known.files) < len(names):
             more = read_data_files(files[len(known.files) :], schema)
-            found = RelationLog.of(relation, pa.concat_tables([known.rows, more]), names)
-    _keep(table, found)
-    return found
+            log = RelationLog.of(relation, pa.concat_tables([known.rows, more]), names)
+    _cache(table, log)
+    return log
 
 
-def keep_written(table: Location, version: int, before: RelationLog, change: Change) -> None:
-    """Keeps what is stored after a change that this process has committed as ``version``."""
+def cache_written(table: Location, version: int, before: RelationLog, change: Change) -> None:
+    """Update the cache with a change that this process has committed as ``version``."""
     snapshot = delta_snapshot(table, check_files=False)
     if snapshot.version == version:
         after = before.changed(change)
         after.files = tuple(file.location.name for file in snapshot.files)
-        _keep(table, after)
+        _cache(table, after)
 
 
-def _keep(table: Location, log: RelationLog) -> None:
-    with _keeping:
-        _kept.pop(table.path, None)
-        _kept[table.path] = log
-        size = sum(each.rows.nbytes for each in _kept.values())
+def _cache(table: Location, log: RelationLog) -> None:
+    with _cache_lock:
+        _cached.pop(table.path, None)
+        _cached[table.path] = log
+        size = sum(each.rows.nbytes for each in _cached.values())
         while size > _MOST_BYTES:
-            size -= _kept.pop(next(iter(_kept))).rows.nbytes
+            size -= _cached.pop(next(iter(_cached))).rows.nbytes
 
 
 def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:
-    """The relation as the rows of a log leave it."""
+    """Return the relation after all rows of a log."""
     if not log.num_rows:
         return relation.empty_table()
     columns = ", ".join(quoted(name) for name in relation.names)
     with temporal_sql() as sql:
         sql.given("log", log)
-        found = sql.rows(
+        relation_rows = sql.rows(
             f'SELECT {columns} FROM log GROUP BY {columns} HAVING NOT ARG_MAX("{GONE}", "{SINCE}") ORDER BY {columns}'
         )
-    return found.cast(relation)
+    return relation_rows.cast(relation)
 
 
 def _last(log: pa.Table, relation: pa.Schema, first: int) -> pa.Table:
-    """What of the log tells the relation as of the instant ``first`` and of every one after it."""
+    """Return a shorter log that gives the same relation as of ``first`` and of every later instant."""
     before = pc.less_equal(log.column(SINCE), pa.scalar(first, INSTANT))
     early, late = log.filter(before), log.filter(pc.invert(before))
     there = _at(early, relation)
@@ -182,18 +181,18 @@ def _stamped(rows: pa.Table, t: int, *, gone: bool) -> pa.Table:
 
 
 def _differing(left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows of each one that the other has not; no row comes twice in one of them."""
+    """Return the rows that only ``left`` has and those that only ``right`` has; neither contains duplicates."""
     if not left.num_rows or not right.num_rows or left is right:
         return (left.slice(0, 0), right.slice(0, 0)) if left is right else (left, right)
     columns = ", ".join(quoted(name) for name in left.column_names)
     with temporal_sql() as sql:
         sql.given("first", left)
         sql.given("second", right)
-        found = sql.rows(
+        differences = sql.rows(
             f"SELECT {columns}, COUNT(*) FILTER (WHERE side) > 0 AS side FROM "
             f"(SELECT *, TRUE AS side FROM first UNION ALL SELECT *, FALSE AS side FROM second) AS sides "
             f"GROUP BY {columns} HAVING BOOL_AND(side) OR NOT BOOL_OR(side)"
         )
-    mine = found.column("side")
-    rows = found.select(left.column_names).cast(left.schema)
-    return rows.filter(mine), rows.filter(pc.invert(mine))
+    in_left = differences.column("side")
+    rows = differences.select(left.column_names).cast(left.schema)
+    return rows.filter(in_left), rows.filter(pc.invert(in_left))

@@ -1,6 +1,7 @@
-"""Temporal relations in a DuckDB of their own: logs of tracked tables read from their files, and queries over them.
+"""Query temporal relations in DuckDB: history logs of tracked tables, read from their files, and rendered SQL over
+them.
 
-A relation is a table or view of ``c1 … cn, valid_from, valid_to``, timestamps without a zone (all are UTC).
+A relation is a table or view of ``c1 … cn, valid_from, valid_to``, with timestamps without a zone (all are UTC).
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ _PLAIN = pa.timestamp("us")
 
 @dataclass
 class TemporalSql:
-    """A DuckDB with the macros that rendered SQL needs."""
+    """A DuckDB connection with the macros that rendered SQL needs."""
 
     connection: duckdb.DuckDBPyConnection
 
     def log(self, name: str, files: Sequence[DataFile], table: TableSchema) -> None:
-        """The view ``name``: the log of a tracked table in these files, its columns by their names.
+        """Create the view ``name`` of a tracked table's history log in these files, with columns by their names.
 
         Raises StorageError for a file that is missing or damaged.
         """
@@ -45,54 +46,54 @@ class TemporalSql:
             return
         for file in files:
             check_data_file(file)
-        with _told_as_damage():
+        with _storage_errors():
             read = self.connection.read_parquet([file.location.path for file in files], union_by_name=True)
             there = {column.lower(): column for column in read.columns}
             heads = []
             for field in schema:
-                found = there.get(field.name.lower())
-                value = "NULL" if found is None else quoted(found)
+                stored_name = there.get(field.name.lower())
+                value = "NULL" if stored_name is None else quoted(stored_name)
                 kind = _type_of(field.type)
                 heads.append(f"CAST({value} AS {kind}) AS {quoted(field.name)}")
             read.project(", ".join(heads)).create_view(name)
 
     def given(self, name: str, rows: pa.Table) -> None:
-        """The view ``name``: rows in memory."""
+        """Create the view ``name`` of rows in memory."""
         self.connection.register(name, plain(rows))
 
     def table(self, name: str, sql: str) -> int:
-        """Makes the temporary table ``name`` of what a rendered query gives; how many rows that are.
+        """Create the temporary table ``name`` from a rendered query and return the number of its rows.
 
-        Raises ExecutionError where it fails.
+        Raises ExecutionError if the query fails.
         """
         return int(self.one(f"CREATE TEMP TABLE {quoted(name)} AS {sql}"))
 
     def drop(self, name: str) -> None:
-        """Drops a table."""
+        """Drop a table."""
         self._run(f"DROP TABLE {quoted(name)}")
 
     def view(self, name: str, sql: str) -> None:
-        """The temporary view ``name``: a rendered query."""
+        """Create the temporary view ``name`` of a rendered query."""
         self._run(f"CREATE TEMP VIEW {quoted(name)} AS {sql}")
 
     def rows(self, sql: str) -> pa.Table:
-        """What a rendered query gives."""
-        with _told_as_failure():
+        """Return the result of a rendered query."""
+        with _execution_errors():
             return self.connection.sql(local_text(sql)).to_arrow_table()
 
     def one(self, sql: str) -> Any:
-        """The value of a query of one row and one column."""
-        with _told_as_failure():
+        """Return the value of a query with one row and one column."""
+        with _execution_errors():
             return self.connection.execute(local_text(sql)).fetchall()[0][0]
 
     def _run(self, sql: str) -> None:
-        with _told_as_failure():
+        with _execution_errors():
             self.connection.execute(local_text(sql))
 
 
 @cache
 def _type_of(kind: pa.DataType) -> str:
-    """DuckDB's name of a stored type, a timestamp being one without a zone."""
+    """Return DuckDB's name of a stored type, with timestamps without a zone."""
     field = pa.schema([("x", _PLAIN if pa.types.is_timestamp(kind) else kind)])
     connection = _shared()
     connection.register("_typed", field.empty_table())
@@ -104,16 +105,16 @@ def _type_of(kind: pa.DataType) -> str:
 
 
 def plain(rows: pa.Table) -> pa.Table:
-    """The rows with their timestamps as ones without a zone; the same instants."""
+    """Return the rows with their timestamps without a zone; the instants stay the same."""
     fields = [f.with_type(_PLAIN) if pa.types.is_timestamp(f.type) else f for f in rows.schema]
     return rows.cast(pa.schema(fields))
 
 
 @contextmanager
 def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
-    """Opens one for the block: what is made in it ends with it.
+    """Open a connection for the block; the tables and views created in it end with the block.
 
-    Many small statements are done sooner by one thread.  Raises LimitExceeded within a ``time_limit`` that is over.
+    Many small statements run faster on one thread.  Raises LimitExceeded in a ``time_limit`` that has expired.
     """
     with _shared() as connection, interrupted_in_time(connection):
         connection.execute(f"SET threads = {threads}")
@@ -121,28 +122,28 @@ def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
 
 
 def _shared() -> duckdb.DuckDBPyConnection:
-    """A connection of its own to the process's one DuckDB for this: starting one takes as long as a small maintenance.
+    """Return a new connection to the process's one DuckDB: starting a DuckDB takes as long as a small refresh.
 
-    Temporary tables, views and what is registered belong to a connection.
+    Temporary tables, views and registered rows belong to one connection.
     """
     import duckdb
 
     try:
         return _connected()
-    except duckdb.Error:  # an internal error of DuckDB's makes all of it unusable
+    except duckdb.Error:  # after an internal error the DuckDB is unusable
         _started.cache_clear()
         return _connected()
 
 
 def _connected() -> duckdb.DuckDBPyConnection:
     connection = _started(os.getpid()).cursor()
-    connection.execute("SET TimeZone = 'UTC'")  # which a further connection does not take over
+    connection.execute("SET TimeZone = 'UTC'")  # which a second connection does not inherit
     return connection
 
 
 @cache
 def _started(process: int) -> duckdb.DuckDBPyConnection:
-    """The DuckDB of a process; one that was forked has its own."""
+    """Return the DuckDB of a process; a forked process has its own."""
     connection = connect()
     for head, meaning in MACROS.items():
         connection.execute(f"CREATE MACRO {head} AS {meaning}")
@@ -150,18 +151,18 @@ def _started(process: int) -> duckdb.DuckDBPyConnection:
 
 
 @contextmanager
-def _told_as_damage() -> Iterator[None]:
+def _storage_errors() -> Iterator[None]:
     import duckdb
 
     try:
         yield
     except duckdb.Error as error:
-        told = str(error).splitlines()[0]
-        raise StorageError(f"the log of a tracked table cannot be read: {told}", hint=RESTORE_HINT) from error
+        message = str(error).splitlines()[0]
+        raise StorageError(f"the log of a tracked table cannot be read: {message}", hint=RESTORE_HINT) from error
 
 
 @contextmanager
-def _told_as_failure() -> Iterator[None]:
+def _execution_errors() -> Iterator[None]:
     import duckdb
 
     require_time()
@@ -171,5 +172,5 @@ def _told_as_failure() -> Iterator[None]:
         raise StorageError(f"a file cannot be read or written: {str(error).splitlines()[0]}") from error
     except duckdb.Error as error:
         require_time()
-        told = str(error).splitlines()[0]
-        raise ExecutionError(f"the view cannot be computed: {told}") from error
+        message = str(error).splitlines()[0]
+        raise ExecutionError(f"the view cannot be computed: {message}") from error

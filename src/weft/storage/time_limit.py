@@ -1,6 +1,6 @@
-"""How long what this process computes for a query may take: DuckDB is interrupted, and loops in Python ask.
+"""Limit the time that this process computes for a query: interrupt DuckDB, and let Python loops check the limit.
 
-A limit holds for what is computed within a block, whichever connections of DuckDB that opens (``temporal_sql``).
+A limit covers the computations within a block, on all DuckDB connections that the block opens (``temporal_sql``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _AGAIN_SECONDS: Final = 0.1
-"""An interrupt that comes between two statements is of none."""
+"""The pause between interrupts: an interrupt between two statements has no effect."""
 
 
 @dataclass
@@ -30,7 +30,7 @@ class _Limit:
     connections: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Interrupts whatever is computed once the time is over, until the block has ended."""
+        """Interrupt all connections repeatedly from the end of the time until the block ends."""
         wait = min(self.seconds, TIMEOUT_MAX)
         while not self.ended.wait(wait):
             self.over = True
@@ -45,7 +45,7 @@ _current: ContextVar[_Limit | None] = ContextVar("time_limit", default=None)
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Lets what is computed in the block, in this thread, take so long; raises LimitExceeded where it takes longer."""
+    """Limit the time of the block in this thread; computations raise LimitExceeded once it has expired."""
     limit = _Limit(seconds)
     watching = Thread(target=limit.watch, name="weft-time-limit", daemon=True)
     token = _current.set(limit)
@@ -59,7 +59,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def require_time() -> None:
-    """Raises LimitExceeded where the time of the block in which this is called is over."""
+    """Raise LimitExceeded if the time of the enclosing block has expired."""
     limit = _current.get()
     if limit is not None and limit.over:
         raise LimitExceeded(
@@ -69,7 +69,7 @@ def require_time() -> None:
 
 @contextmanager
 def interrupted_in_time(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Within the block the connection's statements are interrupted when the time is over."""
+    """Interrupt the connection's statements within the block when the time expires."""
     limit = _current.get()
     if limit is None:
         yield

@@ -1,4 +1,6 @@
-"""A query's answers as typed Arrow rows: ``_ordinal BIGINT, _first_at TIMESTAMP, _tick BIGINT``, then its columns."""
+"""Convert a query's answers to typed Arrow rows: ``_ordinal BIGINT, _first_at TIMESTAMP, _tick BIGINT``, then its
+columns.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ from weft.storage.values import Value
 Columns: TypeAlias = Sequence[tuple[str, DataType]]
 
 OWN: Final[Columns] = ((ORDINAL, BIGINT), (FIRST_AT, TIMESTAMP), ("_tick", BIGINT))
-"""The columns that answers have before those of their query."""
+"""The columns that precede those of the query."""
 _PIECE: Final = 10_000
-"""Rows that are held as Python's values at once."""
+"""The number of rows that are Python values at the same time."""
 
 
 def answers_schema(columns: Columns) -> pa.Schema:
-    """The Arrow columns of answers, nested ones too; a name that is there already, in any case, gets a number.
+    """Return the Arrow columns of answers, nested ones too; a duplicate name, in any case, gets a number.
 
     >>> answers_schema([("a", BIGINT), ("A", TIMESTAMP)]).names
     ['_ordinal', '_first_at', '_tick', 'a', 'A_2']
@@ -34,18 +36,18 @@ def answers_schema(columns: Columns) -> pa.Schema:
 
 
 def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
-    """The answers, in their order; all of them are held in memory.
+    """Return the answers, in their order, all in memory.
 
-    Instants are microseconds UTC, also those beyond the years that Python has.
+    Instants are microseconds UTC, also beyond Python's years.
     """
     return typed_table((*OWN, *columns), ((row.ordinal, row.first_at, row.tick, *row.values) for row in rows))
 
 
 def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table:
-    """The rows, in their order, under the names of these columns, one that is there already with a number."""
-    schema, left, pieces = _schema(columns), iter(rows), []
-    while some := list(islice(left, _PIECE)):
-        arrays = [_array(values, kind) for values, (_, kind) in zip(zip(*some, strict=True), columns, strict=True)]
+    """Return the rows, in their order, with these columns; a duplicate name gets a number."""
+    schema, rest, pieces = _schema(columns), iter(rows), []
+    while batch := list(islice(rest, _PIECE)):
+        arrays = [_array(values, kind) for values, (_, kind) in zip(zip(*batch, strict=True), columns, strict=True)]
         pieces.append(pa.record_batch(arrays, schema=schema))
     return pa.Table.from_batches(pieces, schema)
 

@@ -1,4 +1,4 @@
-"""Whether what is stored is what the catalog recorded (design section 7): metadata and file sizes, no content."""
+"""Verify the Delta tables against the catalog (design section 7): metadata and file sizes, no content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from weft.storage.discarding import has_discarded
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: where, what, and what to do."""
+    """A problem: where, what, and what to do."""
 
     path: str
     problem: str
@@ -35,46 +35,46 @@ class Finding:
         return f"{self.path}: {self.problem}\n  {self.remedy}"
 
 
-_whole: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
-"""By table, the data files that this process has found whole, and the commit as of which, with its mark."""
+_checked: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
+"""By table, the data files that this process has checked, with the commit as of which it checked them and its mark."""
 
 
 _LOOKS: Final = 20
-"""How often ``verify`` looks where something seems wrong and others are writing."""
+"""How often ``verify`` repeats its check if it finds a problem while other processes write."""
 
 
 def verify(catalog: CatalogParts) -> list[Finding]:
-    """What is wrong with the Delta tables of a home; empty where all is well.  Everything is looked at.
+    """Check all Delta tables of a home and return the problems; empty if there are none.
 
-    A commit that the catalog does not know is no finding while its writer's reservation or tick is still open: it is
-    settled by the next writer.  Needs no lease: while others write it looks again.
+    A commit that the catalog does not know is no problem while its writer's reservation or tick is still open: the next
+    writer settles it.  Needs no lease: if other processes write meanwhile, the check is repeated.
     """
     others = (stored.path for stored in catalog.tables.versions())
     for path in {*(table.path for table in catalog.tables.all()), layout.LEDGER, *others}:
         forget_log(catalog.data / path)
-        _whole.pop(str(catalog.data / path), None)
+        _checked.pop(str(catalog.data / path), None)
     findings: list[Finding] = []
     for _ in range(_LOOKS):
-        before = _written(catalog)
-        findings = _what_is_new(catalog)
-        if not findings or _written(catalog) == before:
+        before = _write_state(catalog)
+        findings = _check_new_files(catalog)
+        if not findings or _write_state(catalog) == before:
             break
     return findings
 
 
-def _written(catalog: CatalogParts) -> tuple[object, ...]:
-    """What of the catalog changes with whatever is written to a table."""
-    undoing = catalog.load_history.half_undone()
+def _write_state(catalog: CatalogParts) -> tuple[object, ...]:
+    """Return the part of the catalog that changes with every write to a table."""
+    undoing = catalog.load_history.being_undone()
     parts = (catalog.tables.versions(), catalog.reservations.still_open(), catalog.queries.purging(), undoing)
     return (*map(tuple, parts), catalog.ticks.planned())
 
 
-def _what_is_new(catalog: CatalogParts) -> list[Finding]:
-    """``verify`` of what this process has not looked at yet."""
+def _check_new_files(catalog: CatalogParts) -> list[Finding]:
+    """Return the problems in files that this process has not checked yet."""
     recorded = {stored.path: stored for stored in catalog.tables.versions()}
     tables = {table.table_id: table.path for table in catalog.tables.all()}
     unsettled = {tables[reservation.table_id] for reservation in catalog.reservations.still_open()}
-    unsettled.update(marked.path for marked in catalog.load_history.half_undone())
+    unsettled.update(marked.path for marked in catalog.load_history.being_undone())
     planned = catalog.ticks.planned()
     if planned is not None:
         unsettled.update(output.path for output in catalog.ticks.outputs(planned.tick_id))
@@ -90,13 +90,13 @@ def _what_is_new(catalog: CatalogParts) -> list[Finding]:
     ]
 
 
-def require_whole(catalog: CatalogParts) -> None:
-    """Raises StorageError with what is wrong; what a writer calls before it begins.
+def require_undamaged(catalog: CatalogParts) -> None:
+    """Raise StorageError if the home is damaged; a writer calls this before it begins.
 
-    A process looks at everything once, then at what is new.  A file that is damaged after that is noticed when it is
-    read, or by ``verify``.
+    A process checks everything once, then only new files.  Damage after that is detected when the file is read, or by
+    ``verify``.
     """
-    findings = _what_is_new(catalog)
+    findings = _check_new_files(catalog)
     if findings:
         raise StorageError(
             "the store is damaged:\n" + "\n".join(str(each) for each in findings), where=str(catalog.data)
@@ -116,51 +116,52 @@ def _verify_one(data: Location, path: str, stored: StoredVersion, unsettled: boo
             )
         ]
     try:
-        with table.shared():  # nobody deletes them meanwhile
-            found = delta_snapshot(table, check_files=False)
-            findings = _of_files(path, found)
+        with table.shared():  # nobody deletes files meanwhile
+            snapshot = delta_snapshot(table, check_files=False)
+            findings = _file_findings(path, snapshot)
     except StorageError as error:
-        return [_of_log(path, error, table, stored)]
-    if found.version < stored.version:
-        problem = f"the table ends at version {found.version}, version {stored.version} was recorded"
+        return [_log_finding(path, error, table, stored)]
+    if snapshot.version < stored.version:
+        problem = f"the table ends at version {snapshot.version}, but version {stored.version} was recorded"
         return [Finding(path, problem, RESTORE_HINT)]
-    expected_here = found.version == stored.version or not unsettled
-    if expected_here and found.rows is not None and found.rows != stored.rows:
-        if found.rows < stored.rows and has_discarded(table):
+    expected_here = snapshot.version == stored.version or not unsettled
+    if expected_here and snapshot.rows is not None and snapshot.rows != stored.rows:
+        if snapshot.rows < stored.rows and has_discarded(table):
             return findings
-        problem = f"the table has {counted(found.rows, 'row')} at version {found.version}, {stored.rows} were recorded"
-        remedy = "Something other than Weft wrote to it, or a copy was put back in part. " + RESTORE_HINT
+        rows = counted(snapshot.rows, "row")
+        problem = f"the table has {rows} at version {snapshot.version}, but {stored.rows} were recorded"
+        remedy = "Something other than Weft wrote to it, or a backup was restored in part. " + RESTORE_HINT
         findings.append(Finding(path, problem, remedy))
     return findings
 
 
-def _of_files(path: str, found: DeltaSnapshot) -> list[Finding]:
+def _file_findings(path: str, snapshot: DeltaSnapshot) -> list[Finding]:
     findings = []
-    commit, mark, whole = _whole.get(str(found.location), (found.location, None, set()))
-    if mark is None or commit.mark() != mark:  # a copy was put back: another log by now
-        whole = set()
-    here = {file.location.path for file in found.files}
-    for file in found.files:
-        if file.location.path in whole:
+    commit, mark, checked = _checked.get(str(snapshot.location), (snapshot.location, None, set()))
+    if mark is None or commit.mark() != mark:  # a copy was restored, so this is another log
+        checked = set()
+    here = {file.location.path for file in snapshot.files}
+    for file in snapshot.files:
+        if file.location.path in checked:
             continue
         try:
             check_data_file(file)
         except StorageError as error:
             findings.append(_finding(path, error))
             here.discard(file.location.path)
-    latest = commit_file(found.location, found.version)
-    _whole[str(found.location)] = (latest, latest.mark(), here)
+    latest = commit_file(snapshot.location, snapshot.version)
+    _checked[str(snapshot.location)] = (latest, latest.mark(), here)
     return findings
 
 
-def _of_log(path: str, error: StorageError, table: Location, stored: StoredVersion) -> Finding:
-    """A damaged last commit that the catalog never recorded can simply go: its load or tick is then done again."""
+def _log_finding(path: str, error: StorageError, table: Location, stored: StoredVersion) -> Finding:
+    """Return the problem; the remedy for a damaged last commit that was never recorded is to move it away."""
     finding = _finding(path, error)
     last = last_commit(table)
     if last > stored.version and error.where == str(commit_file(table, last)):
         remedy = (
-            f"This commit was not recorded as done. Move {error.where} (and a .crc file of the same number) away: "
-            "the load or tick that wrote it is done again."
+            f"This commit was never recorded. Move {error.where} (and a .crc file of the same number) away: "
+            "the load or tick that wrote it is repeated."
         )
         return Finding(path, finding.problem, remedy)
     return finding

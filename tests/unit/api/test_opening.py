@@ -62,7 +62,7 @@ def test_a_home_whose_catalog_says_nothing_leaves_no_file_open(tmp_path: Path) -
     folder = tmp_path / "home"
     Weft.open(folder, create=True).close()
     with closing(sqlite3.connect(layout.catalog_file(folder))) as damaged:
-        damaged.execute("ALTER TABLE home RENAME COLUMN forward TO backward")
+        damaged.execute("ALTER TABLE home RENAME COLUMN watermark TO backward")
         damaged.commit()
     with pytest.raises(WeftError) as told:  # held, so that nothing is collected as garbage
         Weft.open(folder)

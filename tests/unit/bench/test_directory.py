@@ -8,7 +8,7 @@ import pytest
 from weft.algebra.schema import TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.bench.directory import BEGIN, CHANGES, DAY, Kept, days_of, tables
-from weft.storage.changes import instants_of, log_rows, of_keys, unknown
+from weft.storage.changes import log_of_keys, log_rows, transaction_instants, unknown
 from weft.storage.periods import TS, open_periods, periods
 
 EMPLOYEES = 1_000
@@ -32,11 +32,11 @@ def test_a_history_is_its_days(kept: Kept) -> None:
     assert log.num_rows == kept.rows
     for day in range(1, DAYS + 1):
         changes = kept.changes(day)
-        new = unknown(of_keys(log, changes, keys), changes, keys)
+        new = unknown(log_of_keys(log, changes, keys), changes, keys)
         assert new.num_rows == kept.daily
-        instants = instants_of([new], 0, None, 0)
+        instants = transaction_instants([new], 0, None, 0)
         assert list(instants.values()) == [BEGIN + day * DAY]
-        added = log_rows(of_keys(open_periods(log), new, keys), new, instants, schema, keys)
+        added = log_rows(log_of_keys(open_periods(log), new, keys), new, instants, schema, keys)
         log = pa.concat_tables([log, added])
     together = pa.concat_tables([first, kept.days(1, 3, schema), kept.days(3, DAYS + 1, schema)])
     assert in_order(together) == in_order(log)

@@ -163,7 +163,7 @@ def tick_all(writer: Writer, t: int, due: int | None = None) -> None:
 
 
 def chosen(writer: Writer, choice: Choice) -> list[int]:
-    tick = writer.ticks.plan(writer.home().forward + 1, choice, 0)
+    tick = writer.ticks.plan(writer.home().watermark + 1, choice, 0)
     found = [query.query_id for query, _ in writer.ticks.members(tick.tick_id)]
     writer.ticks.abandon(tick.tick_id)
     return found

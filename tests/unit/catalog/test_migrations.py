@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, inspect
 
 from weft.api import Weft
 from weft.catalog import ddl, glance, open_catalog
-from weft.catalog.records import Count, QueryDefinition
+from weft.catalog.records import Choice, Count, QueryDefinition
 from weft.errors import CatalogError, PlanMismatch, SqlError
 from weft.planning.form import restored_plan, stored_form
 from weft.planning.plan import columns_of, plan
@@ -30,7 +30,7 @@ def old_home(tmp_path: Path) -> Path:
 def test_a_home_of_format_1_opens_and_goes_on(old_home: Path) -> None:
     with open_catalog(old_home, at=0) as catalog:
         home = catalog.home()
-        assert (home.format, home.forward, home.last_ts) == (ddl.FORMAT, 300, 200)
+        assert (home.format, home.watermark, home.last_ts) == (ddl.FORMAT, 300, 200)
         first, second = catalog.queries.all()
         assert (first.name, first.tau, first.rows, first.next_due, first.parameters) == (
             "a",
@@ -53,7 +53,7 @@ def test_a_home_of_format_1_opens_and_goes_on(old_home: Path) -> None:
         assert writer.queries.named("a").tau == 400
         assert writer.queries.remove("b", 22).query_id == second.query_id
         sender = catalog.sender("tests", 10**15)
-        (entry,) = sender.outbox.of_subscription(1)
+        (entry,) = sender.outbox.latest([1], 20)
         assert (entry.last_ordinal, entry.attempts, entry.idempotency_key) == (2, 1, "1-1-2")
         (subscription,) = sender.subscriptions.all()
         assert (subscription.is_served, subscription.muted, subscription.round) == (True, False, 0)
@@ -111,8 +111,30 @@ def test_a_query_that_no_longer_compiles_is_failed_aloud(old_home: Path) -> None
         assert "gone" in (catalog.queries.named("a").reason or "")
 
 
+def test_the_watermark_of_a_home_of_format_13_is_kept(tmp_path: Path) -> None:
+    with (
+        open_catalog(tmp_path, create=True, clock="replay", at=0) as catalog,
+        catalog.writing("test", lambda: 0) as writer,
+    ):
+        writer.ticks.commit(writer.ticks.plan(700, Choice(), 0).tick_id, {}, [], 0)
+    with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as connection:
+        _to_format_13(connection)
+    before = glance.table_schemas(tmp_path)
+    with open_catalog(tmp_path, at=0) as catalog:
+        assert (catalog.home().format, catalog.home().watermark) == (ddl.FORMAT, 700)
+        assert glance.table_schemas(tmp_path) == before == {}
+
+
+def _to_format_13(connection: sqlite3.Connection) -> None:
+    """Undo the migration to format 14."""
+    connection.execute("ALTER TABLE home RENAME COLUMN watermark TO forward")
+    connection.execute("UPDATE home SET format = 13")
+    connection.commit()
+
+
 def _to_format_12(connection: sqlite3.Connection) -> None:
-    """Takes back what format 13 added."""
+    """Undo the migrations to formats 13 and 14."""
+    _to_format_13(connection)
     connection.execute("DROP INDEX queries_defined")
     connection.execute("ALTER TABLE queries DROP COLUMN definitions")
     connection.execute("ALTER TABLE views DROP COLUMN depends_on_now")
@@ -185,7 +207,7 @@ def test_a_format_of_a_later_weft_is_refused_in_words(old_home: Path) -> None:
     with closing(sqlite3.connect(old_home / "catalog.sqlite")) as connection:
         connection.execute("UPDATE home SET format = 1000000")
         connection.commit()
-    with pytest.raises(CatalogError, match="has format 1000000, this Weft reads up to"):
+    with pytest.raises(CatalogError, match="has format 1000000, but this Weft reads only up to"):
         open_catalog(old_home, at=0)
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import create_engine, text
 
 from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, DataType
 from weft.catalog import Catalog, open_catalog
-from weft.catalog.loads import Quarantined
+from weft.catalog.loads import UnreadableRecord
 from weft.errors import CatalogError, Conflict, NotFound, Refused
 from weft.instants import MIN_INSTANT
 
@@ -27,7 +27,7 @@ def test_a_home_is_made_once_and_keeps_its_id_and_clock(tmp_path: Path, opened: 
         assert again.home() == first
     assert first.clock == "replay"
     assert first.created_at == 10
-    assert first.forward == first.last_ts == MIN_INSTANT
+    assert first.watermark == first.last_ts == MIN_INSTANT
     assert first.now is None
     assert first.t0 is None
 
@@ -51,11 +51,11 @@ def test_a_catalog_that_is_gone_is_not_an_empty_one(tmp_path: Path) -> None:
     for name in ("catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"):
         (tmp_path / name).unlink(missing_ok=True)
     for create in (True, False):
-        with pytest.raises(CatalogError, match="missing, but its data is there") as refused:
+        with pytest.raises(CatalogError, match="missing, but its data exists") as refused:
             open_catalog(tmp_path, create=create, at=0)
         assert refused.value.hint
     (tmp_path / "catalog.sqlite").touch()
-    with pytest.raises(CatalogError, match="missing, but its data is there"):
+    with pytest.raises(CatalogError, match="missing, but its data exists"):
         open_catalog(tmp_path, create=True, at=0)
 
 
@@ -139,7 +139,7 @@ def test_a_misspelt_table_gets_the_nearest(catalog: Catalog) -> None:
     catalog.tables.create("messages", [("a", BIGINT)])
     with pytest.raises(NotFound, match="Did you mean messages"):
         catalog.tables.named("Mesages")
-    with pytest.raises(NotFound, match="There is: messages"):
+    with pytest.raises(NotFound, match="Known names: messages"):
         catalog.tables.named("zzz")
 
 
@@ -166,14 +166,14 @@ def test_loads_are_known_by_digest_once_they_are_finished(catalog: Catalog) -> N
     assert (record.stored, record.known, record.quarantined, record.late, record.finished_at) == (5, 4, 3, 2, 30)
     with pytest.raises(CatalogError):
         catalog.loads.finish(99, 0, 0, 0, 0, 0)
-    with pytest.raises(CatalogError, match="does not fit"):
+    with pytest.raises(CatalogError, match="violates a constraint"):
         catalog.loads.begin(99, "b", "file", None, 0)
 
 
 def test_the_quarantine_keeps_a_record_once(catalog: Catalog) -> None:
     table = catalog.tables.create("t", [("a", BIGINT)]).table_id
     load = catalog.loads.begin(table, "box", "mail", None, 20)
-    first, second = (Quarantined("box", place, "no Message-ID", "ff", 100, "{}") for place in ("12", "13"))
+    first, second = (UnreadableRecord("box", place, "no Message-ID", "ff", 100, "{}") for place in ("12", "13"))
     assert catalog.quarantine.add(load, table, [first, first], 21) == 1
     again = catalog.loads.begin(table, "box", "mail", None, 30)
     assert catalog.quarantine.add(again, table, [first, second], 31) == 1

@@ -85,10 +85,10 @@ def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyP
             used = connection.execute(text("PRAGMA page_count")).scalar_one()
         engine.dispose()
         event.listen(engine, "connect", lambda own, _: own.execute(f"PRAGMA max_page_count = {used}"))
-        with pytest.raises(CatalogError, match=r"the disk is full: [0-9,]+ bytes are free") as failed:
+        with pytest.raises(CatalogError, match=r"the disk of the catalog is full, with [0-9,]+ bytes free") as failed:
             for number in range(1_000):
                 catalog.tables.create(f"t{number}", [])
-    assert "Make room" in (failed.value.hint or "")
+    assert "Free some space" in (failed.value.hint or "")
     [disk] = [check for check in doctor.examine(tmp_path / "home", 0) if check.name == "disk"]
     assert disk.ok == (os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize >= doctor.LEAST_FREE)
     assert re.search(r"[1-9].* [GM]B are free", disk.seen)

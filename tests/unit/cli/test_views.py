@@ -79,7 +79,7 @@ def test_the_auxiliary_views_of_a_view_are_told(staff: Callable[..., Told]) -> N
     )
     assert [each["name"] for each in staff("views", "--json").json] == ["devs", "same"]
     assert part["name"] not in staff("tables").out
-    assert f"tables: {len(staff('tables', '--json').json)}, all as recorded" in staff("doctor").out
+    assert f"tables: {len(staff('tables', '--json').json)}, all intact" in staff("doctor").out
     staff("view", "remove", "same")
     assert "shared with no other view" in staff("view", "show", "devs").out
 
@@ -163,7 +163,7 @@ def test_a_poll_is_told_though_its_views_must_wait(staff: Callable[..., Told], h
             writer.loads.activate(load, opened.clock(), hold=True)
         polled = staff("source", "poll", "--now", "1997-02-01")
     assert polled.code == 2
-    assert "1 began, 2 ended" in polled.out and "a load is at work" in polled.err
+    assert "1 began, 2 ended" in polled.out and "a running load may add rows" in polled.err
 
 
 def test_parts_of_nested_columns_are_refused_however_they_stand(weft: Callable[..., Told]) -> None:

@@ -38,7 +38,7 @@ def test_many_answers_go_in_several_messages(site: Any, monkeypatch: pytest.Monk
     (done,) = deliver(site.catalog, site.home, 0, sender=site.sender)
     assert done.rows == 10
     assert site.ordinals("a.jsonl") == list(range(1, 11))
-    entries = site.catalog.outbox.of_subscription(1)
+    entries = site.catalog.outbox.latest([1], 20)
     assert [(each.first_ordinal, each.last_ordinal) for each in entries] == [(9, 10), (5, 8), (1, 4)]
 
 
@@ -48,7 +48,7 @@ def test_large_answers_go_in_smaller_messages(site: Any, monkeypatch: pytest.Mon
     site.tick(query, 5)
     deliver(site.catalog, site.home, 0, sender=site.sender)
     assert site.ordinals("a.jsonl") == [1, 2, 3, 4, 5]
-    assert len(site.catalog.outbox.of_subscription(1)) == 3
+    assert len(site.catalog.outbox.latest([1], 20)) == 3
 
 
 KILLS = [("jsonl", f"{point}:{nth}") for point in POINTS for nth in (1, 2)] + [
@@ -154,7 +154,7 @@ def test_a_disk_that_fills_up_in_the_middle_leaves_no_half_message(site: Any, mo
     site.tick(query, 2)  # the message that failed keeps its range
     deliver(site.catalog, site.home, 3600 * SECOND, sender=site.sender)
     assert site.ordinals("a.jsonl") == [1, 2, 3, 4, 5, 6]
-    assert [(each.first_ordinal, each.last_ordinal) for each in site.catalog.outbox.of_subscription(1)] == [
+    assert [(each.first_ordinal, each.last_ordinal) for each in site.catalog.outbox.latest([1], 20)] == [
         (5, 6),
         (3, 4),
         (1, 2),

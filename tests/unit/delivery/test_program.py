@@ -50,7 +50,7 @@ def test_a_program_gets_rows_and_what_they_are_of(
     home_id = site.catalog.home().home_id
     assert (tmp_path / "calls").read_text() == f"--room=the ops q {home_id}.1-1-3\n"
     assert "sesame" not in (tmp_path / "environment").read_text()
-    (entry,) = site.catalog.outbox.of_subscription(1)
+    (entry,) = site.catalog.outbox.latest([1], 20)
     assert (entry.state, entry.reply) == ("sent", "taken")
     assert send_test(channel, site.home, "5f0c", "ann", 0)[1] == "it took a test message: taken"
 
@@ -71,7 +71,7 @@ def test_one_that_reads_nothing_may_still_take_it(site: Any, program: Any) -> No
     site.tick(site.install("q", program("exit 0")), 9_000)
     (done,) = site.deliver()
     assert (done.rows, done.error) == (9_000, None)
-    (entry,) = site.catalog.outbox.of_subscription(1)
+    (entry,) = site.catalog.outbox.latest([1], 20)
     assert entry.reply == "exit code 0"
 
 

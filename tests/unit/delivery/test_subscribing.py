@@ -87,7 +87,7 @@ def test_what_cannot_be_subscribed_is_refused(weft: Weft) -> None:
     weft.subscribe("q", "file:a.jsonl")
     for name, to, error, told in (
         ("q", "file:a.jsonl", Conflict, "goes to file:a.jsonl already"),
-        ("q", "file:taken.jsonl", Conflict, "is where 'other' writes"),
+        ("q", "file:taken.jsonl", Conflict, "'other' writes to file:taken.jsonl already"),
         ("q", "cursor", Refused, "every query has the cursor"),
         ("q", "fil:a.jsonl", Refused, "did you mean file"),
         ("p", "file:b.jsonl", NotFound, "p"),
@@ -276,7 +276,7 @@ def test_the_home_tells_how_it_does(weft: Weft, clock: list[int], monkeypatch: p
     assert (found.failed, found.parked) == (0, 1)
     assert found.problems[0].startswith(f"email:{ANN} of q is parked: smtp.host is not set")
     checks = [check for check in weft.doctor() if check.name == "deliveries"]
-    assert [(check.ok, check.fix) for check in checks] == [(False, "mend that, then `weft resume q`")]
+    assert [(check.ok, check.fix) for check in checks] == [(False, "fix the cause, then `weft resume q`")]
     monkeypatch.setattr(health_module, "free_bytes", lambda _: (5 << 20, 1 << 30))
     assert "has 5 MiB left" in weft.health().problems[-1]
 

@@ -64,7 +64,7 @@ def test_what_is_posted_is_signed_and_has_every_row(waiting: Any) -> None:
     data = found["data"]
     assert (data["query"], data["first"], data["last"], data["total"]) == ("q", 1, 3, 3)
     assert [(row["_ordinal"], row["n"], row["s"]) for row in data["rows"]] == [(n, n, f"text {n}") for n in (1, 2, 3)]
-    (entry,) = waiting.catalog.outbox.of_subscription(1)
+    (entry,) = waiting.catalog.outbox.latest([1], 20)
     assert (entry.state, entry.reply) == ("sent", "200 OK taken")
 
 

@@ -63,7 +63,7 @@ def load(weft: Weft, ids: Sequence[int]) -> None:
 def answer(weft: Weft, word: str) -> None:
     """A tick that gives each query two answers more, without Spark."""
     home = weft.catalog.home()
-    t = max(home.forward, home.last_ts) + SECOND
+    t = max(home.watermark, home.last_ts) + SECOND
     with weft.opened.writing("tick") as writer:
         tick = writer.ticks.plan(t, Choice(), t)
         found = [(q, q.rows + n, [f"{word}{n}", str(q.query_id)]) for q in writer.queries.all() for n in (1, 2)]
@@ -232,7 +232,7 @@ def test_what_is_damaged_is_neither_made_one_nor_deleted(weft: Weft) -> None:
     held = data_files(places(weft)[0])
     whole = delta_snapshot(places(weft)[0]).files[0].location
     Path(whole.path).write_bytes(b"PAR1")
-    verify._whole.clear()
+    verify._checked.clear()
     with pytest.raises(StorageError, match="damaged"):
         list(weft.maintain(retain=0))
     assert data_files(places(weft)[0]) == held

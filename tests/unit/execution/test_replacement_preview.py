@@ -99,7 +99,7 @@ def ticked(weft: Weft, t: int, next_due: int | None = None) -> None:
         ("SELECT CAST(n AS INT) AS n, s FROM t", {}, Conflict, "they cannot be compared"),
         (OLD, {}, Conflict, "stands with this text already"),
         ("SELECT n, s FROM results.q", {}, Conflict, "would read its own results"),
-        ("SELECT n, s FROM results.above", {}, Conflict, "those of above, which come from its own"),
+        ("SELECT n, s FROM results.above", {}, Conflict, "the results of above, which depend on its own"),
         ("SELECT n, s FROM gone", {}, SqlError, "gone"),
         (NEW, {"to": ["file:b.jsonl"]}, Refused, "channels go on as they are"),
         (NEW, {"digest": "hourly"}, Refused, "channels go on as they are"),

@@ -129,7 +129,7 @@ def test_what_cannot_be_taken_back_says_why(weft: Weft, tmp_path: Path, monkeypa
         weft.undo_load(4)
     monkeypatch.setattr(compaction, "BOUNDS", replace(compaction.BOUNDS, fewest=2))
     list(weft.maintain())
-    with pytest.raises(Conflict, match="cannot be told from them"):
+    with pytest.raises(Conflict, match="cannot be separated from them"):
         weft.undo_load(3)
     weft.install("seen", "SELECT id FROM t", start="now")
     with pytest.raises(

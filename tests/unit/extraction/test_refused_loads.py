@@ -22,7 +22,7 @@ def state(weft: Weft) -> tuple[object, ...]:
     """Everything of a home that a load may change: what the catalog has of loads and tables, and all files of data."""
     with closing(sqlite3.connect(weft.home / "catalog.sqlite")) as connection:
         rows = [connection.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall() for name in KEPT]
-        home = connection.execute("SELECT forward, last_ts, now, t0 FROM home").fetchall()
+        home = connection.execute("SELECT watermark, last_ts, now, t0 FROM home").fetchall()
     files = sorted(
         path for name in ("tables", "quarantine") for path in (weft.home / name).rglob("*") if path.is_file()
     )
@@ -203,4 +203,4 @@ def test_the_batches_that_are_looked_through_are_those_that_are_stored(
     (tmp_path / "x.csv").write_text("id,at,n\n30,2024-01-07,1\n")
     assert weft.ingest_file(tmp_path / "x.csv", "plain", ts_from="at", late="refuse").stored == 1
     assert len(looks) == 2
-    assert looks[1] == weft.catalog.home().forward
+    assert looks[1] == weft.catalog.home().watermark

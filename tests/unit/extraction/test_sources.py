@@ -317,7 +317,7 @@ def test_what_cannot_be_a_source_is_refused(weft: Weft, file: Path, tmp_path: Pa
         weft.add_source("staff", "csv", str(file), ["id", "valid_from"])
     with pytest.raises(Refused, match="a column twice"):
         weft.add_source("staff", "csv", str(file), ["id", "ID"])
-    with pytest.raises(Refused, match="name of one that Weft adds"):
+    with pytest.raises(Refused, match="name of a column that Weft adds"):
         weft.add_source("own", "csv", str(write(tmp_path / "own.csv", "id,Valid_From", "1,2")), ["id"])
     weft.add_source("staff", "csv", str(file), ["id"])
     with pytest.raises(Conflict):

@@ -22,9 +22,9 @@ def test_a_machine_that_is_well(tmp_path: Path) -> None:
     checks = _by_name(tmp_path / "home")
     assert list(checks) == ["python", "settings", "java", "spark and delta", "jars", "class archive", "disk", "home"]
     assert all(check.ok for check in checks.values()), checks
-    assert "not there yet" in checks["home"].seen
+    assert "does not exist yet" in checks["home"].seen
     open_catalog(tmp_path / "home", create=True, at=AT).close()
-    assert "all as recorded" in _by_name(tmp_path / "home")["home"].seen
+    assert "all intact" in _by_name(tmp_path / "home")["home"].seen
     assert "\n" not in "".join(str(check) for check in checks.values())
 
 

@@ -34,7 +34,7 @@ def test_a_jvm_that_is_gone_is_an_execution_error() -> None:
 def test_a_session_without_the_connector_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     running = session._Running(None, None, Path("spark.log"), False, "1g")  # type: ignore[arg-type]  # it is not asked
     monkeypatch.setattr(session, "_running", running)
-    with pytest.raises(ExecutionError, match="without its connector for Kafka") as refusal:
+    with pytest.raises(ExecutionError, match="without its Kafka connector") as refusal:
         session.require_connector()
     assert refusal.value.hint is not None and "weft serve" in refusal.value.hint
     monkeypatch.setattr(session, "_running", replace(running, kafka=True))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coalesced import Period, coalesced
 from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, Column, TableSchema
-from weft.storage.changes import as_changes, change_schema, instants_of, log_rows, of_keys, unknown
+from weft.storage.changes import change_schema, log_of_keys, log_rows, state_changes, transaction_instants, unknown
 from weft.storage.columns import stored_schema
 from weft.storage.periods import open_periods, periods, values_of
 
@@ -64,10 +64,10 @@ def table(changes: Iterable[Change]) -> pa.Table:
 
 def applied(log: pa.Table, changes: pa.Table) -> pa.Table:
     """The log after a poll that read these changes."""
-    own = of_keys(log, changes, KEYS)
+    own = log_of_keys(log, changes, KEYS)
     new = unknown(own, changes, KEYS)
     last = max(log.column("ts").cast(pa.int64()).to_pylist(), default=0)
-    instants = instants_of([new], last + 1, None, 0)
+    instants = transaction_instants([new], last + 1, None, 0)
     return pa.concat_tables([log, log_rows(open_periods(own), new, instants, LOG, KEYS)])
 
 
@@ -132,8 +132,8 @@ def test_whole_states_give_the_same(drawn: list[Any]) -> None:
         dated = pa.table(
             [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), schema, strict=True)], schema=schema
         )
-        changes = as_changes(dated, open_periods(log), KEYS)
-        new = log_rows(open_periods(log), changes, instants_of([changes], 0, None, 0), LOG, KEYS)
+        changes = state_changes(dated, open_periods(log), KEYS)
+        new = log_rows(open_periods(log), changes, transaction_instants([changes], 0, None, 0), LOG, KEYS)
         log = pa.concat_tables([log, new])
     assert told(log) == coalesced([*before, *(each for each in at if each[1])])
 
@@ -153,4 +153,4 @@ def test_one_change_that_is_there_twice_counts_once() -> None:
 
 def test_instants_rise_and_stay_within_their_bounds() -> None:
     changes = table([("I", 0, n, None, at) for n, at in enumerate((5, 20, 15, 90))])
-    assert instants_of([changes], 10, 50, 0) == {5: 10, 20: 20, 15: 21, 90: 50}
+    assert transaction_instants([changes], 10, 50, 0) == {5: 10, 20: 20, 15: 21, 90: 50}

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from weft.location import Location
 from weft.schedule.clock import now_us
-from weft.storage.cleaning import HOUR_US, delete, litter
+from weft.storage.cleaning import HOUR_US, deletable_files, delete
 from weft.storage.columns import INSTANT
 from weft.storage.commit import append_rows, require_table
 from weft.storage.compaction import commit_rewritten, rewrite
@@ -58,19 +58,19 @@ def long_ago(place: Location, hours: float = 24 * 30) -> None:
 
 def test_files_go_once_they_are_out_of_the_log_for_long_enough(table: Location) -> None:
     long_ago(table)  # when they were written does not count
-    assert litter(table, HOUR_US, now_us()).data == ()
-    found = litter(table, 0, now_us())
+    assert deletable_files(table, HOUR_US, now_us()).data == ()
+    found = deletable_files(table, 0, now_us())
     assert len(found.data) == 3
     assert found.size == sum(place.size() for place in found.data)
     assert delete(table, found, HELD, 0.0)
     assert len(files(table)) == 1
     assert stored(table) == [1, 2, 3]
-    assert litter(table, 0, now_us()).data == ()
+    assert deletable_files(table, 0, now_us()).data == ()
     assert transaction_version(table, REMOVING) == 2
 
 
 def test_nothing_goes_while_somebody_reads(table: Location) -> None:
-    found = litter(table, 0, now_us())
+    found = deletable_files(table, 0, now_us())
     with table.shared():
         assert not delete(table, found, HELD, 0.0)
         assert len(files(table)) == 4
@@ -83,9 +83,9 @@ def test_what_a_dead_writer_left_goes_after_its_time(table: Location) -> None:
     Path(orphan.path).write_bytes(b"PAR1 half")
     Path(table.path, ".part-00000-dead-c000.zstd.parquet.crc").write_bytes(b"crc")
     Path(table.path, "a note.txt").write_text("somebody's own")
-    assert orphan not in litter(table, HOUR_US, now_us()).data
+    assert orphan not in deletable_files(table, HOUR_US, now_us()).data
     long_ago(table, hours=2)
-    found = litter(table, HOUR_US, now_us())
+    found = deletable_files(table, HOUR_US, now_us())
     assert found.data == (orphan,)
     assert delete(table, found, HELD, 0.0)
     assert not any("dead" in name for name in table.names())
@@ -98,7 +98,7 @@ def test_half_a_commit_under_another_name_is_no_commit(table: Location) -> None:
         Path(table.path, "_delta_log", name).write_text('{"add":{"path":"x.pa')
     forget_log(table)
     assert stored(table) == [1, 2, 3]
-    assert delete(table, litter(table, 0, now_us()), HELD, 0.0)
+    assert delete(table, deletable_files(table, 0, now_us()), HELD, 0.0)
     add(table, 4)
     forget_log(table)
     assert len(delta_snapshot(table).files) == 2
@@ -109,11 +109,11 @@ def test_the_log_goes_up_to_a_checkpoint_that_is_old_enough(table: Location) -> 
     log = table / "_delta_log"
     DeltaTable(table.uri).create_checkpoint()
     add(table, 5)
-    assert litter(table, HOUR_US, now_us()).log == ()
+    assert deletable_files(table, HOUR_US, now_us()).log == ()
     long_ago(log, hours=2)
     add(table, 6)
     DeltaTable(table.uri).create_checkpoint()  # of which somebody may not know yet
-    found = litter(table, HOUR_US, now_us())
+    found = deletable_files(table, HOUR_US, now_us())
     assert [place.name for place in found.log] == [f"{number:020}.json" for number in range(4)]
     assert delete(table, found, HELD, 0.0)
     forget_log(table)
@@ -124,4 +124,4 @@ def test_the_log_goes_up_to_a_checkpoint_that_is_old_enough(table: Location) -> 
 
 
 def test_there_is_nothing_where_there_is_no_table(tmp_path: Path) -> None:
-    assert litter(Location.of(tmp_path / "none"), 0, now_us()).data == ()
+    assert deletable_files(Location.of(tmp_path / "none"), 0, now_us()).data == ()

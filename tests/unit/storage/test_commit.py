@@ -139,13 +139,13 @@ def test_a_table_that_changes_meanwhile_is_no_lost_lease(table: Location, monkey
 def test_a_commit_that_came_through_counts_though_what_followed_it_failed(
     table: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    through = commit.name_files
+    through = commit.commit_files
 
     def then_fails(*arguments: Any, **named: Any) -> None:
         through(*arguments, **named)
         raise OSError("no space for a checkpoint")
 
-    monkeypatch.setattr(commit, "name_files", then_fails)
+    monkeypatch.setattr(commit, "commit_files", then_fails)
     assert append_rows(table, rows(1), APP, 5) == 1
     assert stored(table) == [1]
 
@@ -215,10 +215,10 @@ def test_what_cannot_be_written_leaves_no_file(table: Location, monkeypatch: pyt
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(commit.pq, "write_table", full)
-    with pytest.raises(StorageError, match=r"the disk is full, [0-9,]+ bytes are free there") as failed:
+    with pytest.raises(StorageError, match=r"the disk is full, with [0-9,]+ bytes free") as failed:
         append_rows(table, rows(1), APP, 1)
     assert "Errno" not in failed.value.message
-    assert (failed.value.hint or "").startswith("Make room and run the command again")
+    assert (failed.value.hint or "").startswith("Free some space and run the command again")
     assert set(table.names()) == before
     assert latest_version(table) == 0
 

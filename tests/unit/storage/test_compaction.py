@@ -161,14 +161,14 @@ def test_what_is_appended_meanwhile_stays(table: Location) -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """``act`` happens once, between the look at the log and the commit."""
-    through = commit.name_files
+    through = commit.commit_files
 
     def late(*arguments: Any, **named: Any) -> None:
-        monkeypatch.setattr(commit, "name_files", through)
+        monkeypatch.setattr(commit, "commit_files", through)
         act()
         through(*arguments, **named)
 
-    monkeypatch.setattr(commit, "name_files", late)
+    monkeypatch.setattr(commit, "commit_files", late)
 
 
 def test_a_load_that_comes_first_changes_nothing(table: Location, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +229,7 @@ def test_files_that_do_not_fit_into_memory_stay_apart(table: Location) -> None:
 
 def test_a_file_with_other_rows_than_the_log_says_is_never_rewritten(table: Location) -> None:
     files = filled(table, rows(1), rows(2))
-    with pytest.raises(StorageError, match="1 row, its table's log says 2"):
+    with pytest.raises(StorageError, match="1 row, but its table's log says 2"):
         rewrite(table, [DataFile(files[0].location, files[0].size, 2, {}, {}), files[1]], ["ts"])
 
 

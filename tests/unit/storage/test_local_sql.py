@@ -16,7 +16,7 @@ import pytest
 from weft.errors import StorageError
 from weft.location import Location
 from weft.storage.columns import INSTANT
-from weft.storage.local_sql import connect, first_of_equals, without_known
+from weft.storage.local_sql import connect, first_per_key, without_stored_keys
 
 DAY = dt.date(9999, 12, 31)
 KEYS: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
@@ -47,20 +47,20 @@ def test_a_row_is_known_by_its_key(tmp_path: Path, name: str) -> None:
     kind, known, other = KEYS[name]
     files = [write(tmp_path, n, pa.table({"Key": pa.array([value], kind)})) for n, value in enumerate([*known, None])]
     batch = rows(kind, [*other, *known, None])
-    left = without_known(batch, files, ["Key"], "_seq")
+    left = without_stored_keys(batch, files, ["Key"], "_seq")
     assert left.column("_seq").to_pylist() == list(range(len(other)))
     assert left.schema.equals(batch.schema)
-    assert without_known(batch, files[:-1], ["Key"], "_seq").num_rows == len(other) + 1
-    assert without_known(batch, [], ["Key"], "_seq").equals(batch)
+    assert without_stored_keys(batch, files[:-1], ["Key"], "_seq").num_rows == len(other) + 1
+    assert without_stored_keys(batch, [], ["Key"], "_seq").equals(batch)
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
 def test_nan_is_nan_and_minus_zero_is_zero(tmp_path: Path, kind: pa.DataType) -> None:
     batch = rows(kind, [0.0, -0.0, math.nan, -math.nan, None, 1.0])
-    assert first_of_equals(batch, ["Key"], "_seq").column("_seq").to_pylist() == [0, 2, 4, 5]
+    assert first_per_key(batch, ["Key"], "_seq").column("_seq").to_pylist() == [0, 2, 4, 5]
     for zero in (0.0, -0.0):
         file = write(tmp_path, 0, pa.table({"Key": pa.array([zero, math.nan, None], kind)}))
-        assert without_known(batch, [file], ["Key"], "_seq").column("_seq").to_pylist() == [5]
+        assert without_stored_keys(batch, [file], ["Key"], "_seq").column("_seq").to_pylist() == [5]
 
 
 def test_several_keys_are_one_and_the_first_comes_first(tmp_path: Path) -> None:
@@ -68,17 +68,17 @@ def test_several_keys_are_one_and_the_first_comes_first(tmp_path: Path) -> None:
     batch = pa.table(
         {"k": [k for k, _ in pairs], "l": pa.array([v for _, v in pairs], pa.int64()), "_seq": [9, 8, 7, 6, 5, 4]}
     )
-    first = first_of_equals(batch, ["k", "l"], "_seq")
+    first = first_per_key(batch, ["k", "l"], "_seq")
     assert first.column("_seq").to_pylist() == [4, 5, 6, 7]
     file = write(tmp_path, 0, pa.table({"l": pa.array([None, 1], pa.int64()), "k": ["b", "z"], "more": ["", ""]}))
-    assert without_known(first, [file], ["k", "l"], "_seq").column("_seq").to_pylist() == [4, 5, 6]
+    assert without_stored_keys(first, [file], ["k", "l"], "_seq").column("_seq").to_pylist() == [4, 5, 6]
 
 
 def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     file = write(tmp_path, 0, rows(pa.int64(), [1]))
     (tmp_path / "0.parquet").write_bytes(b"PAR1" + bytes(90) + b"PAR1")
     with pytest.raises(StorageError, match="cannot be read") as told:
-        without_known(rows(pa.int64(), [1]), [file], ["Key"], "_seq")
+        without_stored_keys(rows(pa.int64(), [1]), [file], ["Key"], "_seq")
     assert told.value.hint
 
 

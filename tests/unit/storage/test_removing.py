@@ -14,16 +14,16 @@ from weft.errors import LeaseLost
 from weft.location import Location
 from weft.schedule.clock import now_us
 from weft.storage import commit, removing
-from weft.storage.cleaning import delete, litter
+from weft.storage.cleaning import deletable_files, delete
 from weft.storage.columns import INSTANT
-from weft.storage.commit import append_rows, name_files, require_table
+from weft.storage.commit import append_rows, commit_files, require_table
 from weft.storage.compaction import commit_rewritten, rewrite
 from weft.storage.delta_log import delta_snapshot, forget_log, open_table, transaction_version
 from weft.storage.discarding import discard
 from weft.storage.fence import spend
 from weft.storage.purge import purge
 from weft.storage.removing import REMOVING, Remover
-from weft.storage.taking_back import take_back
+from weft.storage.taking_back import roll_back
 
 SCHEMA = pa.schema([("query_id", pa.int64()), ("ts", INSTANT)])
 STALE, LATER = 5, 9
@@ -59,7 +59,7 @@ def append_only(table: Location) -> bool:
 
 
 REMOVALS: dict[str, Callable[[Location], object]] = {
-    "a load is undone": lambda table: take_back(table, [1], STALE, now_us()),
+    "a load is undone": lambda table: roll_back(table, [1], STALE, now_us()),
     "answers are purged": lambda table: purge(table.parent, [1], STALE_REMOVER, now_us()),
     "rows are discarded": lambda table: discard(table, pc.field("query_id") == 1, 1, STALE_REMOVER, now_us()),
 }
@@ -106,11 +106,11 @@ def test_a_writer_that_was_overtaken_between_its_own_commits_goes_no_further(
 
     def asleep(*given: object, **named: object) -> None:
         later_writer(table)
-        name_files(*given, **named)  # type: ignore[arg-type]
+        commit_files(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(commit, "name_files", asleep)
+    monkeypatch.setattr(commit, "commit_files", asleep)
     with pytest.raises(LeaseLost, match="another writer"):
-        take_back(table, [1], STALE, now_us())
+        roll_back(table, [1], STALE, now_us())
     assert stored(table) == [1, 2, 3]
     assert transaction_version(table, REMOVING) == LATER
 
@@ -121,14 +121,14 @@ def test_an_undo_that_died_in_between_is_finished_and_the_table_takes_rows_only_
     require_table(table, SCHEMA, {"delta.appendOnly": "true"})
 
     def killed(*given: object, **named: object) -> None:
-        name_files(*given, **named)  # type: ignore[arg-type]
+        commit_files(*given, **named)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(commit, "name_files", killed)
-        take_back(table, [1], STALE, now_us())
+        patched.setattr(commit, "commit_files", killed)
+        roll_back(table, [1], STALE, now_us())
     assert (stored(table), append_only(table)) == ([2, 3], False)
-    found = take_back(table, [1], LATER, now_us())
+    found = roll_back(table, [1], LATER, now_us())
     assert found is not None
     assert (stored(table), found[1], append_only(table)) == ([2, 3], 2, True)
 
@@ -141,7 +141,7 @@ def compacted(table: Location) -> None:
 
 def test_a_stale_writer_deletes_nothing(table: Location) -> None:
     compacted(table)
-    found = litter(table, 0, now_us())
+    found = deletable_files(table, 0, now_us())
     assert len(found.data) == 3
     later_writer(table)
     with pytest.raises(LeaseLost):
@@ -156,7 +156,7 @@ def test_a_writer_that_lost_its_lease_deletes_nothing_though_the_table_does_not_
         raise LeaseLost("another writer took this home over")
 
     with pytest.raises(LeaseLost):
-        delete(table, litter(table, 0, now_us()), Remover(STALE, lost), 0.0)
+        delete(table, deletable_files(table, 0, now_us()), Remover(STALE, lost), 0.0)
     assert data_files(table) == 4
 
 
@@ -165,7 +165,7 @@ def test_a_file_that_a_writer_is_about_to_name_is_not_deleted(table: Location, m
 
     def meanwhile(point: str) -> None:
         if point == "commit.written":
-            found = litter(table, 0, now_us())
+            found = deletable_files(table, 0, now_us())
             assert len(found.data) == 1
             deleted.append(delete(table, found, STALE_REMOVER, 0.0))
 
@@ -181,10 +181,10 @@ def test_a_compacted_file_is_not_deleted_between_the_look_at_it_and_its_commit(
     deleted = []
 
     def asleep(*given: object, **named: object) -> None:
-        deleted.append(delete(table, litter(table, 0, now_us()), Remover(1, lambda: None), 0.0))
-        name_files(*given, **named)  # type: ignore[arg-type]
+        deleted.append(delete(table, deletable_files(table, 0, now_us()), Remover(1, lambda: None), 0.0))
+        commit_files(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(commit, "name_files", asleep)
+    monkeypatch.setattr(commit, "commit_files", asleep)
     compacted(table)
     assert deleted == [False]
     assert stored(table) == [1, 2, 3]

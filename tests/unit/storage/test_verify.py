@@ -17,7 +17,7 @@ from weft.location import Location
 from weft.storage import verify as module
 from weft.storage.delta_log import DeltaSnapshot
 from weft.storage.samples import sample_rows
-from weft.storage.verify import require_whole, verify
+from weft.storage.verify import require_undamaged, verify
 
 
 def ingest(writer: Writer, home: Path, instants: list[int]) -> None:
@@ -46,7 +46,7 @@ def home(tmp_path: Path) -> Path:
 def test_a_whole_store_has_no_findings(home: Path) -> None:
     with open_catalog(home, at=0) as catalog:
         assert verify(catalog) == []
-        require_whole(catalog)
+        require_undamaged(catalog)
 
 
 def test_a_home_with_nothing_in_it_is_whole(tmp_path: Path) -> None:
@@ -60,14 +60,14 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "table gone": (lambda h: shutil.rmtree(h / T), T, "gone: 5 rows were recorded"),
     "log gone": (lambda h: shutil.rmtree(h / T / "_delta_log"), T, "gone"),
     "ledger gone": (lambda h: shutil.rmtree(h / "ledger"), "ledger", "gone: 1 row was recorded"),
-    "last commit gone": (lambda h: commit_file(h / T, 1).unlink(), T, "ends at version 0, version 1"),
+    "last commit gone": (lambda h: commit_file(h / T, 1).unlink(), T, "ends at version 0, but version 1"),
     "last commit empty": (lambda h: os.truncate(commit_file(h / T, 1), 0), T, "commit is empty"),
-    "last commit torn": (lambda h: os.truncate(commit_file(h / T, 1), 300), T, "cut short"),
+    "last commit torn": (lambda h: os.truncate(commit_file(h / T, 1), 300), T, "truncated"),
     "first commit gone": (lambda h: commit_file(h / T, 0).unlink(), T, "does not begin"),
     "data file gone": (lambda h: newest_data_file(h / T).unlink(), T, "missing"),
     "data file cut": (lambda h: os.truncate(newest_data_file(h / T), 99), T, "has 99 bytes"),
     "ledger file cut": (lambda h: os.truncate(newest_data_file(h / "ledger"), 99), "ledger", "has 99 bytes"),
-    "a foreign commit": (lambda h: write_table(h / T, [99], "someone", 1), T, "has 6 rows at version 2, 5 were"),
+    "a foreign commit": (lambda h: write_table(h / T, [99], "someone", 1), T, "has 6 rows at version 2, but 5 were"),
 }
 
 
@@ -81,7 +81,7 @@ def test_each_damage_is_found_with_a_remedy(home: Path, damage: str) -> None:
         assert problem in finding.problem
         assert finding.remedy
         with pytest.raises(StorageError, match=path):
-            require_whole(catalog)
+            require_undamaged(catalog)
 
 
 def test_a_commit_whose_writer_died_is_no_damage(home: Path) -> None:
@@ -134,7 +134,7 @@ def test_samples(home: Path) -> None:
 
 def test_a_process_looks_at_a_file_once_and_doctor_at_all(home: Path) -> None:
     with open_catalog(home, at=0) as catalog:
-        require_whole(catalog)
+        require_undamaged(catalog)
         writer = catalog.writer("test", "test", 0)
         old = newest_data_file(home / T)
         ingest(writer, home, [30, 31])
@@ -142,9 +142,9 @@ def test_a_process_looks_at_a_file_once_and_doctor_at_all(home: Path) -> None:
         size = new.stat().st_size
         os.truncate(new, size - 1)
         with pytest.raises(StorageError, match=new.name):
-            require_whole(catalog)
+            require_undamaged(catalog)
         with pytest.raises(StorageError, match=new.name):
-            require_whole(catalog)  # what is damaged is never taken for looked at
+            require_undamaged(catalog)  # what is damaged is never taken for looked at
         assert [each.path for each in verify(catalog)] == [T]
         os.truncate(old, 3)
         assert {old.name, new.name} == {
@@ -156,13 +156,13 @@ def test_a_copy_that_is_put_back_is_looked_at_anew(home: Path, tmp_path_factory:
     copy = tmp_path_factory.mktemp("copy") / "home"
     shutil.copytree(home, copy)
     with open_catalog(home, at=0) as catalog:
-        require_whole(catalog)
+        require_undamaged(catalog)
         damaged = newest_data_file(copy / T)
         os.truncate(damaged, 3)
         shutil.rmtree(home / T)
         shutil.copytree(copy / T, home / T)
         with pytest.raises(StorageError, match=damaged.name):
-            require_whole(catalog)
+            require_undamaged(catalog)
 
 
 def test_what_another_writes_meanwhile_is_no_damage(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ from weft.storage.commit import require_table
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.ledger import Added, added_by_query, ledger_schema
-from weft.storage.stored_relations import Change, RelationLog, keep_written, log_of, table_schema
+from weft.storage.stored_relations import Change, RelationLog, cache_written, read_relation_log, table_schema
 from weft.storage.time_limit import time_limit
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
@@ -197,7 +197,7 @@ class TickSynopses:
 
     def _changed(self, relation: str, rows: pa.Table) -> dict[str, tuple[RelationLog, Change]]:
         """Return by name the change that gives a stored relation these rows; empty if it has them already."""
-        log = log_of(self.writer.data / path_of(relation), rows.schema)
+        log = read_relation_log(self.writer.data / path_of(relation), rows.schema)
         change = log.change_to(rows, self.tick.t, self._needed)
         return {} if change is None else {relation: (log, change)}
 
@@ -207,13 +207,13 @@ class TickSynopses:
         relations = {}
         for stored in synopsis.stored:
             schema = stored_schema(stored)
-            relations[stored] = log_of(self.writer.data / path_of(plan.relation(stored)), schema).as_of(tau)
+            relations[stored] = read_relation_log(self.writer.data / path_of(plan.relation(stored)), schema).as_of(tau)
         return State(*last, relations)
 
     def _write_states(self, results: _Results) -> None:
         if self.outputs.find(GONE_THROUGH, _STATES_PATH) is not None:
             return
-        log = log_of(self.writer.data / _STATES_PATH, STATES)
+        log = read_relation_log(self.writer.data / _STATES_PATH, STATES)
         there = log.as_of(self.tick.t)
         rows = dict(zip(there.column("states").to_pylist(), there.to_pylist(), strict=True))
         rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in results.states.items()}
@@ -226,13 +226,13 @@ class TickSynopses:
     def _written(self, name: str, path: str, log: RelationLog, change: Change) -> _Written:
         if not has_commits(self.writer.data / path):
             require_table(self.writer.data / path, table_schema(log.relation), {})
-        return _Written(Output(name, path, change.rows, self.at if change.anew else None), log, change)
+        return _Written(Output(name, path, change.rows, self.at if change.replaces else None), log, change)
 
     def _commit(self, written: Sequence[_Written]) -> None:
         versions = self.outputs.write_all([each.output for each in written])
         for each, version in zip(written, versions, strict=True):
             if each.log is not None and each.change is not None:
-                keep_written(self.writer.data / each.output.path, version, each.log, each.change)
+                cache_written(self.writer.data / each.output.path, version, each.log, each.change)
 
     @cached_property
     def _needed(self) -> list[int]:
@@ -298,7 +298,7 @@ def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int
     """
     if tau is None:
         return None
-    last = log_of(data / _STATES_PATH, STATES).as_of(tau)
+    last = read_relation_log(data / _STATES_PATH, STATES).as_of(tau)
     last = last.filter(pc.equal(last.column("states"), plan.states))
     return (last.column("tp")[0].as_py(), last.column("at")[0].as_py()) if last.num_rows else None
 
@@ -308,7 +308,7 @@ def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str
     counts = {}
     for stored in plan.stored:
         name, schema = plan.relation(stored), stored_schema(stored)
-        counts[name] = 0 if tau is None else log_of(data / path_of(name), schema).as_of(tau).num_rows
+        counts[name] = 0 if tau is None else read_relation_log(data / path_of(name), schema).as_of(tau).num_rows
     return counts
 
 

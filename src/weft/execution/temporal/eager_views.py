@@ -29,7 +29,9 @@ def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed,
         return ()
     if now is not None:
         below = {key for view in views for key in view.reads}
-        now = max([now, catalog.home().forward, *(last for key in below if (last := tables[key].last_ts) is not None)])
+        now = max(
+            [now, catalog.home().watermark, *(last for key in below if (last := tables[key].last_ts) is not None)]
+        )
     return refresh_views(home, (view.table_id for view in wanted), now=now)
 
 

@@ -19,7 +19,7 @@ from weft.execution.windows import Slice, may_hold
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.delta_log import DataFile
-from weft.storage.local_sql import agreeing
+from weft.storage.local_sql import columns_equal
 from weft.storage.periods import TS, values_of
 from weft.storage.temporal_sql import TemporalSql
 
@@ -190,10 +190,10 @@ class Logs:
         texts = [f"SELECT {rows}, {VALID_TO} FROM ({replace(all_columns, log=recorded).periods(known)})"]
         begun = f"SELECT {rows}, CAST(NULL AS TIMESTAMP) AS {VALID_TO} FROM {still} AS s"
         values = values_of(log.stored)
-        same = agreeing([*values, VALID_FROM], "s", "o")
+        same = columns_equal([*values, VALID_FROM], "s", "o")
         others = [f"{begun} ANTI JOIN {recorded} AS o ON {same}"]
         if changed is not None:
-            others.append(f"ANTI JOIN {changed} AS c ON {agreeing(values, 's', 'c')}")
+            others.append(f"ANTI JOIN {changed} AS c ON {columns_equal(values, 's', 'c')}")
         self.sql.table(name, " UNION ALL ".join([*texts, " ".join(others)]))
         return name
 

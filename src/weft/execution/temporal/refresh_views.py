@@ -124,7 +124,7 @@ def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, exact
     they are refreshed at the clock, and their periods contain the past. Raise the error of a failed refresh, LeaseBusy
     or StorageError.
     """
-    later = exact and at >= home.catalog.home().forward
+    later = exact and at >= home.catalog.home().watermark
     if not exact or later or any(view.tau is None or view.tau < at for view in views):
         done = refresh_views(home, [view.table_id for view in views], now=at if later else None)
         for each in done:
@@ -153,8 +153,8 @@ def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
         return now
     record = writer.home()
     if record.clock == "wall":
-        return max(home.now(), record.forward)
-    return writer.views.present(max(home.now(), record.forward, record.last_ts))
+        return max(home.now(), record.watermark)
+    return writer.views.present(max(home.now(), record.watermark, record.last_ts))
 
 
 def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Refreshed]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from weft.algebra.schema import BIGINT, BOOLEAN, DATE, DOUBLE, MOST_NESTED, NULL, STRING, TIMESTAMP, DataType
 from weft.extraction.nested_values import keeps_digits
-from weft.storage.json_text import ambiguous, parsed, written_number
+from weft.storage.json_text import ambiguous, number_text, parsed
 
 _MOST_FIELDS: Final = 100
 _MOST_PARTS: Final = 10_000
@@ -64,7 +64,7 @@ def _adds_nothing(value: Any, type: DataType) -> bool:
     if isinstance(value, list):
         element = type.element if type.name == "ARRAY" else None
         return element is not None and all(_adds_nothing(each, element) for each in value)
-    if (number := written_number(value)) is not None:
+    if (number := number_text(value)) is not None:
         return _number(number) is type
     return value is None or type is (BOOLEAN if isinstance(value, bool) else STRING)
 
@@ -111,7 +111,7 @@ def _of_value(value: Any, depth: int) -> DataType:
             return NULL
         case bool():
             return BOOLEAN
-        case str() if (number := written_number(value)) is not None:
+        case str() if (number := number_text(value)) is not None:
             return _number(number)
         case dict() if depth < MOST_NESTED and not ambiguous(value):
             return _struct({name: _of_value(each, depth + 1) for name, each in value.items()})

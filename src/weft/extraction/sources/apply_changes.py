@@ -17,7 +17,7 @@ from weft.execution.current_rows_cache import current_rows, update_cache
 from weft.execution.history_log import Recorded, TableChanges, log_of, record_together
 from weft.execution.home import OpenHome
 from weft.instants import LAST_INSTANT, format_instant
-from weft.storage.changes import OWN, instants_of, log_rows, of_keys, unknown
+from weft.storage.changes import OWN, log_of_keys, log_rows, transaction_instants, unknown
 from weft.storage.columns import stored_schema
 
 
@@ -50,7 +50,7 @@ class _New:
 
     def rows(self, instants: dict[int | None, int]) -> pa.Table:
         table = self.incoming.table
-        return log_rows(of_keys(self.there, self.new, table.keys), self.new, instants, table.stored, table.keys)
+        return log_rows(log_of_keys(self.there, self.new, table.keys), self.new, instants, table.stored, table.keys)
 
     def late(self, instants: Mapping[int | None, int]) -> int:
         owns = set(self.new.column(OWN).to_pylist())
@@ -93,7 +93,7 @@ def record_feeds(
     instants: dict[int | None, int] = {}
 
     def rows(each: _New, floor: int) -> pa.Table:
-        instants.update(instants_of([other.new for other in coming], floor, latest, clock))
+        instants.update(transaction_instants([other.new for other in coming], floor, latest, clock))
         if late_refused:
             _refuse_late(instants, each.incoming.table.name)
         return each.rows(instants)
@@ -138,7 +138,7 @@ def _new(writer: Writer, incoming: Incoming) -> _New:
     # Changes after the last recorded instant cannot be recorded already.
     log = stored_schema(table.stored).empty_table()
     if table.last_ts is not None and not _all_after(changes, table.last_ts):
-        log = of_keys(log_of(writer, table), changes, table.keys)
+        log = log_of_keys(log_of(writer, table), changes, table.keys)
     return _New(incoming, there, changes.num_rows, unknown(log, changes, table.keys))
 
 

@@ -26,7 +26,7 @@ from weft.printable import Brief, counted
 from weft.storage.columns import arrow_type
 from weft.storage.correcting import Held, corrected, first_change, gaps, key_condition, log_rows_of
 from weft.storage.periods import periods, values_of
-from weft.storage.verify import require_whole
+from weft.storage.verify import require_undamaged
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def correct(home: OpenHome, name: str, correction: Correction, *, now: int | Non
     """
     clock = clock_of(home, now)
     with home.writing(f"correct {name}") as writer:
-        require_whole(writer)
+        require_undamaged(writer)
         table = _table(writer, name)
         _check_period(writer, table, correction, clock)
         names = values_of(table.stored)

@@ -17,7 +17,7 @@ from weft.extraction.batches import Progress
 from weft.extraction.files.text_records import TextRecord
 from weft.extraction.sources.databases import Columns, rows_of
 from weft.extraction.sources.pgoutput import Change, Relation, Transaction, Unchanged, Values
-from weft.storage.changes import DELETE, ORDER, TRUNCATE, all_anew, changes_of
+from weft.storage.changes import DELETE, ORDER, TRUNCATE, changes_of, replace_all
 
 _BOOL: Final = 16
 _BYTEA: Final = 17
@@ -180,4 +180,4 @@ def _as_read(value: str, type_: int) -> str:
 
 def of_snapshot(records: Iterable[TextRecord], columns: Columns, own: int, place: int, where: str) -> pa.Table:
     """Return all rows of a table as the changes of one transaction, which first removes all existing rows."""
-    return all_anew(rows_of(records, columns, where, None), own, place)
+    return replace_all(rows_of(records, columns, where, None), own, place)

@@ -27,7 +27,7 @@ from weft.storage.change_data import (
     rows_at,
     state_of,
 )
-from weft.storage.changes import DELETE, all_anew, changes_of, without_truncations
+from weft.storage.changes import DELETE, changes_of, replace_all, without_truncations
 from weft.storage.local_sql import connect
 
 _GONE: Final = ("delete", "update_preimage")
@@ -90,7 +90,7 @@ def _begun(
     """Return all rows of the latest version, which replace all existing rows."""
     rows = _cast(rows_at(path, state.version), columns, str(path))
     own = state.committed_at
-    all_rows = all_anew(rows, own, state.version * 2)
+    all_rows = replace_all(rows, own, state.version * 2)
 
     def changes(there: pa.Table) -> pa.Table:
         refuse_emptied(there, rows.num_rows, name, str(path), empty=accepting.empty)

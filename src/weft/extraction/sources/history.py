@@ -27,7 +27,7 @@ from weft.extraction.sources.apply_changes import record_changes
 from weft.extraction.sources.snapshot import Renamed, file_path, refuse_rejected
 from weft.extraction.sources.source_lease import polling, settle_polls, source_schema
 from weft.printable import Brief, counted
-from weft.storage.changes import DELETE, OP, ORDER, OWN, as_changes, change_schema
+from weft.storage.changes import DELETE, OP, ORDER, OWN, change_schema, state_changes
 from weft.storage.columns import INSTANT, arrow_type
 from weft.storage.periods import repeated_keys
 
@@ -84,7 +84,7 @@ def load_history(
             raise Refused("the file has rows dated in the future, and this home uses the wall clock", where=str(path))
         changes = rows
         if op is None:
-            changes = as_changes(rows.drop_columns([OP]), current_rows(writer, table), table.keys)
+            changes = state_changes(rows.drop_columns([OP]), current_rows(writer, table), table.keys)
         done, _ = record_changes(
             writer, home, table, printable(str(path)), changes, clock, None, late_refused=True, digest=sha256
         )

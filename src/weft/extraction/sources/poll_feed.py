@@ -25,7 +25,7 @@ from weft.extraction.sources.source_lease import Accepting, Polled, finished, po
 from weft.extraction.sources.topic import TopicPoll
 from weft.failpoint import failpoint
 from weft.location import Location
-from weft.storage.changes import undated
+from weft.storage.changes import without_own_times
 
 
 def same_feed(one: SourceRecord, other: SourceRecord) -> bool:
@@ -73,7 +73,7 @@ def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, table_fee
 
 def _dated(source: SourceRecord, table_feed: TableFeed) -> Changes:
     """Return the changes, without their own times if the source is stamped by the clock."""
-    return table_feed.changes if source.stamps == "source" else lambda there: undated(table_feed.changes(there))
+    return table_feed.changes if source.stamps == "source" else lambda there: without_own_times(table_feed.changes(there))
 
 
 def _read(home: OpenHome, sources: Sequence[SourceRecord], accepting: Accepting, progress: Progress | None) -> FeedBatch:

@@ -79,7 +79,7 @@ def clock_of(home: OpenHome, now: int | None) -> int:
     record = home.catalog.home()
     if record.clock == "wall":
         raise ClockError("this home uses the wall clock, so a poll cannot have another time", hint="Leave --now out.")
-    if now < record.forward:
+    if now < record.watermark:
         raise ClockError(
             f"this home is already at {format_instant(record.forward)}, and {format_instant(now)} is earlier",
             hint="A clock never goes back: poll at a later instant.",

@@ -34,7 +34,7 @@ from weft.extraction.sources.slot import (
     peek,
 )
 from weft.extraction.sources.source_lease import Accepting, refuse_emptied, source_schema
-from weft.storage.changes import with_kept, without_truncations
+from weft.storage.changes import fill_missing_cells, without_truncations
 
 if TYPE_CHECKING:
     import psycopg
@@ -254,7 +254,7 @@ def _table_feed(each: _Followed, place: int, own: int | None, uri: str, acceptin
     def completed(there: pa.Table) -> pa.Table:
         if each.snapshot is not None:
             refuse_emptied(there, len(each.snapshot.rows), each.source.name, uri, empty=accepting.empty)
-        complete, missing = with_kept(changes, lacking, there, each.table.keys)
+        complete, missing = fill_missing_cells(changes, lacking, there, each.table.keys)
         if missing:
             raise ExtractionError(
                 f"{missing:,} changes omit unchanged values of rows of {each.source.name} that are not recorded",

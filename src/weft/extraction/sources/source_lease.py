@@ -20,7 +20,7 @@ from weft.execution.history_log import Recorded
 from weft.execution.home import OpenHome, renewing_lease
 from weft.printable import Brief
 from weft.storage.periods import values_of
-from weft.storage.verify import require_whole
+from weft.storage.verify import require_undamaged
 
 LEASE_WAIT_US: Final = 120 * 1_000_000
 Added = Sequence[tuple[str, DataType]]
@@ -96,7 +96,7 @@ def polling_together(
     purpose = f"poll {', '.join(source.name for source in sources)}"
     with home.catalog.writing(purpose, home.clock, wait_us=LEASE_WAIT_US) as writer, renewing_lease(writer, home.clock):
         settle(writer)
-        require_whole(writer)
+        require_undamaged(writer)
         tables = [_unchanged(writer, source) for source in sources]
         for number, (table, more) in enumerate(zip(tables, added, strict=True)):
             if more:

@@ -72,7 +72,7 @@ def explain(
     json: JsonOption = False,
 ) -> None:
     """Show what makes a query's answers appear, and how many they may be; starts no Spark."""
-    from weft.api.explaining import asked, explained, synopsis_of
+    from weft.api.explaining import explain_query, sql_asked_once, synopsis_explanation
 
     synopsis = keep is KeepName.synopsis or language is not LanguageName.sql or duplicates
     other = once or start is StartName.now
@@ -87,12 +87,14 @@ def explain(
         return
     with _known(home, text, json) as known:
         if once:
-            _tell_asked(*asked(text, known), json)
+            _tell_asked(*sql_asked_once(text, known), json)
         elif synopsis:
-            found = synopsis_of(text, known, language.value, duplicates=duplicates, keep=keep is KeepName.synopsis)
+            found = synopsis_explanation(
+                text, known, language.value, duplicates=duplicates, keep=keep is KeepName.synopsis
+            )
             tell_synopsis(found, known.assumed, full=full, json=json)
         else:
-            tell(explained(text, known, from_now=start is StartName.now), known.assumed, full=full, json=json)
+            tell(explain_query(text, known, from_now=start is StartName.now), known.assumed, full=full, json=json)
 
 
 @contextmanager

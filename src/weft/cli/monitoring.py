@@ -129,13 +129,13 @@ def _violations(formula: Path, log: Path, json: bool) -> None:
 
 
 def _cases(file: Path, json: bool) -> None:
-    from weft.api.monitored_cases import judged
+    from weft.api.monitored_cases import judge_cases
 
     counts: Counter[str] = Counter()
-    for each in judged(file):
+    for each in judge_cases(file):
         counts[each.outcome] += 1
         if each.outcome == "other":
-            _line({"id": each.id, "differs": each.told} if json else f"{each.id}: {each.told}")
+            _line({"id": each.id, "differs": each.difference} if json else f"{each.id}: {each.difference}")
     total = counts.total()
     if json:
         say_json({"cases": total, **{name: counts[name] for name in ("same", "refused", "other")}}, lines=True)

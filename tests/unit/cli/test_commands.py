@@ -127,7 +127,7 @@ def test_an_interrupt_ends_quietly(weft: Weft, made: Path, monkeypatch: pytest.M
 def test_explain_works_before_there_is_a_home(weft: Weft, home: Path) -> None:
     told = weft("explain", UNANSWERED)
     assert told.code == 0
-    assert "is not a home yet" in told.out
+    assert "is not a Weft home yet" in told.out
     assert "4 weeks have passed since m.ts" in told.out
     assert not home.exists()
 
@@ -138,16 +138,16 @@ def test_explain_is_short_and_of_what_is_installed_too(weft: Weft, made: Path) -
         "An answer appears when more than 4 weeks have passed since m.ts",
         "if at that instant there is no row of msgs (as m1) with m1.inreplyto = m.msgid",
     ]
-    assert len(brief) <= 10 and brief[-2].startswith("Next due: with the next tick after") and "--full" in brief[-1]
+    assert len(brief) <= 10 and brief[-2].startswith("Next due: the next tick after") and "--full" in brief[-1]
     assert weft("install", "q4", UNANSWERED).code == 0
     installed = weft("explain", "Q4").out.splitlines()
     assert installed[:2] == brief[:2] and installed[-3:-1] == [
         "Answers so far: none.",
-        "Next due: with the next tick, which is its first.",
+        "Next due: the next tick, which is its first.",
     ]
     whole = weft("explain", UNANSWERED, "--full").out
     assert weft("explain", "q4", "--full").out == whole and "msgs__by_inreplyto" in whole
-    assert weft("pause", "q4").code == 0 and "not while it is paused" in weft("explain", "q4").out
+    assert weft("pause", "q4").code == 0 and "never while it is paused" in weft("explain", "q4").out
     found = weft("explain", "q4", "--json").json
     assert (found["name"], found["brief"][0], len(found["q_i"])) == ("q4", brief[0], 1)
     for wrong in (("q5",), ("q4", "--once"), ("q4", "--from", "now"), ("--tick", "q4", "--full")):

@@ -73,7 +73,7 @@ def test_columns_types_and_times_are_taken_as_they_are_named(weft: Weft, home: P
     assert (told["first_ts"], told["last_ts"]) == ("2024-12-30T12:00:00Z", "2024-12-31T23:59:00Z")
     columns = weft("describe", "t", "--json").json["columns"]
     assert [(each["name"], each["type"]) for each in columns[:2]] == [("id", "BIGINT"), ("price", "DECIMAL(12,2)")]
-    for wrong, words in (("--types", "'price' has no type"), ("--rename", "'price' is no OLD=NEW")):
+    for wrong, words in (("--types", "'price' has no type"), ("--rename", "'price' is not OLD=NEW")):
         refused = weft("ingest", "file", "a.csv", "--table", "u", wrong, "price")
         assert (refused.code, words in refused.err) == (2, True)
 

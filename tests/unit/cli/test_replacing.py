@@ -40,7 +40,7 @@ def test_what_is_refused_says_what_to_do(home: Path, weft: Command) -> None:
         (("q", "SELECT n FROM t", "--dry-run"), "weft backtest"),
         (("q", "SELECT n FROM t WHERE n > 1", "--replace", "--to", "file:x.csv"), "weft subscribe q"),
         (("q", "SELECT n FROM t WHERE n > 1", "--replace", "--dry-run", "--to", "file:x.csv"), "weft subscribe q"),
-        (("q", "SELECT n FROM t", "--replace", "--dry-run"), "stands with this text already"),
+        (("q", "SELECT n FROM t", "--replace", "--dry-run"), "already has this text"),
         (("q", "SELECT n FROM t WHERE n > 1", "--replace", "--dry-run", "--every", "soon"), "soon"),
         (("q", "SELECT n FROM t WHERE n > 1", "--replace", "--dry-run", "--digest", "hourly"), "weft subscribe q"),
         (("p", "SELECT n FROM t", "--replace"), "there is no query 'p'"),

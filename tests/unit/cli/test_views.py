@@ -42,7 +42,7 @@ def test_a_view_is_added_maintained_shown_and_removed(staff: Callable[..., Told]
     polled = staff("source", "poll", "--now", "1997-02-01").out
     assert "devs: 1 period new or with another end, at 1997-02-01" in polled and "sizes" not in polled
     past = staff("view", "refresh", "devs", "--now", "1990-01-01")
-    assert past.code == 2 and "devs was maintained at 1997-02-01" in past.err and "FOR SYSTEM_TIME AS OF" in past.err
+    assert past.code == 2 and "devs was refreshed at 1997-02-01" in past.err and "FOR SYSTEM_TIME AS OF" in past.err
     assert "sizes: 3 periods" in staff("view", "refresh", "sizes", "--now", "1997-03-01").out
     devs, sizes = staff("views", "--json").json
     assert (devs["maintained_at"], sizes["maintained_at"]) == ("1997-02-01T00:00:00Z", "1997-03-01T00:00:00Z")

@@ -193,12 +193,12 @@ def test_digests_that_cannot_be_are_refused(weft: Weft) -> None:
     for given, told in (
         ({"digest": "dayly"}, "is it daily"),
         ({"digest": "hourly", "zone": "Europe/Berlim"}, "did you mean Europe/Berlin"),
-        ({"zone": "UTC"}, "a time zone is that of a digest"),
+        ({"zone": "UTC"}, "--zone applies to digests only"),
     ):
         with pytest.raises(Refused, match=told):
             weft.subscribe("q", "file:a.jsonl", **given)
     weft.catalog.tables.create("t", [("n", BIGINT)])
-    with pytest.raises(Refused, match="a digest goes to a channel"):
+    with pytest.raises(Refused, match="a digest needs a channel"):
         weft.install("p", "SELECT n FROM t", digest="hourly")
     weft.install("p", "SELECT n FROM t", digest="Daily@8:00", to=["file:p.csv"], zone="UTC")
     ((found, _),) = weft.catalog.subscriptions.of_live_queries(weft.catalog.queries.named("p").query_id)

@@ -88,7 +88,7 @@ def test_what_cannot_be_subscribed_is_refused(weft: Weft) -> None:
     for name, to, error, told in (
         ("q", "file:a.jsonl", Conflict, "goes to file:a.jsonl already"),
         ("q", "file:taken.jsonl", Conflict, "is where 'other' writes"),
-        ("q", "cursor", Refused, "every query has the cursor"),
+        ("q", "cursor", Refused, "every query has it"),
         ("q", "fil:a.jsonl", Refused, "did you mean file"),
         ("p", "file:b.jsonl", NotFound, "p"),
     ):

@@ -80,7 +80,7 @@ class Delivering(WeftMethods):
         ``weekly@mon-08:00``) collects answers until that time, in the time zone ``zone`` or the one in the settings.
         Raises NotFound, Refused for an invalid channel or digest, and Conflict if the query has the channel already.
         """
-        from weft.delivery.registry import CURSOR, canonical, require_taken
+        from weft.delivery.registry import CURSOR, canonical, require_accepted
 
         channels, times = [canonical(each, self.opened.folder) for each in texts(to)], digest_times(digest, zone)
         if CURSOR in channels:
@@ -91,7 +91,7 @@ class Delivering(WeftMethods):
         with self.opened.writing(f"subscribe {name}") as writer:
             query = writer.queries.named(name)
             answers = Answers(writer.home().home_id, query.query_id, query.name, query.columns)
-            require_taken(channels, self.opened.folder, answers)
+            require_accepted(channels, self.opened.folder, answers)
             delivered = 0 if from_start else query.rows
             add_all = writer.subscriptions.add_all
             added = add_all(query.query_id, channels, delivered, digest=times[0], zone=times[1])

@@ -143,10 +143,10 @@ def _canonical(home: Home, query: NewQuery) -> NewQuery:
 
 def _accepted(home: Home, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
     """Return the definition as ``defined``; raise Refused if one of its channels cannot accept its answers."""
-    from weft.delivery.registry import require_taken
+    from weft.delivery.registry import require_accepted
 
     definition = defined(home, query, schemas)
-    require_taken(
+    require_accepted(
         definition.channels,
         home.folder,
         Answers(home.catalog.home().home_id, None, definition.name, definition.columns),

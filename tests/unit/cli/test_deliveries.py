@@ -56,7 +56,7 @@ def test_who_gets_answers_is_typed_and_shown(weft: Weft, made: Path) -> None:
     assert (second["channel"], second["waiting"], second["muted"], second["messages"]) == ("file:b.csv", 1, False, [])
     assert weft("unsubscribe", "q", "--to", "file:b.csv").out == "file:b.csv: answers of q go there no more.\n"
     assert weft("unsubscribe", "q", "--to", "file:b.csv").err.startswith("refused: the answers of q do not go to")
-    assert "no row was added" in weft("channel", "test", "file:a.jsonl").out
+    assert "no test row was added" in weft("channel", "test", "file:a.jsonl").out
     assert not session_started()
 
 

@@ -223,7 +223,7 @@ def test_what_is_not_the_querys_is_refused_by_name(tmp_path: Path) -> None:
     mine.send(message([("x",)], columns), mine.prepare())
     cases = [
         ("theirs", "another Delta table is there, which Weft did not make"),
-        ("theirs/below", "inside of another Delta table"),
+        ("theirs/below", "inside another Delta table"),
         ("files", "the folder has other files"),
         ("link/t", "symbolic link"),
         ("mine", "the answers of the query q, another one by now"),

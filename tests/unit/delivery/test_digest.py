@@ -84,9 +84,9 @@ def test_what_is_written_is_read_and_what_is_not_is_refused() -> None:
         ("daily", "is it daily@08:00?"),
         ("weekly", "is it weekly@mon-08:00?"),
         ("daily@24:00", "there is no time 24:00"),
-        ("weekly@08:00", "is no digest"),
-        ("daily@mon-08:00", "is no digest"),
-        ("weekly@moo-08:00", "'moo' is no day"),
+        ("weekly@08:00", "is not a digest"),
+        ("daily@mon-08:00", "is not a digest"),
+        ("weekly@moo-08:00", "'moo' is not a day"),
     ):
         with pytest.raises(Refused) as found:
             parse_digest(text)

@@ -87,7 +87,7 @@ class Stage(Protocol):
     def heading(self, text: str) -> None:
         """Print the heading of a section."""
 
-    def say(self, text: str = "") -> None:
+    def line(self, text: str = "") -> None:
         """Print a line."""
 
     def command(self, text: str) -> None:
@@ -163,16 +163,16 @@ def write_week(news: Path, week: int, articles: Sequence[Article], numbers: dict
 def _begin(demo: _Demo) -> None:
     stage, home = demo.stage, demo.home
     stage.heading(f"A new home: {home}")
-    stage.say("It has the replay clock: the six weeks from 5 April 1993 pass in a few seconds.")
+    stage.line("It has the replay clock: the six weeks from 5 April 1993 pass in a few seconds.")
     _ingest(demo, 0)
     stage.heading("Standing queries")
     for name, user, sql, meaning in QUERIES:
         channels = [f"file:{name}.jsonl"] if name == "unanswered" else []
         stage.command(f'install {name} "{sql}" --user {user}' + "".join(f" --to {each}" for each in channels))
-        stage.say(f"  {meaning}")
+        stage.line(f"  {meaning}")
         demo.weft.install(name, sql, user=user, to=channels)
     same = demo.weft.show("space").sharing
-    stage.say(f"databases and space differ only in a constant: {same} queries share one plan.")
+    stage.line(f"databases and space differ only in a constant: {same} queries share one plan.")
 
 
 def _week(demo: _Demo, week: int) -> None:
@@ -194,7 +194,7 @@ def _ingest(demo: _Demo, week: int) -> None:
     text = "loading" if week else "starting Spark, then loading"
     with demo.stage.working(text):
         load = demo.weft.ingest_mail([folder], ts_from="date")
-    demo.stage.say(f"  {load.stored} stored, {load.known} known, {load.quarantined} quarantined, {load.late} late")
+    demo.stage.line(f"  {load.stored} stored, {load.known} known, {load.quarantined} quarantined, {load.late} late")
 
 
 def _row(demo: _Demo, outcome: QueryOutcome) -> tuple[str, str, str, str]:
@@ -218,13 +218,13 @@ def _remark(demo: _Demo, end: datetime) -> None:
     """Point out what is worth noticing: the unanswered question, and its late reply."""
     if QUESTION.date + timedelta(weeks=4) < end <= QUESTION.date + timedelta(weeks=5):
         row = _find(demo, "unanswered")
-        demo.stage.say(
+        demo.stage.line(
             f"{QUESTION.subject!r} of {QUESTION.date:%d %B} has no reply. It is an answer since {row}, when it became "
             "four weeks old. No message caused this: time passed."
         )
     if ANSWER.date <= end < ANSWER.date + timedelta(weeks=1):
         row = _find(demo, "discussed")
-        demo.stage.say(
+        demo.stage.line(
             f"The reply arrived on {ANSWER.date:%d %B}, after the question was reported as unanswered. That answer was "
             f"true and stays delivered, once. The question is an answer of 'discussed' since {row}."
         )
@@ -240,13 +240,13 @@ def _end(demo: _Demo, seconds: float) -> None:
     table = demo.weft.tables()[0]
     answers = sum(query.rows for query in demo.weft.queries())
     stage.heading("Done")
-    stage.say(f"{table.rows} messages, {answers} answers, each delivered once, in {seconds:.0f} seconds.")
-    stage.say(
+    stage.line(f"{table.rows} messages, {answers} answers, each delivered once, in {seconds:.0f} seconds.")
+    stage.line(
         f"The articles are in {home}/news, the answers of one query in {layout.files_folder(home)}/unanswered.jsonl."
     )
-    stage.say("One article was unreadable; it is in quarantine.")
-    stage.say()
-    stage.say("Next, type:")
+    stage.line("One article was unreadable; it is in quarantine.")
+    stage.line()
+    stage.line("Next, type:")
     for line in (
         "results unanswered --limit 5",
         'explain "SELECT msgid FROM msgs WHERE date > NOW()"',
@@ -254,4 +254,4 @@ def _end(demo: _Demo, seconds: float) -> None:
         "quarantine list",
     ):
         stage.command(line)
-    stage.say("To load your own mail: weft ingest mail YOUR.mbox. For all commands: weft --help.")
+    stage.line("To load your own mail: weft ingest mail YOUR.mbox. For all commands: weft --help.")

@@ -100,8 +100,8 @@ def test_names_of_files_do_nothing_to_a_terminal(weft: Weft, home: Path, name: s
 
 
 def test_words_that_are_said_are_clean(capsys: pytest.CaptureFixture[str]) -> None:
-    printing.say(f"a{HOSTILE}\n\tb")
-    printing.say_json({"a": HOSTILE})
+    printing.echo(f"a{HOSTILE}\n\tb")
+    printing.print_json({"a": HOSTILE})
     out = capsys.readouterr().out
     assert _is_clean(out)
     assert json.loads(out.partition("{")[1] + out.partition("{")[2]) == {"a": HOSTILE}
@@ -187,7 +187,7 @@ def test_a_second_run_is_told_of_the_first(capsys: pytest.CaptureFixture[str]) -
 
 def test_the_demo_prints_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
     stage = _Terminal(Path("home"))
-    for spoken in (stage.heading, stage.say, stage.command):
+    for spoken in (stage.heading, stage.line, stage.command):
         spoken("a \x1b[31m b")
     stage.table(["a\x1b[31m", "b", "c"], [["\x1b[31m", "b", "c"]])
     out = capsys.readouterr().out

@@ -43,9 +43,8 @@ def status(
         echo(f"queries     {total:,}" + (f": {states}" if states else ""))
         echo("ticks       " + (f"last up to {instant(tick.t)}, {tick.state}" if tick else "none yet"))
         echo(f"lag         {lag}")
-        echo(
-            f"deliveries  {health.due:,} due, {health.failed:,} failed, {health.parked:,} parked, {health.muted:,} muted"
-        )
+        channels = f"{health.due:,} due, {health.failed:,} failed, {health.parked:,} parked, {health.muted:,} muted"
+        echo(f"deliveries  {channels}")
         echo(f"server      {plain(server)}")
         echo(f"free disk   {size(health.free_bytes)}")
         for problem in problems:

@@ -144,7 +144,7 @@ def print_error(error: WeftError) -> None:
 
     Names may come from a file, so control characters are made visible.
     """
-    from weft.cli.printing import screen
+    from weft.cli.printing import echo, screen
 
     word = "refused" if error.exit_code == REFUSED else "failed"
     if _context.get(_Context()).json:

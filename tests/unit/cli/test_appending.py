@@ -18,7 +18,7 @@ def test_rows_are_appended_or_the_line_is_refused(home: Path, weft: Command) -> 
     assert "1 stored" in weft("append", "votes", "msgid=a=b", "score=1", "--user", "ann").out
     for words, told in (
         (("votes",), "there are no rows"),
-        (("votes", "score"), "no COL=VALUE"),
+        (("votes", "score"), "not COL=VALUE"),
         (("votes", "score=1", "score=2"), "there twice"),
         (("votes", "-f", "missing.jsonl"), "cannot be read"),
         (("votes", "score=1", "-f", "x"), "twice"),

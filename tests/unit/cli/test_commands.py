@@ -73,12 +73,12 @@ def test_usage_errors_are_refusals(weft: Weft) -> None:
 @pytest.mark.parametrize(
     ("typed", "named"),
     [
-        ("redeliver a1 1", "takes only NAME; there is more: 1 Give it with its option: --from ORDINAL."),
-        ("mute a1 file:a1.csv", "takes only NAME; there is more: file:a1.csv Give it with its option: --to CHANNEL."),
-        ("resume a1 a2", "takes only NAME; there is more: a2 `weft resume --help` shows all."),
+        ("redeliver a1 1", "takes only NAME; not expected: 1 Write it with its option: --from ORDINAL."),
+        ("mute a1 file:a1.csv", "takes only NAME; not expected: file:a1.csv Write it with its option: --to CHANNEL."),
+        ("resume a1 a2", "takes only NAME; not expected: a2 See `weft resume --help`."),
         ("results a1 7", "--after N or --limit N."),
-        ("install q SELECT a FROM t", "there is more: a FROM t Put the whole query in quotes."),
-        ("tables t", "weft tables takes no argument; there is more: t `weft tables --help` shows all."),
+        ("install q SELECT a FROM t", "not expected: a FROM t Put the whole query in quotes."),
+        ("tables t", "weft tables takes no arguments; not expected: t See `weft tables --help`."),
     ],
 )
 def test_an_argument_too_many_gets_the_option_that_it_may_be_for(weft: Weft, typed: str, named: str) -> None:
@@ -224,7 +224,7 @@ def test_results_of_a_query_without_any(weft: Weft, made: Path) -> None:
 def test_answers_are_a_table_that_can_be_described(weft: Weft, made: Path) -> None:
     assert weft("install", "late-ones", "SELECT m.msgid, m.date AS _ordinal_2 FROM msgs m", "--user", "ann").code == 2
     assert weft("install", "late-ones", "SELECT m.msgid FROM msgs m", "--user", "ann").code == 0
-    assert "FROM results.NAME: `weft describe results.NAME`" in weft("tables").out
+    assert "results.NAME: see `weft describe results.NAME`" in weft("tables").out
     empty = weft("describe", "results.late-ones")
     assert empty.out.startswith("results.late-ones: 0 answers of the query late-ones\n")
     with Home.open(made) as home, home.writing("a test") as writer:
@@ -261,7 +261,7 @@ def test_a_channel_that_cannot_take_the_answers_is_refused_when_the_query_is_ins
 def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from weft.api.standing import NewQuery
     from weft.api.weft import Weft as Home
-    from weft.cli.ticks import tell_tick
+    from weft.cli.ticks import print_tick
     from weft.execution.tick_report import QueryOutcome, TickReport
 
     with Home.open(made) as opened:
@@ -274,7 +274,7 @@ def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pyt
         )
         capsys.readouterr()
         with statements() as seen:
-            tell_tick(opened, TickReport(1, 5, outcomes))
+            print_tick(opened, TickReport(1, 5, outcomes))
         assert len(seen) < 20
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 50
@@ -282,7 +282,7 @@ def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pyt
     assert told == [f"q{number}" for number in range(299, 259, -1)]
     assert lines[-2:] == [
         "59 more queries with 1,770 new answers",
-        "201 queries: nothing came; time alone adds none",
+        "201 queries: nothing came; time alone adds no answers",
     ]
 
 
@@ -505,7 +505,7 @@ def test_all_reasons_of_a_refused_query_are_printed(weft: Weft, made: Path) -> N
 
 def test_an_order_is_told_by_explain_and_install(weft: Weft, made: Path) -> None:
     text = "SELECT msgid, ts FROM msgs ORDER BY ts DESC"
-    told = "`weft try` and `weft results` show; answers are delivered"
+    told = "`weft try` and `weft results`; answers are delivered"
     assert told in weft("explain", text).out
     assert told in weft("install", "sorted", text).out
     assert told in weft("explain", "sorted").out

@@ -59,7 +59,7 @@ def test_known_rows_with_other_values_are_told_in_words_and_json(weft: Weft, hom
     (tmp_path / "2.csv").write_text("id,n\n1,1\n2,5\n3,6\n")
     weft("ingest", "file", "1.csv", "--table", "t", "--key", "id")
     told = weft("ingest", "file", "2.csv", "--table", "t").out
-    assert "3 known, 2 of them differ: tables are append-only; a tracked table keeps versions." in told
+    assert "3 known, 2 of them differ from the stored row: use a tracked table to store versions." in told
     (tmp_path / "3.csv").write_text("id,n\n1,9\n")
     assert weft("ingest", "file", "3.csv", "--table", "t", "--json").json["differ"] == 1
 

@@ -136,10 +136,10 @@ def test_cases_are_told_where_they_differ(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--formula", "f.mfotl"), "a formula and a log are wanted"),
-        (("--formula", "f.mfotl", "--log", "l"), "a signature is wanted"),
-        (("--formula", "f.qtl", "--log", "l", "--negate"), "takes no option but --log"),
-        (("--cases", "c", "--log", "l"), "--cases has everything"),
+        (("--formula", "f.mfotl"), "a formula and a log are required"),
+        (("--formula", "f.mfotl", "--log", "l"), "a signature is required"),
+        (("--formula", "f.qtl", "--log", "l", "--negate"), "allows no other option than --log"),
+        (("--cases", "c", "--log", "l"), "--cases cannot be combined"),
         (("--cases", "not-there.jsonl"), "the file is not there"),
     ],
 )

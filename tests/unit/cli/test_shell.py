@@ -57,7 +57,7 @@ def test_it_does_all_that_a_pipe_has(weft: Weft, monkeypatch: pytest.MonkeyPatch
     assert weft("init", "--clock", "replay").code == 0
     told = fed(weft, monkeypatch, "help tick\n\n-- nothing\ntables;\nexplain\nSELECT msgid\nFROM msgs;\nshell\nqueries")
     assert told.code == 0, told.err
-    for words in ("Run one tick", "weft ingest", "a row of msgs arrives", "the shell already", "No query stands yet"):
+    for words in ("Run one tick", "weft ingest", "a row of msgs arrives", "already the shell", "No queries yet"):
         assert words in told.out
     assert fed(weft, monkeypatch, "tables\nnonsense\nqueries\n").code == 2
     assert fed(weft, monkeypatch, "quit\nnonsense\n").code == 0

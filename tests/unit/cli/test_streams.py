@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from weft.cli import printing
 from weft.cli.demo import _Terminal
-from weft.cli.ticks import _tell_other
+from weft.cli.ticks import _print_other
 from weft.errors import ExecutionError
 
 Weft = Callable[..., Any]
@@ -133,13 +133,10 @@ def test_init_takes_the_folder(weft: Weft, home: Path, monkeypatch: pytest.Monke
     assert weft("init", "mine", "--home", "./mine").code == 0
     found = weft("init", "one", "--home", "two")
     assert found.code == 2
-    assert "two homes are named: FOLDER is 'one', --home is 'two'" in found.err
+    assert "the command names two homes: FOLDER is 'one', --home is 'two'" in found.err
     assert "weft init one" in found.err
     monkeypatch.setenv("WEFT_HOME", "elsewhere")
-    assert (
-        "WEFT_HOME is elsewhere: other commands use that home unless they have --home three"
-        in weft("init", "three").out
-    )
+    assert "WEFT_HOME is elsewhere: commands without --home three use that home" in weft("init", "three").out
     assert weft("init", "elsewhere").out == "elsewhere is a home with the wall clock.\n"
     assert weft("init", "").code == 2
     assert not (home.parent / "catalog.sqlite").exists()
@@ -178,9 +175,9 @@ def test_the_home_may_stand_before_the_command(tmp_path: Path) -> None:
 
 
 def test_a_second_run_is_told_of_the_first(capsys: pytest.CaptureFixture[str]) -> None:
-    _tell_other(4711, json=False)
+    _print_other(4711, json=False)
     assert "Process 4711 ticks this home already" in capsys.readouterr().out
-    _tell_other(4711, json=True)
+    _print_other(4711, json=True)
     captured = capsys.readouterr()
     assert not captured.out and "4711" in captured.err
 

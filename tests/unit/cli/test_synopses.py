@@ -53,11 +53,11 @@ def test_it_is_installed_ticked_and_shown_without_spark(weft: Callable[..., Any]
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("install", "q", BEFORE, "--keep", "synopsis", "--from", "now"), "begins with the history"),
+        (("install", "q", BEFORE, "--keep", "synopsis", "--from", "now"), "starts with the whole history"),
         (("install", "q", BEFORE, "--discard-history"), "applies to synopses"),
         (("install", "q", "SELECT a FROM r WHERE ts < NOW() - INTERVAL 1 DAY", "--keep", "synopsis"), "NOW"),
         (("install", "q", "r(x) AND EVENTUALLY s(x,y)", "--language", "monpoly"), "EVENTUALLY"),
-        (("explain", BEFORE, "--keep", "synopsis", "--once"), "as it stands"),
+        (("explain", BEFORE, "--keep", "synopsis", "--once"), "do not apply to synopses"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments: tuple[str, ...], why: str, weft: Callable[..., Any]) -> None:

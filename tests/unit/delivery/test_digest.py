@@ -80,9 +80,9 @@ def test_what_is_written_is_read_and_what_is_not_is_refused() -> None:
     ):
         assert str(parse_digest(text)) == same
     for text, told in (
-        ("dayly@08:00", "is it daily@08:00?"),
-        ("daily", "is it daily@08:00?"),
-        ("weekly", "is it weekly@mon-08:00?"),
+        ("dayly@08:00", "did you mean daily@08:00?"),
+        ("daily", "did you mean daily@08:00?"),
+        ("weekly", "did you mean weekly@mon-08:00?"),
         ("daily@24:00", "there is no time 24:00"),
         ("weekly@08:00", "is not a digest"),
         ("daily@mon-08:00", "is not a digest"),
@@ -191,7 +191,7 @@ def test_what_is_muted_when_its_digest_is_due_waits_for_the_next(weft: Weft, clo
 
 def test_digests_that_cannot_be_are_refused(weft: Weft) -> None:
     for given, told in (
-        ({"digest": "dayly"}, "is it daily"),
+        ({"digest": "dayly"}, "did you mean daily"),
         ({"digest": "hourly", "zone": "Europe/Berlim"}, "did you mean Europe/Berlin"),
         ({"zone": "UTC"}, "--zone applies to digests only"),
     ):

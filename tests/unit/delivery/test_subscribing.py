@@ -107,7 +107,7 @@ def test_a_muted_channel_gets_nothing_and_then_what_waited(weft: Weft) -> None:
     weft.mute("q", "file:a.jsonl")
     weft.deliver()
     assert (_ordinals(weft, "a.jsonl"), _ordinals(weft, "b.jsonl")) == ([], [1, 2, 3])
-    with pytest.raises(Conflict, match="muted already"):
+    with pytest.raises(Conflict, match="already muted"):
         weft.mute("q", "file:a.jsonl")
     with pytest.raises(Conflict, match="is muted"):
         weft.redeliver("q", "file:a.jsonl")
@@ -278,7 +278,7 @@ def test_the_home_tells_how_it_does(weft: Weft, clock: list[int], monkeypatch: p
     checks = [check for check in weft.doctor() if check.name == "deliveries"]
     assert [(check.ok, check.fix) for check in checks] == [(False, "mend that, then `weft resume q`")]
     monkeypatch.setattr(health_module, "free_bytes", lambda _: (5 << 20, 1 << 30))
-    assert "has 5 MiB left" in weft.health().problems[-1]
+    assert "has only 5 MiB free" in weft.health().problems[-1]
 
 
 def test_news_that_no_tick_takes_is_told(tmp_path: Path) -> None:

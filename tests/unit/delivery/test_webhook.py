@@ -71,7 +71,11 @@ def test_what_is_posted_is_signed_and_has_every_row(waiting: Any) -> None:
 NOT_TAKEN = [
     ("500 Oops", "failed", "the server responded 500 Oops taken"),
     ("404 Not Found", "failed", "404 Not Found"),
-    ("302 Found\nLocation: http://127.0.0.1/other", "failed", "redirects to http://127.0.0.1/other, which is not"),
+    (
+        "302 Found\nLocation: http://127.0.0.1/other",
+        "failed",
+        "a redirect to http://127.0.0.1/other, which Weft does not",
+    ),
     (DROP_BEFORE, "", ""),
     (DROP_AFTER, "unknown", "it closed the connection"),
     (HANG, "unknown", "it did not respond in time"),

@@ -175,7 +175,7 @@ def test_explain_says_when_what_reads_others_is_due_and_what_is_gone_through_aga
         told = str(weft.explain_installed(name).next_due)  # type: ignore[union-attr]
         assert told == "Next due: the next tick, which reads the whole history again."
     weft.install("low", "SELECT n, s FROM t", replace=True, start="now")
-    assert "goes through everything from 1970" in str(weft.explain_installed("low").next_due)  # type: ignore[union-attr]
+    assert "reads the history from 1970" in str(weft.explain_installed("low").next_due)  # type: ignore[union-attr]
 
 
 def test_with_the_text_it_has_only_its_owner_and_its_timeliness_change(weft: Weft, clock: list[int]) -> None:

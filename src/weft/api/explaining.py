@@ -30,7 +30,7 @@ the two.
 
 @dataclass(frozen=True)
 class Known:
-    """The tables that a query is explanation over.
+    """The tables that a query is explained over.
 
     ``assumed`` says why they are not a home's own tables (None: they are).  ``extents`` gives the sizes that are known.
     """

@@ -189,7 +189,7 @@ def lies_ahead(weft: Weft, load: Summary) -> bool:
 
 def tell_load(load: Summary, ahead: bool, json: bool) -> None:
     """Print the summary of a load; ``ahead`` says that some of its rows lie ahead of the home's clock."""
-    counts = {"stored": load.stored, "known": load.known, "list_quarantine": load.quarantined, "late": load.late}
+    counts = {"stored": load.stored, "known": load.known, "quarantined": load.quarantined, "late": load.late}
     if json:
         bounds = {"first_ts": iso(load.first_ts), "last_ts": iso(load.last_ts)}
         rest = {"differ": load.differ, "already_loaded": load.already_loaded, "notes": load.notes}
@@ -278,7 +278,7 @@ def retry(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Read list_quarantine records again."""
+    """Read quarantined records again."""
     with opened(home) as weft, working("reading again"):
         retried = weft.retry_quarantine(ids or None, late=late, future=future)
     counts = {

@@ -1,4 +1,4 @@
-"""Check the paths of channels that write files: each is path_below a root folder that the settings name."""
+"""Check the paths of channels that write files: each is below a root folder that the settings name."""
 
 from __future__ import annotations
 

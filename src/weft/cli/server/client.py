@@ -109,12 +109,14 @@ def _differences(server: Mapping[str, Any], variables: Mapping[str, str]) -> lis
     for name, on_server in server["differing"].items():
         here = bool(variables.get(name))
         differences.append(
-            f"{name} is set here only" if not on_server else f"{name} is set {'otherwise' * here or 'on_server only'}"
+            f"{name} is set here only"
+            if not on_server
+            else f"{name} is set {'differently' * here or 'on the server only'}"
         )
     for name, theirs in server["secrets"].items():
         own = address.mark(server["instance"], variables.get(name))
         if own is not None and own != theirs:
-            differences.append(f"{name} is set here only" if theirs is None else f"{name} is set otherwise")
+            differences.append(f"{name} is set here only" if theirs is None else f"{name} is set differently")
     return differences
 
 
@@ -300,7 +302,7 @@ def _post(path: str, about: str, body: Mapping[str, Any]) -> dict[str, Any]:
     finally:
         connection.close()
     if not isinstance(answer, dict):
-        raise ValueError(f"{about} was run_on_server with {answer!r}")
+        raise ValueError(f"{about} was answered with {answer!r}")
     return answer
 
 

@@ -79,7 +79,8 @@ def undo(
     echo(f"{undone.load.table}: load {load_id} is undone, {counted(undone.load.rows, 'row')} removed.")
     for each in undone.again:
         known = counted(each.load.known, "row")
-        echo(f"  Load {each.load.load_id} skipped {known} as known, maybe these: load {plain(each.load.source)} again.")
+        echo(f"  Load {each.load.load_id} skipped {known} as known.")
+        echo(f"    If load {load_id} had stored them, load {plain(each.load.source)} again.")
 
 
 def _as_json(record: ToldLoad) -> dict[str, Any]:

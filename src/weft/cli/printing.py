@@ -61,8 +61,8 @@ def print_json(value: object, *, lines: bool = False) -> None:
 def json_text(value: object, indent: int | None = None) -> str:
     r"""Return a value as JSON, in which characters that a terminal interprets are escaped; the value stays the same.
 
-    >>> print(json_text("\\x9b31m"))
-    "\\u009b31m"
+    >>> print(json_text("\x9b31m"))
+    "\u009b31m"
     """
     return escaped_json(json.dumps(value, ensure_ascii=False, indent=indent))
 
@@ -109,8 +109,8 @@ def shown(value: object) -> str:
 def plain(text: str) -> str:
     r"""Format text from data as one short line, with control characters made visible.
 
-    >>> plain("a\\nb\\x1b[31m")
-    'a b\\\\x1b[31m'
+    >>> plain("a\nb\x1b[31m")
+    'a b\\x1b[31m'
     """
     return one_line(text, _LONGEST)
 
@@ -125,8 +125,8 @@ def typed(columns: Iterable[tuple[str, DataType]]) -> str:
 def lines(text: str) -> str:
     r"""Return text with control characters made visible, except line ends and tabs.
 
-    >>> lines("SELECT a\\n\\tFROM b -- \\x1b[31m")
-    'SELECT a\\n\\tFROM b -- \\\\x1b[31m'
+    >>> lines("SELECT a\n\tFROM b -- \x1b[31m")
+    'SELECT a\n\tFROM b -- \\x1b[31m'
     """
     return visible(text, kept="\n\t")
 

@@ -200,7 +200,7 @@ def _print_remarks(outcome: Polled) -> None:
         echo(f"  Late: {transactions} got the earliest possible instant instead of their own time.")
     if outcome.quarantined:
         lines = "1 line is" if outcome.quarantined == 1 else f"{outcome.quarantined:,} lines are"
-        echo(f"  {lines} not a change, and now in quarantine: see `weft quarantine list`.")
+        echo(f"  {lines} quarantined as invalid: see `weft quarantine list`.")
 
 
 def history(

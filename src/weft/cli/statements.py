@@ -23,11 +23,11 @@ def split_statements(text: str, *, ended: bool) -> tuple[list[list[str]], str]:
     With ``ended`` no more lines follow, so the rest is complete.  SQL comments are skipped where a command line could
     begin.  Raises ValueError for an unterminated quotation.
 
-    >>> split_statements("SELECT a\\n", ended=False)
-    ([], 'SELECT a\\n')
-    >>> split_statements("SELECT a\\nFROM b; tables\\n", ended=False)
-    ([['try', 'SELECT a\\nFROM b'], ['tables']], '')
-    >>> split_statements("-- all of them\\nweft explain WITH b AS (SELECT 1) SELECT a FROM b\\n", ended=True)
+    >>> split_statements("SELECT a\n", ended=False)
+    ([], 'SELECT a\n')
+    >>> split_statements("SELECT a\nFROM b; tables\n", ended=False)
+    ([['try', 'SELECT a\nFROM b'], ['tables']], '')
+    >>> split_statements("-- all of them\nweft explain WITH b AS (SELECT 1) SELECT a FROM b\n", ended=True)
     ([['explain', 'WITH b AS (SELECT 1) SELECT a FROM b']], '')
     """
     commands: list[list[str]] = []

@@ -83,7 +83,7 @@ def test_what_is_written_is_read_and_what_is_not_is_refused() -> None:
         ("dayly@08:00", "did you mean daily@08:00?"),
         ("daily", "did you mean daily@08:00?"),
         ("weekly", "did you mean weekly@mon-08:00?"),
-        ("daily@24:00", "there is no time 24:00"),
+        ("daily@24:00", "24:00 is not a time of day"),
         ("weekly@08:00", "is not a digest"),
         ("daily@mon-08:00", "is not a digest"),
         ("weekly@moo-08:00", "'moo' is not a day"),

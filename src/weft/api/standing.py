@@ -111,10 +111,10 @@ def install_all(home: Home, queries: Iterable[NewQuery]) -> tuple[QueryRecord, .
     return tuple(installed)
 
 
-def _named_errors(query: NewQuery, made: Callable[[], T]) -> T:
-    """Return the result of ``made``; add the query's name to its error."""
+def _named_errors(query: NewQuery, make: Callable[[], T]) -> T:
+    """Return the result of ``make``; add the query's name to its error."""
     try:
-        return made()
+        return make()
     except WeftError as error:
         error.where = f"the query {query.name}" + (f", {error.where}" if error.where else "")
         raise

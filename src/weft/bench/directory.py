@@ -105,7 +105,8 @@ def tables(employees: int) -> tuple[DirectoryTable, ...]:
     """Return the four tables of a directory with that number of employees."""
     projects, departments = employees // 10, max(employees // 1_000, 2)
     dept = "CASE WHEN {0} = 0 THEN 'Development' ELSE 'Department ' || {0} END".format
-    id_, project = ("id", "BIGINT", "k"), ("project", "BIGINT", "k")
+    id_, title = ("id", "BIGINT", "k"), ("title", "STRING", "'Project ' || k")
+    of_project = (("project", "BIGINT", "k"), title, ("lead", "BIGINT", "k + v"))
     return (
         DirectoryTable(
             "employees",
@@ -129,9 +130,7 @@ def tables(employees: int) -> tuple[DirectoryTable, ...]:
                 ("supervisor", "BIGINT", f"(k + v) % {employees}"),
             ),
         ),
-        DirectoryTable(
-            "projects", projects, 49, (project, ("title", "STRING", "'Project ' || k"), ("lead", "BIGINT", "k + v"))
-        ),
+        DirectoryTable("projects", projects, 49, of_project),
         DirectoryTable(
             "departments",
             departments,

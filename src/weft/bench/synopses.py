@@ -128,7 +128,7 @@ def _ticked(log: EventLog, sizes: Sequence[int], progress: Callable[[str], None]
             yield ticks.as_json()
             if ticks.answers[name] != answers[name]:
                 raise ExecutionError(
-                    f"{name}: {answers[name]} answers from the synopsis, {ticks.answers[name]} from the kept history"
+                    f"{name}: {answers[name]} answers from the synopsis, {ticks.answers[name]} from the stored history"
                 )
 
 

@@ -101,7 +101,9 @@ def backtest(
     file: FileOption = None,
     since: Annotated[
         str | None,
-        typer.Option("--from", metavar="A", help="As if installed at A, with new answers only (default: installed at the start)."),
+        typer.Option(
+            "--from", metavar="A", help="As if installed at A, with new answers only (default: installed at the start)."
+        ),
     ] = None,
     until: Annotated[
         str | None,

@@ -72,7 +72,8 @@ def explain(
     """Show what makes a query's answers appear, and estimate their number; starts no Spark."""
     from weft.api.explaining import explain_query, sql_asked_once, synopsis_explanation
 
-    synopsis = keep is KeepName.synopsis or language is not LanguageName.sql or duplicates
+    required = keep is KeepName.synopsis
+    synopsis = required or language is not LanguageName.sql or duplicates
     other = once or start is StartName.now
     _require_one_way(tick is not None, sql is not None or file is not None, synopsis, other)
     _require_not_full(full and (tick is not None or once))
@@ -87,10 +88,8 @@ def explain(
         if once:
             _print_asked_once(*sql_asked_once(text, known), json)
         elif synopsis:
-            found = synopsis_explanation(
-                text, known, language.value, duplicates=duplicates, keep=keep is KeepName.synopsis
-            )
-            print_synopsis(found, known.assumed, full=full, json=json)
+            explanation = synopsis_explanation(text, known, language.value, duplicates=duplicates, keep=required)
+            print_synopsis(explanation, known.assumed, full=full, json=json)
         else:
             print_explanation(
                 explain_query(text, known, from_now=start is StartName.now), known.assumed, full=full, json=json
@@ -112,9 +111,9 @@ def _known(home: Path | None, text: str, json: bool) -> Iterator[Known]:
         raise
 
 
-def _require_one_way(tick: bool, given: bool, synopsis: bool, other: bool) -> None:
+def _require_one_way(tick: bool, query: bool, synopsis: bool, other: bool) -> None:
     """Raise Refused for options that ask for two different explanations."""
-    if tick and given:
+    if tick and query:
         raise Refused("--tick names an installed query, but the command also has a query", hint="Omit one of them.")
     if synopsis and (tick or other):
         raise Refused(

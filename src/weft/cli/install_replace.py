@@ -30,9 +30,9 @@ DryRunOption = Annotated[
 
 
 def preview_replacement(
-    weft: Weft, name: str, sql: str, given: Mapping[str, Any], *, replace: bool, json: bool
+    weft: Weft, name: str, sql: str, arguments: Mapping[str, Any], *, replace: bool, json: bool
 ) -> None:
-    """Print what replacing the text would do; ``given`` are the arguments of ``install``.
+    """Print what replacing the text would do; ``arguments`` are those of ``install``.
 
     Raises Refused without ``replace``.
     """
@@ -44,7 +44,7 @@ def preview_replacement(
         from weft.runtime.cancelling import cancellable
 
         with cancellable(weft.session):
-            preview = weft.replacement(name, sql, **given)
+            preview = weft.replacement(name, sql, **arguments)
     if json:
         print_json(_as_json(preview))
     else:

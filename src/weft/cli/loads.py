@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 # The choices of weft.extraction.timing, repeated so that other commands need not import it (a test compares them).
 OrderOption = Annotated[
     Literal["own", "arrival"],
-    typer.Option("--ts-order", help="own: ts is the row's own time; arrival: the latest own time so far, in the order of the source."),
+    typer.Option(
+        "--ts-order",
+        help="own: ts is the row's own time; arrival: the latest own time so far, in the order of the source.",
+    ),
 ]
 LateOption = Annotated[
     Literal["stamp", "refuse", "quarantine"],

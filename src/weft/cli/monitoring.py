@@ -55,9 +55,7 @@ def monitor(
     ] = None,
     formula: Annotated[
         Path | None,
-        typer.Option(
-            "--formula", metavar="FILE", help="The formula, in the --language; a .qtl file is a DejaVu specification."
-        ),
+        typer.Option("--formula", metavar="FILE", help="The formula, in the --language; a .qtl file is DejaVu's."),
     ] = None,
     log: Annotated[
         Path | None, typer.Option("--log", metavar="FILE", help="The log; may be gzipped (-: stdin).")
@@ -74,7 +72,7 @@ def monitor(
         bool,
         typer.Option(
             "--empty-time-points",
-            help="With --every-time-point: also those without an event that the formula mentions.",
+            help="With --every-time-point: also those without any event of the formula.",
         ),
     ] = False,
     language: Annotated[
@@ -88,9 +86,7 @@ def monitor(
     options = _RunOptions(negate, every_point, empty_points, language.value, duplicates)
     if cases is not None:
         if sig or formula or log or options != _RunOptions():
-            raise Refused(
-                "--cases cannot be combined with other options: its file has them", hint="Omit the other options."
-            )
+            raise Refused("--cases cannot be combined with other options", hint="The file of cases has them.")
         _cases(terminal.path(cases), json)
         return
     _one(formula, log, sig, options, json)

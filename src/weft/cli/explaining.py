@@ -65,7 +65,7 @@ def explain(
     keep: KeepOption = KeepName.history,
     language: LanguageOption = LanguageName.sql,
     duplicates: DuplicatesOption = False,
-    once: Annotated[bool, typer.Option("--once", help="Explain what `weft try` runs, at one instant (:t).")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Explain what `weft try` runs, at an instant (:t).")] = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:

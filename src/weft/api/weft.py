@@ -167,9 +167,9 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
 
         ``keep="synopsis"`` answers the query from a synopsis, the least part of the past that it needs, which ticks
         maintain without Spark; it raises SynopsisError if the query has no synopsis, or an unbounded one without
-        ``allow_unbounded``.  A formula in another ``language`` always has a synopsis, except a 2fol formula for which
-        there is none; that is evaluated over the stored history.  ``duplicates`` counts the answers of a 2fol formula.
-        ``discard_history`` deletes rows once the synopsis contains them.
+        ``allow_unbounded``.  A formula in another ``language`` is answered from a synopsis too; only a 2fol formula
+        that has none is evaluated over the stored history.  ``duplicates`` counts the answers of a 2fol formula.
+        ``discard_history`` deletes rows once all synopses have processed them.
 
         ``replace`` replaces the text of the query ``name``.  The query keeps its answers, its channels and every
         parameter not given; it delivers those answers of the new text that it has not delivered yet.  Without ``start``
@@ -322,8 +322,8 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
 
         pace = PACE_US if pace_us is None else pace_us
         runner = Runner(self.opened, ticked, delivered, troubled, maintained, polled, pace)
-        with nullcontext(stop) if stop is not None else stopped_by_signals() as wished:
-            runner.run(wished)
+        with nullcontext(stop) if stop is not None else stopped_by_signals() as stopping:
+            runner.run(stopping)
 
     def deliver(self) -> list[Delivered]:
         """Deliver the waiting answers to the channels, and return the deliveries.  Starts no Spark.  Raises

@@ -186,7 +186,8 @@ def _print_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bo
     if json:
         print_json(_as_json(query))
         return
-    echo(f"Installed {query.name} for {query.user}{_shared(installed.sharing)}.")
+    verb = "Installed" if replaced is None else "Updated"
+    echo(f"{verb} {query.name} for {query.user}{_shared(installed.sharing)}.")
     if installed.asks_history:
         echo("It is evaluated over the stored history: a tick with new rows reads its tables in full, without Spark.")
     elif synopsis:

@@ -251,7 +251,10 @@ def test_a_channel_that_cannot_take_the_answers_is_refused_when_the_query_is_ins
     (made / "files").mkdir(exist_ok=True)
     (made / "files/a.jsonl").write_text('{"_ordinal": 1, "_first_at": "", "_tick": 1, "sender": "ann"}\n')
     told = weft("install", "q", "SELECT m.msgid FROM msgs m", "--to", "file:a.jsonl")
-    assert (told.code, "other columns than _ordinal, _first_at, _tick, msgid (file:a.jsonl)" in told.err) == (2, True)
+    assert (told.code, "does not have the columns _ordinal, _first_at, _tick, msgid (file:a.jsonl)" in told.err) == (
+        2,
+        True,
+    )
     told = weft("install", "q", "SELECT m.msgid AS `a b` FROM msgs m", "--to", "delta:t")
     assert (told.code, "no column of a Delta table can be named 'a b'" in told.err) == (2, True)
     assert weft("queries", "--json").json == []

@@ -129,7 +129,7 @@ def test_cases_are_told_where_they_differ(tmp_path: Path, capsys: pytest.Capture
         "wrong: @5 (time point 3): (2.5) instead of @5 (time point 3): (3)",
         "more: @5 (time point 3): (2.5), and nothing more was expected",
         "accepted: a refusal was expected, and the formula was answered",
-        "6 cases: 2 with the expected verdicts, 1 refused as expected, 3 otherwise",
+        "6 cases: 2 with the expected verdicts, 1 refused as expected, 3 with another outcome",
     ]
 
 

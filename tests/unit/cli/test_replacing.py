@@ -15,7 +15,7 @@ def test_a_text_is_replaced_and_told_of(home: Path, weft: Command) -> None:
     assert "replaced" not in weft("queries").out
     told = weft("install", "q", "SELECT n FROM t WHERE n > 2", "--replace")
     assert told.code == 0
-    assert "q stands, for ann." in told.out
+    assert "Updated q for ann." in told.out
     assert "It has no answers yet; its channels are unchanged." in told.out
     assert "The old text was never run in full: answers of the old text alone are not delivered." in told.out
     assert "active, replaced " in weft("queries").out

@@ -125,7 +125,7 @@ def test_there_has_to_be_one_and_no_synopsis(weft: Weft) -> None:
         weft.install("qq", NEW, replace=True)
     weft.install("p", "SELECT n FROM t", keep="synopsis")
     for refused in (weft.replacement, lambda *given: weft.install(*given, replace=True)):
-        with pytest.raises(SynopsisError, match="p is kept as a synopsis"):
+        with pytest.raises(SynopsisError, match="p is maintained as a synopsis"):
             refused("p", "SELECT n FROM t WHERE n > 1")
 
 

@@ -240,7 +240,7 @@ def test_the_commands_tell_what_was_done(weft: Weft, capsys: pytest.CaptureFixtu
     assert run(["loads", "--limit", "1", *home]) == 0
     assert "undone" in capsys.readouterr().out
     assert run(["table", "rename", "t", "u", *home]) == 0
-    assert "t is u now." in capsys.readouterr().out
+    assert "Renamed t to u." in capsys.readouterr().out
     assert run(["table", "drop", "u", *home]) == 0
     assert "Dropped u with 2 rows." in capsys.readouterr().out
     assert run(["loads", *home]) == 0

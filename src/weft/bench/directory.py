@@ -55,7 +55,9 @@ class DirectoryTable:
 
     def first(self, log: TableSchema) -> pa.Table:
         """Return the log rows of the first day."""
-        rows = f"SELECT i AS k, 0 AS v, {BEGIN} AS since, NULL AS until, {BEGIN} AS recorded FROM range({self.rows}) AS t(i)"
+        rows = (
+            f"SELECT i AS k, 0 AS v, {BEGIN} AS since, NULL AS until, {BEGIN} AS stamp FROM range({self.rows}) AS t(i)"
+        )
         return conformed(_arrow(self._logged(rows)), stored_schema(log))
 
     def days(self, first: int, last: int, log: TableSchema) -> pa.Table:
@@ -66,15 +68,13 @@ class DirectoryTable:
         """
         before = self._day(f"j - {self.rows}")
         text = f"""WITH changes AS ({self._changes(first, last)})
-            SELECT k, v, recorded AS since, NULL AS until, recorded FROM changes
-            UNION ALL SELECT k, v - 1 AS v, {before} AS since, recorded AS until, recorded FROM changes"""
+            SELECT k, v, stamp AS since, NULL AS until, stamp FROM changes
+            UNION ALL SELECT k, v - 1 AS v, {before} AS since, stamp AS until, stamp FROM changes"""
         return conformed(_arrow(self._logged(text)), stored_schema(log))
 
     def changes(self, day: int) -> pa.Table:
         """Return the changes of one day as a source reports them (``storage.changes``)."""
-        text = (
-            f"SELECT {self._values}, 'U' AS {OP}, recorded AS {OWN}, j AS {ORDER} FROM ({self._changes(day, day + 1)})"
-        )
+        text = f"SELECT {self._values}, 'U' AS {OP}, stamp AS {OWN}, j AS {ORDER} FROM ({self._changes(day, day + 1)})"
         return _arrow(text)
 
     @property
@@ -85,7 +85,7 @@ class DirectoryTable:
         """Return a query of the changes of some days: their number ``j``, instant, key and new version."""
         numbers = f"range({(first - 1) * self.daily}, {(last - 1) * self.daily}) AS t(j)"
         key = f"(j * {_STRIDE}) % {self.rows}"
-        return f"SELECT j, {key} AS k, j // {self.rows} + 1 AS v, {self._day('j')} AS recorded FROM {numbers}"
+        return f"SELECT j, {key} AS k, j // {self.rows} + 1 AS v, {self._day('j')} AS stamp FROM {numbers}"
 
     def _day(self, number: str) -> str:
         """Return the instant of a change by its number; negative numbers stand for rows of the first day."""
@@ -93,7 +93,7 @@ class DirectoryTable:
 
     def _logged(self, rows: str) -> str:
         instants = f"make_timestamptz(since) AS {VALID_FROM}, make_timestamptz(until) AS {VALID_TO}"
-        return f"SELECT {self._values}, {instants}, make_timestamptz(recorded) AS {TS} FROM ({rows})"
+        return f"SELECT {self._values}, {instants}, make_timestamptz(stamp) AS {TS} FROM ({rows})"
 
 
 _DUCK: Final = {"BIGINT": "BIGINT", "STRING": "VARCHAR"}

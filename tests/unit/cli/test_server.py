@@ -438,8 +438,8 @@ def test_a_server_that_lacks_a_variable_is_told_of_and_takes_it_over(
     assert "sesame" not in out
     assert _greeting(made)["instance"] != before
     assert _in_words(made, "tables", **given)[0::2] == (0, "")
-    assert "WEFT_QUERY_ROWS is set there only" in _in_words(made, "tables")[2]
-    assert "MAIL_WORD is set otherwise" in _in_words(made, "tables", **{**given, "MAIL_WORD": "x"})[2]
+    assert "WEFT_QUERY_ROWS is set on the server only" in _in_words(made, "tables")[2]
+    assert "MAIL_WORD is set differently" in _in_words(made, "tables", **{**given, "MAIL_WORD": "x"})[2]
 
 
 def test_reload_without_a_server_is_refused(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

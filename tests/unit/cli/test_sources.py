@@ -104,7 +104,7 @@ def test_run_tells_what_came_late_or_went_to_quarantine(home: Path, capsys: pyte
     with Weft.open(home, create=True) as opened:
         print_poll(opened, False, Polled("staff", 2, 1, 1, 5, late=2, quarantined=1))
     told = capsys.readouterr().out
-    assert "staff: 2 began, 1 ended" in told and "Late: 2 transactions" in told and "1 line is in quarantine" in told
+    assert "staff: 2 began, 1 ended" in told and "Late: 2 transactions" in told and "1 line is quarantined" in told
 
 
 def test_the_choices_are_those_of_the_catalog() -> None:

@@ -176,7 +176,7 @@ def test_the_home_may_stand_before_the_command(tmp_path: Path) -> None:
 
 def test_a_second_run_is_told_of_the_first(capsys: pytest.CaptureFixture[str]) -> None:
     _print_other(4711, json=False)
-    assert "Process 4711 ticks this home already" in capsys.readouterr().out
+    assert "Process 4711 already ticks this home" in capsys.readouterr().out
     _print_other(4711, json=True)
     captured = capsys.readouterr()
     assert not captured.out and "4711" in captured.err

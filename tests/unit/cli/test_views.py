@@ -236,5 +236,5 @@ def test_a_moving_window_over_rows_that_end_is_not_warned_of(events: Callable[..
 def test_a_view_that_is_computed_when_it_is_read_is_listed_so(events: Callable[..., Told]) -> None:
     events("view", "add", "kinds", COUNTED, "--batched")
     listed = " ".join(events("views").out.split())
-    assert "never" not in listed and "never: when it is read" in listed
+    assert "never" not in listed and "not yet (when it is read)" in listed
     assert events("views", "--json").json[0]["maintained_at"] is None

@@ -40,7 +40,7 @@ def example(*lines: str) -> str:
 def home_folder(home: Path | None) -> Path:
     """Return the folder of the home that a command is for; raise Refused for a URI that is not a local folder.
 
-    Raises Elsewhere if this process serves another home.
+    Raises RunLocally if this process serves another home.
     """
     chosen = configuration()  # check all settings, even those not needed
     remote = terminal.remote()

@@ -51,7 +51,7 @@ _context: Final[ContextVar[_Context]] = ContextVar("context")
 
 
 def run(app: typer.Typer, arguments: Sequence[str]) -> int:
-    """Run one command line, and return its exit code; in a server, raise Elsewhere and StdinWanted."""
+    """Run one command line, and return its exit code; in a server, raise RunLocally and StdinNeeded."""
     start_command(arguments)
     try:
         code = app(list(arguments), prog_name="weft", standalone_mode=False)

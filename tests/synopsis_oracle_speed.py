@@ -34,7 +34,7 @@ def as_oracle(batch: Batch) -> Log:
 
 def measured(text: str, length: int) -> dict[str, float]:
     """Events of a whole log a second of processors, by the oracle and by the synopsis in one batch."""
-    log = synopses.Log.generated(length)
+    log = synopses.EventLog.generated(length)
     formula, batch = reading(text, signature(synopses.SIGNATURE)).formula, log.batch(0, length)
     meaning = Meaning(formula, as_oracle(batch), SEMANTICS["set"])
     before = time.process_time()

@@ -1,4 +1,4 @@
-"""``python -m weft``: the command line."""
+"""Run the command line as ``python -m weft``."""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def test_a_page_is_typed(page: Path, terminal: Callable[[str], str], post: Post,
     if bless:
         page.write_text(written)
     assert written == text or bless, "run `make bless`, and read the difference"
-    shown = [block.text for block in blocks(text) if block.language == "text" and "You get this because" in block.text]
+    shown = [
+        block.text for block in blocks(text) if block.language == "text" and "You receive this because" in block.text
+    ]
     assert [_letter(each.text) for each in post.letters] == [_letter(each) for each in shown]
 
 

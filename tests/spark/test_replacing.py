@@ -121,9 +121,9 @@ def test_channels_go_on_and_the_dry_run_tells_what_comes(weft: Weft, spark: Spar
     both = "SELECT msgid FROM msgs WHERE newsgroup = 'rec.x' OR msgid = 'c'"
     ran = CliRunner().invoke(app, ["install", "q", both, "--replace", "--dry-run", "--home", str(weft.home)])
     assert ran.output.splitlines()[-4:] == [
-        "1 answer would be delivered at once, from the start, that q has not had.",
-        "Of its 2 answers so far the new text gives 1, too.",
-        "1 answer only the old text gave: what was delivered is not taken back.",
+        "The next tick would deliver 1 answer that q has not delivered, from the start.",
+        "The new text also gives 1 of its 2 answers so far.",
+        "1 answer came from the old text only: they stay delivered.",
         "Nothing was changed.",
     ]
     given = ["install", "q", both, "--replace", "--dry-run", "--json", "--home", str(weft.home)]

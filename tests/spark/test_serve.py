@@ -72,7 +72,7 @@ def test_a_server_ticks_answers_and_may_be_killed(home: Path, server: subprocess
     assert f"process {server.pid}" in _done("serve", code=2)[1]
 
     assert "300 stored" in _done("ingest", "file", "orders.jsonl", "--table", "orders")[0]
-    assert "stands" in _done("install", "q", QUERY, "--to", "file:q.jsonl")[0]
+    assert "Installed" in _done("install", "q", QUERY, "--to", "file:q.jsonl")[0]
     assert "tick 1: q +297" in server.stdout.readline(), "it ticks by itself"
     assert "tick 2" in _done("tick", "q")[0], "and as it is told"
     assert '"id":299' in _done("results", "q", "--json")[0]
@@ -101,6 +101,6 @@ def test_a_server_ticks_answers_and_may_be_killed(home: Path, server: subprocess
         server.kill()
         err = command.communicate(timeout=30)[1]
     assert command.returncode == 1
-    assert "ended in the middle of this command" in err
+    assert "ended during this command" in err
     assert '"id":299' in _done("results", "q", "--json")[0]
     assert "was killed" in _done("doctor")[0]

@@ -166,7 +166,7 @@ def test_the_doctor_finds_a_home_that_others_may_enter_and_says_how_to_mend_it(t
 def test_the_log_of_a_defect_is_its_owners(tmp_path: Path, umask: int) -> None:
     home = tmp_path / "home"
     assert run(["init", "--home", str(home)]) == 0
-    troubles._seen.set(troubles._Seen(home=home))
+    troubles._context.set(troubles._Context(home=home))
     assert troubles._write_log(ValueError("a defect")) == home / "logs" / "weft.log"
     assert wrong(home, OWNER, home / "files") == {}
 

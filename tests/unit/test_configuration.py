@@ -400,7 +400,7 @@ def test_what_install_is_not_told_is_as_the_file_has_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("to", "reason"),
-    [("fiel:x.jsonl", "there is no channel 'fiel:x.jsonl': did you mean file:…?"), ("file:../../x.csv", "../../x.csv")],
+    [("fiel:x.jsonl", "'fiel:x.jsonl' is not a channel: did you mean file:…?"), ("file:../../x.csv", "../../x.csv")],
 )
 def test_a_channel_of_the_file_that_cannot_be_is_told_before_an_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], to: str, reason: str

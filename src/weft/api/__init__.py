@@ -1,4 +1,4 @@
-"""Weft as a library: everything that the command line does, as methods of ``Weft``."""
+"""The Python API: the methods of ``Weft`` do everything that the command line does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Weft"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Weft":  # explaining a query needs none of what stands behind it
+    if name == "Weft":  # imported on first use: explaining a query does not need it
         from weft.api.weft import Weft
 
         return Weft

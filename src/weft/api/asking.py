@@ -1,4 +1,4 @@
-"""Asking queries of a home: at one instant, over a window, or only what they would do."""
+"""Ask ad hoc queries, backtest them over a window, and explain them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.api.arguments import AnyInstant, micros
-from weft.api.explaining import Known, explained
+from weft.api.explaining import Known, explain_query
 from weft.api.viewing import Viewing
 from weft.catalog.naming import folded
 from weft.catalog.records import FromMode
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class Asking(Viewing):
-    """The methods of a home that ask and explain queries."""
+    """The methods of ``Weft`` that ask and explain queries."""
 
     def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
-        """Q(now): the answer as if the database were fixed, at most ``limit`` of its rows; now None: the home's clock.
+        """Return the answer to a query at one instant, over the database as it was then, with at most ``limit`` rows.
 
-        Views that the text names are maintained first.  Raises SqlError for what cannot stand, ExecutionError,
-        StorageError.
+        ``now`` is the instant; by default it is the home's clock.  Views that the query names are refreshed first.
+        Raises SqlError for a query that Weft does not support, ExecutionError and StorageError.
         """
         compiled = plan(sql, self.opened.schemas(sql))
         at = self.current_views(sql, None if now is None else micros(now))
@@ -46,36 +46,36 @@ class Asking(Viewing):
     def backtest(
         self, sql: str, *, since: AnyInstant | None = None, until: AnyInstant | None = None, limit: int | None = 20
     ) -> Backtest:
-        """What the query would have delivered, and when: the answers that begin in [since, until), at most ``limit`` of
-        them, and how many there are over time.  Nothing is kept.
+        """Return the answers that a standing query would have delivered in [``since``, ``until``), and when.
 
-        ``since`` None: it stood from the start; else it was installed at that instant from now on: rows that were in
-        its answer just before are no news.  ``until`` None: the home's clock.  Views that the text names are maintained
-        first.  Raises SqlError for what cannot stand, Refused for a window without an instant, LimitExceeded,
-        ExecutionError, StorageError.
+        The result has at most ``limit`` answers, and counts over time of all answers.  Nothing is stored.  Without
+        ``since`` the query stands from the start of the history.  With it, the query is installed from now on at that
+        instant: rows that were in its answer just before are not answers.  ``until`` is by default the home's clock.
+        Views that the query names are refreshed first.  Raises SqlError for a query that Weft does not support, Refused
+        for an empty window, LimitExceeded, ExecutionError and StorageError.
         """
         begins = None if since is None else micros(since)
         compiled = standing_plan(sql, self.opened.schemas(sql), from_now=begins is not None)
         ends = self.current_views(sql, None if until is None else micros(until))
         if begins is not None and begins >= ends:
-            asked = f"from {format_instant(begins)} to {format_instant(ends)}"
+            span = f"from {format_instant(begins)} to {format_instant(ends)}"
             raise Refused(
-                f"there is no instant {asked}", hint="--from is the first instant, --to the one after the last."
+                f"the window {span} is empty", hint="--from is the first instant, --to the one after the last."
             )
         from weft.execution.backtest import Window, backtest
 
         known = self._read_by(compiled)
         window = Window(begins, ends, self.opened.catalog.home().t0)
-        found = backtest(self.opened.session(), self.opened.catalog.data, known, compiled, window, limit)
-        if found.count:
-            return found
+        answers = backtest(self.opened.session(), self.opened.catalog.data, known, compiled, window, limit)
+        if answers.count:
+            return answers
         from weft.api.explaining_installed import extents
 
-        held = extents(self.opened, {table.name: table for table in compiled.tables})
-        return replace(found, nothing=why_no_answer(held, ends))
+        sizes = extents(self.opened, {table.name: table for table in compiled.tables})
+        return replace(answers, nothing=why_no_answer(sizes, ends))
 
     def _read_by(self, compiled: Plan) -> dict[str, Relation]:
-        """What a query reads as it is now; raises Refused where rows of it were discarded."""
+        """Return the relations that a plan reads; raise Refused if rows of them were discarded."""
         from weft.execution.relations import relations
         from weft.execution.synopsis.discarding import refuse_discarded
 
@@ -83,29 +83,32 @@ class Asking(Viewing):
         return relations(self.opened.catalog, compiled.reads)
 
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
-        """What the query would do when installed, ``brief`` in about ten lines; starts no Spark.  Raises SqlError."""
+        """Return an explanation of what the query would do if it were installed; its ``brief`` has about ten lines.
+
+        ``start`` is as for ``install``.  Starts no Spark.  Raises SqlError.
+        """
         from weft.api.explaining_installed import extents
 
         schemas = self.opened.schemas(sql)
-        return explained(sql, Known(schemas, None, extents(self.opened, schemas)), from_now=start == "now")
+        return explain_query(sql, Known(schemas, None, extents(self.opened, schemas)), from_now=start == "now")
 
     def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | ViewExplanation:
-        """The same of a standing query, as it runs, with its answers so far and when it is due next; or of a view.
+        """Return an explanation of a standing query, with its answers so far and its next due instant, or of a view.
 
-        Raises NotFound, PlanMismatch where it fits its tables no more, StorageError.
+        Raises NotFound, StorageError, and PlanMismatch if the query no longer fits its tables.
         """
-        from weft.api.explaining_installed import explained_query
+        from weft.api.explaining_installed import explain_installed
 
         if self.opened.catalog.queries.among([name]) or folded(name) not in {
             folded(each.name) for each in self.views()
         }:
-            return explained_query(self.opened, name)
+            return explain_installed(self.opened, name)
         return self.explain_view(name)
 
     def explain_tick(self, name: str) -> Forecast:
-        """What the query's next tick would read, and how, as things are now; starts no Spark and writes nothing.
+        """Return what the query's next tick would read, and how, in the current state of the home.
 
-        Raises NotFound, ClockError, PlanMismatch, StorageError.
+        Starts no Spark and writes nothing.  Raises NotFound, ClockError, PlanMismatch and StorageError.
         """
         from weft.execution.forecast import forecast
 

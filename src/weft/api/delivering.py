@@ -1,4 +1,4 @@
-"""Who gets a query's answers, what became of each message, and what a person may do about it."""
+"""Manage the channels of queries: subscriptions, their messages, and what to do when a delivery fails."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from weft.storage.ledger import Answers
 if TYPE_CHECKING:
     from weft.api.health import Health
 
-Made = TypeVar("Made")
-Several: TypeAlias = list[str] | tuple[str, ...]
+T = TypeVar("T")
+Channels: TypeAlias = list[str] | tuple[str, ...]
 
 
 @dataclass(frozen=True, repr=False)
 class Deliveries(Brief):
-    """A subscription with its query and those of its messages that are among the latest, the newest first.
+    """A subscription with its query and its latest messages, the newest first.
 
-    ``has_messages``: whether it has any at all.
+    ``has_messages`` says whether any message was ever sent.
     """
 
     query: QueryRecord
@@ -38,7 +38,7 @@ class Deliveries(Brief):
 
     @property
     def waiting(self) -> int:
-        """How many answers have not gone there yet, those of a message that did not go among them."""
+        """The number of answers not yet delivered there, including those in an unfinished message."""
         return max(self.query.rows - self.subscription.delivered, 0)
 
     def _brief(self) -> str:
@@ -46,7 +46,7 @@ class Deliveries(Brief):
 
 
 class Delivering(WeftMethods):
-    """The part of an open home that is about who gets answers."""
+    """The methods of ``Weft`` that manage channels and deliveries."""
 
     @overload
     def subscribe(
@@ -57,7 +57,7 @@ class Delivering(WeftMethods):
     def subscribe(
         self,
         name: str,
-        to: Several,
+        to: Channels,
         *,
         from_start: bool = False,
         digest: str | None = None,
@@ -67,114 +67,132 @@ class Delivering(WeftMethods):
     def subscribe(
         self,
         name: str,
-        to: str | Several,
+        to: str | Channels,
         *,
         from_start: bool = False,
         digest: str | None = None,
         zone: str | None = None,
     ) -> Subscription | tuple[Subscription, ...]:
-        """Has a query's answers go to one more channel, or to several, those that come from now on.
+        """Send a query's future answers to one more channel, or to several; return the subscription, or a tuple of
+        them.
 
-        With ``from_start`` those that it has had so far go there first.  ``digest`` (``hourly``, ``daily@08:00``,
-        ``weekly@mon-08:00``) has them wait for that time, in ``zone`` or the person's in the settings.  Raises
-        NotFound, Refused for a channel or a digest that cannot be, Conflict where they go there already.
+        With ``from_start`` the answers so far are sent first.  ``digest`` (``hourly``, ``daily@08:00``,
+        ``weekly@mon-08:00``) collects answers until that time, in the time zone ``zone`` or the one in the settings.
+        Raises NotFound, Refused for an invalid channel or digest, and Conflict if the query has the channel already.
         """
-        from weft.delivery.registry import CURSOR, canonical, require_taken
+        from weft.delivery.registry import CURSOR, canonical, require_accepted
 
         channels, times = [canonical(each, self.opened.folder) for each in texts(to)], digest_times(digest, zone)
         if CURSOR in channels:
-            raise Refused("every query has the cursor", hint=f"`weft results {name}` fetches its answers.")
+            raise Refused(
+                "cursor is not a channel to subscribe to: every query has it",
+                hint=f"`weft results {name}` prints its answers.",
+            )
         with self.opened.writing(f"subscribe {name}") as writer:
             query = writer.queries.named(name)
             answers = Answers(writer.home().home_id, query.query_id, query.name, query.columns)
-            require_taken(channels, self.opened.folder, answers)
+            require_accepted(channels, self.opened.folder, answers)
             delivered = 0 if from_start else query.rows
             add_all = writer.subscriptions.add_all
-            made = add_all(query.query_id, channels, delivered, digest=times[0], zone=times[1])
-        return made[0] if isinstance(to, str) else made
+            added = add_all(query.query_id, channels, delivered, digest=times[0], zone=times[1])
+        return added[0] if isinstance(to, str) else added
 
     @overload
     def unsubscribe(self, name: str, to: str) -> Subscription: ...
 
     @overload
-    def unsubscribe(self, name: str, to: Several) -> tuple[Subscription, ...]: ...
+    def unsubscribe(self, name: str, to: Channels) -> tuple[Subscription, ...]: ...
 
-    def unsubscribe(self, name: str, to: str | Several) -> Subscription | tuple[Subscription, ...]:
-        """Sends a query's answers there no more; what is under way is brought to its end.  Raises NotFound."""
+    def unsubscribe(self, name: str, to: str | Channels) -> Subscription | tuple[Subscription, ...]:
+        """Stop sending a query's answers to a channel, or to several; a message already under way is completed.
+
+        Returns the ended subscription, or a tuple of them.  Raises NotFound.
+        """
         with self.opened.writing(f"unsubscribe {name}") as writer:
-            found = _subscribed(self.opened, writer, name, to)
-            ended = tuple(writer.subscriptions.end(each.sub_id) for each in found)
+            ended = tuple(
+                writer.subscriptions.end(each.sub_id) for each in _subscriptions(self.opened, writer, name, to)
+            )
         return ended[0] if isinstance(to, str) else ended
 
-    def mute(self, name: str, to: str | Several | None = None) -> tuple[Subscription, ...]:
-        """Has the query's ticks go on and sends nothing to its channels, or to some; raises NotFound, Conflict."""
+    def mute(self, name: str, to: str | Channels | None = None) -> tuple[Subscription, ...]:
+        """Send nothing to some or all of the query's channels until they are unmuted; its ticks continue.
+
+        Raises NotFound, and Conflict if all of them are muted already.
+        """
         with self.opened.writing(f"mute {name}") as writer:
-            found = _subscribed(self.opened, writer, name, to)
-            if all(each.muted for each in found):
-                raise Conflict(f"{_channels(found)} of {name} is muted already", hint=f"See `weft deliveries {name}`.")
-            return tuple(writer.subscriptions.set_muted(each.sub_id, True) for each in found)
+            subscriptions = _subscriptions(self.opened, writer, name, to)
+            if all(each.muted for each in subscriptions):
+                raise Conflict(
+                    f"{_channels(subscriptions)} of {name} is already muted", hint=f"See `weft deliveries {name}`."
+                )
+            return tuple(writer.subscriptions.set_muted(each.sub_id, True) for each in subscriptions)
 
-    def unmute(self, name: str, to: str | Several | None = None, *, skip: bool = False) -> tuple[Subscription, ...]:
-        """Sends what came while the query's channels, or some of them, were muted; with ``skip`` leaves it out.
+    def unmute(self, name: str, to: str | Channels | None = None, *, skip: bool = False) -> tuple[Subscription, ...]:
+        """Send the answers that arrived while some or all of the query's channels were muted; with ``skip`` omit them.
 
-        Raises NotFound, Conflict where none is muted.
+        Raises NotFound, and Conflict if none is muted.
         """
         if not skip:
             with self.opened.writing(f"unmute {name}") as writer:
-                found = _muted(name, _subscribed(self.opened, writer, name, to))
-                return tuple(writer.subscriptions.set_muted(each.sub_id, False) for each in found)
+                muted = _require_muted(name, _subscriptions(self.opened, writer, name, to))
+                return tuple(writer.subscriptions.set_muted(each.sub_id, False) for each in muted)
 
-        def skipped(sender: Writer) -> tuple[Subscription, ...]:
+        def skip_to_last(sender: Writer) -> tuple[Subscription, ...]:
             rows = sender.queries.named(name).rows
-            found = _muted(name, _subscribed(self.opened, sender, name, to))
-            return tuple(sender.subscriptions.go_to(each.sub_id, rows) for each in found)
+            muted = _require_muted(name, _subscriptions(self.opened, sender, name, to))
+            return tuple(sender.subscriptions.go_to(each.sub_id, rows) for each in muted)
 
-        return self._settled(skipped)
+        return self._after_settling(skip_to_last)
 
-    def redeliver(self, name: str, to: str | Several | None = None, *, from_ordinal: int = 1) -> tuple[Deliveries, ...]:
-        """Has a query's answers from an ordinal on sent again to its channels, or to some, as messages with new ids.
+    def redeliver(
+        self, name: str, to: str | Channels | None = None, *, from_ordinal: int = 1
+    ) -> tuple[Deliveries, ...]:
+        """Send a query's answers again, from an ordinal on, to some or all of its channels, as messages with new ids.
 
-        They go with the next delivery.  Raises NotFound, Refused for an ordinal that the query does not have,
-        Conflict where they are muted or a message there cannot be settled.
+        The next delivery sends them.  Raises NotFound, Refused for an ordinal that the query does not have, and
+        Conflict if a channel is muted or the state of its last message cannot be settled.
         """
 
-        def begun(sender: Writer) -> tuple[Deliveries, ...]:
+        def restart(sender: Writer) -> tuple[Deliveries, ...]:
             query = sender.queries.named(name)
             if not 1 <= from_ordinal <= query.rows:
                 raise Refused(
-                    f"{query.name} has no answer {from_ordinal}",
-                    hint=f"It has the answers 1 to {query.rows}." if query.rows else "It has no answer yet.",
+                    f"{query.name} has no answer number {from_ordinal}",
+                    hint=f"It has the answers 1 to {query.rows}." if query.rows else "It has no answers yet.",
                 )
-            found = _subscribed(self.opened, sender, name, to)
-            muted = [each for each in found if each.muted]
+            subscriptions = _subscriptions(self.opened, sender, name, to)
+            muted = [each for each in subscriptions if each.muted]
             if muted:
-                hint = f"weft unmute {name} --to {muted[0].channel}"
-                raise Conflict(f"{_channels(muted)} of {query.name} is muted", hint=f"First: {hint}")
-            anew = [sender.subscriptions.go_to(each.sub_id, from_ordinal - 1) for each in found]
+                hint = f"Unmute it first: weft unmute {name} --to {muted[0].channel}"
+                raise Conflict(f"{_channels(muted)} of {query.name} is muted", hint=hint)
+            restarted = [sender.subscriptions.go_to(each.sub_id, from_ordinal - 1) for each in subscriptions]
             served = sender.outbox.subscriptions_with_messages()
-            return tuple(Deliveries(query, each, (), each.sub_id in served) for each in anew)
+            return tuple(Deliveries(query, each, (), each.sub_id in served) for each in restarted)
 
-        return self._settled(begun)
+        return self._after_settling(restart)
 
     def deliveries(self, name: str | None = None, *, limit: int = 20) -> tuple[Deliveries, ...]:
-        """Where a query's answers go, or those of all, with the latest ``limit`` messages; raises NotFound."""
+        """Return the subscriptions of one query or of all, each with its messages among the latest ``limit``.
+
+        Raises NotFound.
+        """
         catalog = self.opened.catalog
         query_id = None if name is None else catalog.queries.named(name).query_id
-        found = catalog.subscriptions.of_live_queries(query_id)
-        ids = None if query_id is None else [subscription.sub_id for subscription, _ in found]
+        subscriptions = catalog.subscriptions.of_live_queries(query_id)
+        ids = None if query_id is None else [subscription.sub_id for subscription, _ in subscriptions]
         messages: dict[int, list[OutboxEntry]] = {}
         for entry in catalog.outbox.latest(ids, limit):
             messages.setdefault(entry.sub_id, []).append(entry)
         served = catalog.outbox.subscriptions_with_messages()
         return tuple(
             Deliveries(query, each, tuple(messages.get(each.sub_id, ())), each.sub_id in served)
-            for each, query in found
+            for each, query in subscriptions
         )
 
     def test_channel(self, to: str, user: str = "weft") -> tuple[str, str]:
-        """Sends a test message to a channel: its one name, and what came of it in words; raises Refused, DeliveryError.
+        """Send a test message to a channel; return the channel's canonical name and a sentence about the outcome.
 
-        It says in its text that it is a test, and is about no query.
+        The message says that it is a test; it belongs to no query.  Raises Refused and DeliveryError.
         """
         from weft.delivery.trial import send_test
 
@@ -182,13 +200,18 @@ class Delivering(WeftMethods):
         return send_test(to, self.opened.folder, home_id, user, self.opened.clock())
 
     def health(self, *, max_lag_us: int | None = None) -> Health:
-        """How the home does: its queries, ticks, deliveries and disk, and what is not well; starts no Spark."""
-        from weft.api.health import MAX_LAG_US, examined
+        """Return the state of the home: its queries, ticks, deliveries and disk, and any problems.  Starts no Spark.
 
-        return examined(self.opened, MAX_LAG_US if max_lag_us is None else max_lag_us)
+        ``max_lag_us`` is how long news may wait for a tick before that is a problem, by default 15 minutes.
+        """
+        from weft.api.health import MAX_LAG_US, health_of
 
-    def _settled(self, change: Callable[[Writer], Made]) -> Made:
-        """What ``change`` gives while nobody delivers, messages of a process that died being settled."""
+        return health_of(self.opened, MAX_LAG_US if max_lag_us is None else max_lag_us)
+
+    def _after_settling(self, change: Callable[[Writer], T]) -> T:
+        """Return the result of ``change``, called while no one delivers and after messages of dead processes are
+        settled.
+        """
         from weft.delivery.outbox import settle
 
         home = self.opened
@@ -197,43 +220,48 @@ class Delivering(WeftMethods):
             return change(sender)
 
 
-def _subscribed(home: OpenHome, catalog: Writer, name: str, to: str | Several | None) -> tuple[Subscription, ...]:
-    """The subscriptions of a query, or those to some channels; raises NotFound with those that there are."""
+def _subscriptions(home: OpenHome, catalog: Writer, name: str, to: str | Channels | None) -> tuple[Subscription, ...]:
+    """Return the subscriptions of a query, or those to some channels; raise NotFound with the channels it has."""
     from weft.delivery.registry import canonical
 
     query = catalog.queries.named(name)
-    found = catalog.subscriptions.all(query.query_id)
-    if not found:
+    subscriptions = catalog.subscriptions.all(query.query_id)
+    if not subscriptions:
         raise NotFound(
             f"the answers of {query.name} go to no channel",
-            hint=f"weft subscribe {query.name} --to CHANNEL sends them.",
+            hint=f"Add one: weft subscribe {query.name} --to CHANNEL",
         )
     if to is None:
-        return found
+        return subscriptions
     chosen: dict[int, Subscription] = {}
     for one in texts(to):
         wanted = {one.strip(), _canonical_or(one, home, canonical)}
-        those = {each.sub_id: each for each in found if each.channel in wanted}
+        those = {each.sub_id: each for each in subscriptions if each.channel in wanted}
         if not those:
-            raise NotFound(f"the answers of {query.name} do not go to {one}", hint=f"They go to {_channels(found)}.")
+            raise NotFound(
+                f"the answers of {query.name} do not go to {one}", hint=f"They go to {_channels(subscriptions)}."
+            )
         chosen |= those
     return tuple(chosen.values())
 
 
 def _canonical_or(to: str, home: OpenHome, canonical: Callable[..., str]) -> str:
-    """A channel's one name; as it is given where the settings do not know it any more: it can still be ended."""
+    """Return a channel's canonical name, or the text unchanged if the settings no longer allow the channel.
+
+    A subscription to such a channel can still be ended.
+    """
     try:
         return canonical(to, home.folder)
     except Refused:
         return to.strip()
 
 
-def _muted(name: str, found: tuple[Subscription, ...]) -> list[Subscription]:
-    muted = [each for each in found if each.muted]
+def _require_muted(name: str, subscriptions: tuple[Subscription, ...]) -> list[Subscription]:
+    muted = [each for each in subscriptions if each.muted]
     if not muted:
-        raise Conflict(f"{_channels(found)} of {name} is not muted", hint=f"See `weft deliveries {name}`.")
+        raise Conflict(f"{_channels(subscriptions)} of {name} is not muted", hint=f"See `weft deliveries {name}`.")
     return muted
 
 
-def _channels(found: tuple[Subscription, ...] | list[Subscription]) -> str:
-    return ", ".join(each.channel for each in found)
+def _channels(subscriptions: tuple[Subscription, ...] | list[Subscription]) -> str:
+    return ", ".join(each.channel for each in subscriptions)

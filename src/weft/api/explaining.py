@@ -1,4 +1,4 @@
-"""Explaining a query: its tables from the home at one glance, or the one that a first load of mail would make."""
+"""Explain a query over the home's tables, or over the table that the first load of mail would make."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAIL = ("msgid", "sender", "subject", "date", "newsgroup", "inreplyto", "body", "ts")
-"""The columns of ``extraction.mail`` (a test holds the two together): explaining a query loads nothing of it."""
+"""The columns of ``extraction.mail``, repeated here so that explaining a query imports nothing of it; a test compares
+the two.
+"""
 
 
 @dataclass(frozen=True)
 class Known:
-    """The tables that a query is explained over; ``assumed`` says why they are not a home's own (None: they are).
+    """The tables that a query is explained over.
 
-    ``extents`` says how much is in those of which that is known.
+    ``assumed`` says why they are not a home's own tables (None: they are).  ``extents`` gives the sizes that are known.
     """
 
     schemas: Mapping[str, TableSchema]
@@ -38,11 +40,11 @@ class Known:
     extents: Mapping[str, Extent] = field(default_factory=dict)
 
 
-NOT_INSTALLED: Final = "Next due: with the next tick after `weft install`."
+NOT_INSTALLED: Final = "Next due: the next tick after `weft install`."
 
 
 def mail_schema() -> TableSchema:
-    """The table that ``weft ingest mail`` makes."""
+    """Return the schema of the table that ``weft ingest mail`` makes."""
 
     def kind(name: str) -> DataType:
         return TIMESTAMP if name in ("date", "ts") else STRING
@@ -52,83 +54,85 @@ def mail_schema() -> TableSchema:
 
 
 def known_tables(home: Path, at: int, sql: str) -> Known:
-    """What the query ``sql`` may name; where there is no home or no table yet, the table of mail.
+    """Return the tables that the query ``sql`` may name, or the table of mail if the home does not exist or has no
+    table.
 
-    Raises CatalogError for a home whose catalog is damaged, or gone while its data is there.
+    Raises CatalogError if the home's catalog is damaged, or is missing although the data exists.
     """
     names = queries_mentioned(sql)
-    found = table_schemas(home, names, words(sql))
-    if found is None and (layout.catalog_file(home).exists() or layout.has_data(home)):
-        from weft.catalog import open_catalog
-        from weft.catalog.definitions import schemas
+    schemas = table_schemas(home, names, words(sql))
+    if schemas is None and (layout.catalog_file(home).exists() or layout.has_data(home)):
+        from weft.catalog import definitions, open_catalog
 
         with open_catalog(home, at=at) as catalog:
-            found = schemas(catalog, sql)
-    if found:
+            schemas = definitions.schemas(catalog, sql)
+    if schemas:
         sizes = table_sizes(home, names)
-        return Known(found, None, {name: Extent(*sizes[name]) for name in found if name in sizes})
-    missing = "has no tables yet" if found is not None else "is not a home yet"
-    assumed = f"{home} {missing}: explained over the table msgs that `weft ingest mail` makes"
+        return Known(schemas, None, {name: Extent(*sizes[name]) for name in schemas if name in sizes})
+    missing = "has no tables yet" if schemas is not None else "is not a Weft home yet"
+    assumed = f"{home} {missing}: the explanation assumes the table msgs that `weft ingest mail` makes"
     return Known({"msgs": mail_schema()}, assumed)
 
 
-def asked(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
-    """A query, normalized, and what ``weft try`` runs of it at one instant (``:t``); raises SqlError."""
-    found = plan(sql, known.schemas)
-    return found.text, asked_once(found)
+def sql_asked_once(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
+    """Return the normalized query and the SQL that ``weft try`` runs for one instant (``:t``); raise SqlError."""
+    compiled = plan(sql, known.schemas)
+    return compiled.text, asked_once(compiled)
 
 
-def synopsis_of(
+def synopsis_explanation(
     sql: str, known: Known, language: Language = "sql", *, duplicates: bool = False, keep: bool = False
 ) -> SynopsisExplanation:
-    """Explains a query that is kept as a synopsis; raises SqlError, FormulaError, SynopsisError, Refused."""
-    found = explain_synopsis(synopsis_plan(sql, known.schemas, language, duplicates=duplicates, keep=keep))
-    return replace(found, next_due=NOT_INSTALLED)
+    """Explain a query that is maintained as a synopsis; raise SqlError, FormulaError, SynopsisError or Refused."""
+    compiled = synopsis_plan(sql, known.schemas, language, duplicates=duplicates, keep=keep)
+    return replace(explain_synopsis(compiled), next_due=NOT_INSTALLED)
 
 
 def synopsis_plan(
     text: str, tables: Mapping[str, TableSchema], language: Language, *, duplicates: bool, keep: bool
 ) -> SynopsisPlan:
-    """The plan of a query that is kept as a synopsis; raises as ``synopsis_of``.
+    """Return the plan of a query that is maintained as a synopsis; raise as ``synopsis_explanation``.
 
-    ``duplicates``: those of 2fol count; ``keep``: a formula that has no synopsis is refused.
+    ``duplicates`` counts the duplicates of a 2fol formula; ``keep`` refuses a formula without a synopsis.
     """
     if duplicates and language != "2fol":
         raise Refused(
-            f"--duplicates is for formulas of 2fol, and this is {language}",
-            hint="Leave it out: mutl always counts duplicates, sql and monpoly never do.",
+            f"--duplicates applies to 2fol formulas, and this is {language}",
+            hint="Omit it: mutl always counts duplicates, sql and monpoly never do.",
         )
     if language == "sql":
         return sql_synopsis(text, tables)
     from weft.planning.formula_plan import formula_synopsis
 
-    found = formula_synopsis(text, language, tables, duplicates=duplicates)
-    if keep and found.history:
-        told = explain_synopsis(found)
-        raise SynopsisError(f"{told.history}; its verdict: {told.verdict}", hint="Leave --keep synopsis out.")
-    return found
+    compiled = formula_synopsis(text, language, tables, duplicates=duplicates)
+    if keep and compiled.history:
+        explanation = explain_synopsis(compiled)
+        raise SynopsisError(f"{explanation.history}; its verdict: {explanation.verdict}", hint="Omit --keep synopsis.")
+    return compiled
 
 
-def explained(sql: str, known: Known, *, from_now: bool = False) -> Explanation:
-    """Explains a query; raises SqlError, with what was assumed, where it cannot stand."""
-    found = explain(standing_plan(sql, known.schemas, from_now=from_now))
-    told = (*found.notes, *_offers(sql, known, from_now=from_now))
-    counted = how_many(found.summary, known.extents, from_now=from_now)
-    return with_order(replace(found, notes=told, how_many=counted, next_due=NOT_INSTALLED), sql)
+def explain_query(sql: str, known: Known, *, from_now: bool = False) -> Explanation:
+    """Explain a query; raise SqlError, with the assumption made, for a query that Weft does not support."""
+    explanation = explain(standing_plan(sql, known.schemas, from_now=from_now))
+    notes = (*explanation.notes, *_synopsis_note(sql, known, from_now=from_now))
+    estimate = how_many(explanation.summary, known.extents, from_now=from_now)
+    return with_order(replace(explanation, notes=notes, how_many=estimate, next_due=NOT_INSTALLED), sql)
 
 
-def with_order(found: Explanation, sql: str) -> Explanation:
-    """The explanation with a note on what the ORDER BY of the query's text does."""
-    if not order_of(sql, [name for name, _ in found.columns]):
-        return found
-    told = "ORDER BY sorts what `weft try` and `weft results` show; answers are delivered and numbered as they appear"
-    warnings = [note for note in found.notes if note.level == "warning"]
-    others = [note for note in found.notes if note.level != "warning"]
-    return replace(found, notes=(*warnings, Note("note", told, told), *others))
+def with_order(explanation: Explanation, sql: str) -> Explanation:
+    """Add a note on the effect of ORDER BY to an explanation, if the query's text has one."""
+    if not order_of(sql, [name for name, _ in explanation.columns]):
+        return explanation
+    text = (
+        "ORDER BY sorts the output of `weft try` and `weft results`; answers are delivered and numbered as they appear"
+    )
+    warnings = [note for note in explanation.notes if note.level == "warning"]
+    others = [note for note in explanation.notes if note.level != "warning"]
+    return replace(explanation, notes=(*warnings, Note("note", text, text), *others))
 
 
-def _offers(sql: str, known: Known, *, from_now: bool) -> list[Note]:
-    """That it may be kept as a synopsis, where it joins what came before with what comes."""
+def _synopsis_note(sql: str, known: Known, *, from_now: bool) -> list[Note]:
+    """Return a note that offers a synopsis, if the query joins earlier rows with later ones."""
     try:
         stored = () if from_now else sql_synopsis(sql, known.schemas).synopsis.stored
     except Refused:
@@ -136,6 +140,6 @@ def _offers(sql: str, known: Known, *, from_now: bool) -> list[Note]:
     if not stored:
         return []
     relations = "one relation" if len(stored) == 1 else f"{len(stored)} relations"
-    told = f"with --keep synopsis its ticks would need neither Spark nor the history, but {relations} that they store"
+    text = f"with --keep synopsis its ticks would need neither Spark nor the history, but would store {relations}"
     line = "with --keep synopsis its ticks need no Spark and no history: see explain --keep synopsis"
-    return [Note("note", f"{told}: see explain --keep synopsis", line)]
+    return [Note("note", f"{text}: see explain --keep synopsis", line)]

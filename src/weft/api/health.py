@@ -1,4 +1,4 @@
-"""How a home does, at one glance: what a service's watch asks for."""
+"""Report the state of a home for monitoring: queries, lag, deliveries, disk, and problems."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from weft.printable import Brief
 from weft.schedule.ticking import all_quiet
 
 MAX_LAG_US: Final = 15 * 60 * 1_000_000
-"""A home whose queries wait longer for a tick is not well."""
+"""The default for how long news may wait for a tick before the home reports a problem."""
 
 
 @dataclass(frozen=True, repr=False)
 class Health(Brief):
-    """What holds at the instant ``at`` (microseconds UTC); ``problems`` are what is not well, in words.
+    """The state of a home at the instant ``at`` (microseconds UTC); ``problems`` describes what is wrong.
 
-    ``lag_us`` is how long news has waited for a tick (0: nothing waits; None: a replay home, whose clock stands).
-    Of the subscriptions ``due`` have answers to take now, ``failed`` wait for their next attempt, ``parked`` for a
-    person, ``muted`` take none.  ``free_bytes`` are those of the home's disk.
+    ``lag_us`` is how long news has waited for a tick (0: nothing waits; None: a replay home, whose clock stands still).
+    ``due`` counts the subscriptions with answers to deliver now, ``failed`` those that wait for their next attempt,
+    ``parked`` those that wait for a person, and ``muted`` those that are muted.  ``free_bytes`` is the free space on
+    the home's disk.
     """
 
     at: int
@@ -39,12 +40,12 @@ class Health(Brief):
     problems: tuple[str, ...]
 
     def _brief(self) -> str:
-        told = "; ".join(self.problems) or "well"
-        return f"{format_instant(self.at)}: {told}"
+        problems = "; ".join(self.problems) or "well"
+        return f"{format_instant(self.at)}: {problems}"
 
 
-def examined(home: OpenHome, max_lag_us: int) -> Health:
-    """How the home does; ``max_lag_us`` is how long news may wait for a tick."""
+def health_of(home: OpenHome, max_lag_us: int) -> Health:
+    """Return the state of the home; ``max_lag_us`` is how long news may wait for a tick."""
     catalog, at = home.catalog, home.clock()
     subscribed = catalog.subscriptions.of_live_queries()
     free, _ = free_bytes(home.folder)
@@ -62,9 +63,9 @@ def examined(home: OpenHome, max_lag_us: int) -> Health:
         muted=sum(1 for each, _ in subscribed if each.muted),
         free_bytes=free,
         problems=(
-            *_of_queries(queries.get("failed", 0), lag, max_lag_us),
-            *_of_channels(subscribed),
-            *([] if free >= LEAST_FREE else [f"the disk of {home.folder} has {free >> 20:,} MiB left"]),
+            *_query_problems(queries.get("failed", 0), lag, max_lag_us),
+            *_channel_problems(subscribed),
+            *([] if free >= LEAST_FREE else [f"the disk of {home.folder} has only {free >> 20:,} MiB free"]),
         ),
     )
 
@@ -77,20 +78,20 @@ def _lag_us(home: OpenHome, last_tick: TickRecord | None, at: int) -> int | None
         return 0
     ready, due = catalog.queries.waiting_since(at)
     loaded = catalog.loads.first_since(last_tick.planned_at if last_tick else MIN_INSTANT)
-    if loaded is None:  # polls of sources are no loads of their own
+    if loaded is None:  # polls of sources are not recorded as loads
         loaded = max((table.last_ts for table in catalog.tables.known() if table.last_ts is not None), default=None)
     news = min((each for each in (due, loaded) if each is not None), default=None)
     return max(at - max((each for each in (ready, news) if each is not None), default=at), 0)
 
 
-def _of_channels(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Iterator[str]:
+def _channel_problems(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Iterator[str]:
     for each, query in subscribed:
         if each.state == "parked":
             yield f"{each.channel} of {query.name} is {each.trouble or 'parked'}"
 
 
-def _of_queries(failed: int, lag: int | None, max_lag_us: int) -> Iterator[str]:
+def _query_problems(failed: int, lag: int | None, max_lag_us: int) -> Iterator[str]:
     if failed:
-        yield f"{failed:,} quer{'y has' if failed == 1 else 'ies have'} failed: `weft queries` shows which"
+        yield f"{failed:,} quer{'y has' if failed == 1 else 'ies have'} failed: see `weft queries`"
     if lag is not None and lag > max_lag_us:
         yield f"news has waited {format_interval(lag // 1_000_000 * 1_000_000)} for a tick: is `weft run` running?"

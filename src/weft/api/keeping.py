@@ -1,4 +1,4 @@
-"""What keeps a home well: its settings, the doctor's checks, maintenance."""
+"""Maintain a home: its settings, the doctor's checks, compaction and cleaning."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ if TYPE_CHECKING:
     from weft.runtime.doctor import Check
 
 
-class Keeping(WeftMethods):
-    """The methods of a home that keep it well; it has what is ``opened``."""
+class Maintaining(WeftMethods):
+    """The methods of ``Weft`` that maintain the home."""
 
     def maintain(self, *, dry_run: bool = False, retain: str | int = "7d") -> Iterator[Step]:
-        """Keeps arrangements and data files in order, step by step; what nobody needs any more is kept for ``retain``.
+        """Maintain arrangements and data files, and yield each step; files no longer needed are deleted after
+        ``retain``.
 
-        Starts no Spark.  Raises LeaseBusy, StorageError, Refused for more than a week.
+        With ``dry_run`` the steps are only listed.  Starts no Spark.  Raises LeaseBusy, StorageError, and Refused if
+        ``retain`` is more than a week.
         """
         from weft.execution.maintenance import maintain
 
         return maintain(self.opened, dry_run=dry_run, keep_us=length(retain))
 
     def settings(self) -> tuple[Setting, ...]:
-        """Every setting that holds for this home, with where it comes from; raises Refused for one that cannot be."""
+        """Return every setting in effect for this home, with its source; raise Refused for an invalid one."""
         from weft.delivery.registry import default_channels
 
         default_channels(self.opened.folder)
         return settings_of(self.opened.folder)
 
     def doctor(self) -> Iterator[Check]:
-        """Whether Weft and this home are well, check by check; starts no Spark."""
+        """Check the installation and this home, and yield the result of each check.  Starts no Spark."""
         from weft.delivery.registry import default_channels
         from weft.runtime.doctor import examine
 

@@ -1,4 +1,4 @@
-"""Loading: mail, files and logs into tables, and what of them could not be read."""
+"""Load mail, files and logs into tables, and manage the loads and the quarantine."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ AnyPath = str | os.PathLike[str]
 Rows: TypeAlias = (
     "Mapping[str, object] | Iterable[Mapping[str, object]] | Iterable[bytes] | Iterable[str] | TextRow | Tabular"
 )
-"""What ``append`` takes."""
+"""The rows that ``append`` accepts."""
 
 
 class Tabular(Protocol):
-    """What has rows as Arrow: tables of pyarrow, DataFrames of pandas and polars, relations of DuckDB."""
+    """Rows as an Arrow stream: pyarrow tables, pandas and polars DataFrames, DuckDB relations."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 
 class Loading(WeftMethods):
-    """The methods of a home that load into it; it has what is ``opened``."""
+    """The methods of ``Weft`` that load rows."""
 
     def ingest_mail(
         self,
@@ -51,15 +51,17 @@ class Loading(WeftMethods):
         hold: bool = False,
         progress: Progress | None = None,
     ) -> Summary:
-        """Loads mailboxes, directories of articles and archives of them; see ``extraction.ingest.ingest_mail``.
+        """Load mailboxes, directories of articles, and archives of them, into ``table``; return a summary.
 
-        What ts the rows get: see ``extraction.timing.Timing``; ``future`` is text such as ``1d``, or microseconds.
+        ``ts_from``, ``ts_order``, ``late`` and ``hold`` determine the rows' ``ts``: see ``extraction.timing.Timing``.
+        ``future`` is text such as ``1d``, or microseconds.  See ``extraction.ingest.ingest_mail`` for the other
+        parameters and for the errors.
         """
         from weft.extraction.ingest import ingest_mail
 
-        given = [paths] if isinstance(paths, str | os.PathLike) else paths
+        several = [paths] if isinstance(paths, str | os.PathLike) else paths
         times = timing(ts_from, ts_order, late, future, hold)
-        return ingest_mail(self.opened, given, table, newsgroup=newsgroup, timing=times, progress=progress)
+        return ingest_mail(self.opened, several, table, newsgroup=newsgroup, timing=times, progress=progress)
 
     def ingest_file(
         self,
@@ -79,10 +81,11 @@ class Loading(WeftMethods):
         hold: bool = False,
         progress: Progress | None = None,
     ) -> Summary:
-        """Loads CSV, JSON lines and Parquet: files, folders, patterns or streams of bytes, as one load.
+        """Load CSV, JSON lines and Parquet from files, folders, patterns or byte streams, as one load; return a
+        summary.
 
-        ``types`` and ``rename`` are mappings, or text as of the command.  See ``extraction.ingest.ingest_file``,
-        ``extraction.files.options.FileOptions``, and ``ingest_mail``.
+        ``types`` and ``rename`` are mappings, or text as on the command line.  See ``extraction.ingest.ingest_file``,
+        ``extraction.files.options.FileOptions`` and ``ingest_mail`` for the other parameters and for the errors.
         """
         from weft.extraction.ingest import ingest_file
 
@@ -93,9 +96,10 @@ class Loading(WeftMethods):
         )
 
     def make_table(self, name: str, columns: str | Mapping[str, str], *, keys: Sequence[str] = ()) -> TableRecord:
-        """Makes a table to append to, its columns as text, ``id INT, day DATE``, or a mapping; ``_by`` is added.
+        """Make a table to append rows to, and return its record.
 
-        Raises Conflict for a name that is taken, Refused.
+        ``columns`` is text such as ``id INT, day DATE``, or a mapping from column to type; the column ``_by`` is added.
+        Raises Refused, and Conflict if the name is in use.
         """
         from weft.extraction.appending import make_table
 
@@ -111,17 +115,19 @@ class Loading(WeftMethods):
         late: Late = "stamp",
         future: str | int = "1d",
     ) -> Summary:
-        """Appends rows to a table, all or none of them, as arrived now or with times of their own.
+        """Append all rows to a table, or none; return a summary.
 
-        ``rows`` are dicts by column, one dict, lines of JSON (an open file, for example), a Table, RecordBatch or
-        RecordBatchReader of pyarrow, or a DataFrame of pandas, polars or Spark.  What a row leaves out is NULL, as are
-        NaN, NaT and None of pandas.  Types are taken strictly; an instant without a zone is UTC.  ``user`` is who
-        appends, by default whoever runs this process: the column ``_by``, where the table has it.  ``ts_from`` is
-        ``ts``, which the rows then have beside the table's columns, or a column of the table, TIMESTAMP or DATE: each
-        row has to have a value there, and gets it as its ``ts``; ``late`` and ``future`` as for ``ingest_file``.
-        Raises Refused with the row (from 1), the column and the value where one does not fit, and as
-        ``extraction.appending.append_rows``;
-        ExecutionError where Spark cannot compute a DataFrame.
+        ``rows`` is an iterable of dicts, one dict, lines of JSON (such as an open file), a pyarrow Table, RecordBatch
+        or RecordBatchReader, or a DataFrame of pandas, polars or Spark.  A missing value is NULL, and so are NaN, NaT
+        and None in pandas.  Values must have the type of their column; an instant without a time zone is UTC.
+
+        ``user`` is the value of the column ``_by``, if the table has one; by default it is the user who runs this
+        process. Without ``ts_from`` the rows arrive now.  With it, each row's ``ts`` is its value in that column, which
+        is a TIMESTAMP or DATE column of the table, or ``ts`` as an additional column of the rows; it must not be NULL.
+        ``late`` and ``future`` are as for ``ingest_file``.
+
+        Raises Refused with the row (from 1), the column and the value if a value does not fit, ExecutionError if Spark
+        cannot compute a DataFrame, and the errors of ``extraction.appending.append_rows``.
         """
         from weft.execution.written_frames import spark_rows
         from weft.extraction.appending import append_rows
@@ -133,35 +139,35 @@ class Loading(WeftMethods):
         return append_rows(home, table, read, user or own_user(), source, times)
 
     def ingest_log(self, log: AnyPath, signature: AnyPath, progress: Progress | None = None) -> tuple[Summary, ...]:
-        """Loads a log of temporal logic, in MonPoly's format; see ``extraction.logs.ingest_log``."""
+        """Load a log of temporal logic in MonPoly's format; see ``extraction.logs.ingest_log``."""
         from weft.extraction.logs import ingest_log
 
         return ingest_log(self.opened, Path(log), Path(signature), progress=progress)
 
     def loads(self, table: str | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """The latest loads, into one table or all, at most ``limit``, the newest first; raises NotFound."""
+        """Return at most ``limit`` loads, of one table or of all, the newest first; raise NotFound."""
         catalog = self.opened.catalog
         return catalog.load_history.latest(None if table is None else catalog.tables.named(table).table_id, limit)
 
     def undo_load(self, load_id: int) -> Undone:
-        """Takes out what a load has stored, while nothing has been answered from it; see ``execution.undoing``.
+        """Remove the rows that a load stored, if nothing has been answered from them; see ``execution.undoing``.
 
-        Raises NotFound, Conflict with the reason, LeaseBusy, StorageError.
+        Raises NotFound, LeaseBusy, StorageError, and Conflict with the reason why the load cannot be undone.
         """
         from weft.execution.undoing import undo_load
 
         return undo_load(self.opened, load_id)
 
     def quarantined(self) -> tuple[QuarantineRecord, ...]:
-        """The records that could not be read, the oldest first."""
+        """Return the records that could not be read, the oldest first."""
         return self.opened.catalog.quarantine.all()
 
     def retry_quarantine(
         self, ids: Collection[int] | None = None, *, late: Late | None = None, future: str | int | None = None
     ) -> Retried:
-        """Reads quarantined records again, all or those named; see ``extraction.retrying.retry``.
+        """Read quarantined records again: those with the given ids, or all; see ``extraction.retrying.retry``.
 
-        Raises NotFound, StorageError, LeaseBusy.
+        ``late`` and ``future`` replace those of the original load.  Raises NotFound, StorageError and LeaseBusy.
         """
         from weft.extraction.retrying import retry
 

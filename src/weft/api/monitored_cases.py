@@ -1,8 +1,8 @@
-"""Many formulas and logs with the verdicts that are expected of them, answered in one go.
+"""Check many formulas and logs against their expected verdicts.
 
-A file of cases has a JSON object a line; paths are relative to the folder above the file's.  A case of MonPoly has
-``id``, ``formula`` (its text), ``sig``, ``log``, ``flags`` (MonPoly's), ``monitorable`` and ``verdicts``
-(``{"ts", "tp", "result"}``), a case of DejaVu ``id``, ``spec``, ``log`` and ``violations`` (the numbers of events).
+A file of cases has one JSON object per line.  Paths in it are relative to the parent of the file's folder.  A MonPoly
+case has ``id``, ``formula`` (its text), ``sig``, ``log``, ``flags`` (MonPoly's), ``monitorable`` and ``verdicts``
+(``{"ts", "tp", "result"}``).  A DejaVu case has ``id``, ``spec``, ``log`` and ``violations`` (the numbers of events).
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from weft.formula.verdicts import verdict
 
 _SECOND = 1_000_000
 _DIVIDED: Final = "Fatal error: exception Division_by_zero"
-"""What MonPoly prints where it ends with a division by 0, after the verdicts before it."""
+"""What MonPoly prints, after earlier verdicts, when it stops at a division by 0."""
 Outcome = Literal["same", "refused", "other"]
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A case with how it came out: ``same`` verdicts, ``refused`` as expected, or ``other``, with what differs."""
+class CaseOutcome:
+    """The outcome of a case: the ``same`` verdicts, ``refused`` as expected, or ``other`` with the difference."""
 
     id: str
     outcome: Outcome
-    told: str = ""
+    difference: str = ""
 
 
-def judged(file: Path) -> Iterator[Judged]:
-    """The cases of a file, one after the other; raises Refused for a line that is no case."""
+def judge_cases(file: Path) -> Iterator[CaseOutcome]:
+    """Run the cases of a file one by one; raise Refused for a line that is not a case."""
     folder = file.resolve().parent.parent
     for number, line in enumerate(text_of(file).splitlines(), 1):
         if not line.strip():
@@ -46,28 +46,32 @@ def judged(file: Path) -> Iterator[Judged]:
             case = json.loads(line)
             name = str(case["id"])
         except (ValueError, KeyError, TypeError):
-            raise Refused("the line is no case: a JSON object with an id is wanted", where=f"{file}:{number}") from None
-        yield _judged(name, case, folder)
+            raise Refused(
+                "the line is not a case: a case is a JSON object with an id", where=f"{file}:{number}"
+            ) from None
+        yield _judge_case(name, case, folder)
 
 
-def _judged(name: str, case: Mapping[str, Any], folder: Path) -> Judged:
+def _judge_case(name: str, case: Mapping[str, Any], folder: Path) -> CaseOutcome:
     try:
-        found, expected = _of_dejavu(case, folder) if "spec" in case else _of_monpoly(case, folder)
+        actual, expected = _dejavu_verdicts(case, folder) if "spec" in case else _monpoly_verdicts(case, folder)
     except KeyError as missing:
-        raise Refused(f"the case {name} has no {missing}", hint="A case has the fields that the page says.") from None
+        raise Refused(
+            f"the case {name} has no {missing}", hint="The reference on temporal logic lists the fields of a case."
+        ) from None
     except WeftError as error:
-        if _to_be_refused(case):
-            return Judged(name, "refused")
-        return Judged(name, "other", error.message)
-    if _to_be_refused(case):
-        return Judged(name, "other", "it is to be refused, and was answered")
-    if found == expected:
-        return Judged(name, "same")
-    return Judged(name, "other", _difference(found, expected))
+        if _expects_refusal(case):
+            return CaseOutcome(name, "refused")
+        return CaseOutcome(name, "other", error.message)
+    if _expects_refusal(case):
+        return CaseOutcome(name, "other", "a refusal was expected, and the formula was answered")
+    if actual == expected:
+        return CaseOutcome(name, "same")
+    return CaseOutcome(name, "other", _difference(actual, expected))
 
 
-def _to_be_refused(case: Mapping[str, Any]) -> bool:
-    """Whether the case's authors refuse its formula, or it looks ahead."""
+def _expects_refusal(case: Mapping[str, Any]) -> bool:
+    """Return whether the case expects a refusal: its authors refuse the formula, or the formula looks ahead."""
     if "spec" in case:
         return False
     printed = case.get("output") or [""]
@@ -75,31 +79,31 @@ def _to_be_refused(case: Mapping[str, Any]) -> bool:
     return not case.get("monitorable", True) or not case.get("past_only", True) or fatal
 
 
-def _of_monpoly(case: Mapping[str, Any], folder: Path) -> tuple[list[str], list[str]]:
+def _monpoly_verdicts(case: Mapping[str, Any], folder: Path) -> tuple[list[str], list[str]]:
     flags = case.get("flags", [])
     options = Options("-negate" in flags, "-verbose" in flags, "-nofilteremptytp" in flags)
     known = signature(text_of(folder / case["sig"]))
     read = reading(case["formula"], known, negate=options.negate)
     expected = [verdict(int(each["ts"]) * _SECOND, each["tp"], each["result"]) for each in case["verdicts"]]
-    found: list[str] = []
+    actual: list[str] = []
     try:
-        found.extend(lines(read, known, folder / case["log"], options))
+        actual.extend(lines(read, known, folder / case["log"], options))
     except DivisionByZero:
         if _DIVIDED not in case.get("output", ()):
             raise
-    return found, expected
+    return actual, expected
 
 
-def _of_dejavu(case: Mapping[str, Any], folder: Path) -> tuple[list[str], list[str]]:
-    found = sorted(number for _, number in violations(folder / case["spec"], folder / case["log"]))
-    return list(map(str, found)), list(map(str, case["violations"]))
+def _dejavu_verdicts(case: Mapping[str, Any], folder: Path) -> tuple[list[str], list[str]]:
+    actual = sorted(number for _, number in violations(folder / case["spec"], folder / case["log"]))
+    return list(map(str, actual)), list(map(str, case["violations"]))
 
 
-def _difference(found: list[str], expected: list[str]) -> str:
-    """The first place at which two lists differ."""
-    for one, other in zip(found, expected, strict=False):
+def _difference(actual: list[str], expected: list[str]) -> str:
+    """Describe the first difference between two lists."""
+    for one, other in zip(actual, expected, strict=False):
         if one != other:
             return f"{one} instead of {other}"
-    if len(found) > len(expected):
-        return f"{found[len(expected)]}, and nothing more was expected"
-    return f"nothing more, and {expected[len(found)]} was expected"
+    if len(actual) > len(expected):
+        return f"{actual[len(expected)]}, and nothing more was expected"
+    return f"nothing more, and {expected[len(actual)]} was expected"

@@ -1,6 +1,6 @@
-"""Formulas answered along logs in files: MonPoly's triples of signature, formula and log, and DejaVu's pairs.
+"""Evaluate formulas over logs in files: MonPoly's signature, formula and log, or DejaVu's specification and log.
 
-No home is needed, nothing is stored, and Spark is not asked.
+This needs no home and no Spark, and stores nothing.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ FormulaLanguage: TypeAlias = Literal["monpoly", "mutl", "mutl-minmax", "2fol"]
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked of a run beside its files.
+    """Options of a monitoring run.
 
-    ``language`` of the formula; ``duplicates``: answers are counted, as µTL's always are; ``negate``: the formula's NOT
-    is answered; ``every_point``: time points without answers are printed; ``empty_points``: so are
-    those that have no event the formula speaks of, which MonPoly leaves out where that changes no answer.
+    ``language`` is the formula's language.  ``duplicates`` counts answers; µTL always does.  ``negate`` evaluates the
+    negated formula.  ``every_point`` prints time points without answers, except those without an event that the formula
+    mentions, if that changes no answer, as MonPoly does; ``empty_points`` prints those too.
     """
 
     negate: bool = False
@@ -44,28 +44,32 @@ class Options:
 
 
 def verdicts(
-    known: Path, formula: Path, log: Path, options: Options, note: Callable[[str], None] = lambda told: None
+    known: Path, formula: Path, log: Path, options: Options, note: Callable[[str], None] = lambda _: None
 ) -> Iterator[str]:
-    """The lines that MonPoly prints for a formula and a log; raises FormulaError for what cannot be taken.
+    """Yield the lines that MonPoly prints for a formula and a log; raise FormulaError.
 
-    ``note`` is given what a person should know of the formula before.
+    ``note`` is called with remarks on the formula before the first line.
     """
     with in_file(known):
         columns = signature(text_of(known))
     with in_file(formula):
-        read, semantics = formula_read(text_of(formula), columns, options, note)
+        read, semantics = parse_formula(text_of(formula), columns, options, note)
     yield from lines(read, columns, log, options, semantics)
 
 
-def formula_read(
+def parse_formula(
     text: str, known: Signature, options: Options, note: Callable[[str], None]
 ) -> tuple[Reading, Semantics]:
-    """A formula in the language of the options, and whether its answers are counted; raises FormulaError, Refused."""
+    """Parse a formula in the language of the options, and return its semantics as well; raise FormulaError or
+    Refused.
+    """
     if options.language != "monpoly" and options.negate:
-        raise Refused(f"--negate is for MonPoly's formulas, and this one is {options.language}", hint="Write NOT.")
+        raise Refused(f"--negate applies to MonPoly formulas, and this one is {options.language}", hint="Write NOT.")
     match options.language:
         case "monpoly" if options.duplicates:
-            raise Refused("MonPoly's formulas do not count duplicates", hint="Write it in mutl, or leave it out.")
+            raise Refused(
+                "MonPoly formulas do not count duplicates", hint="Write the formula in mutl, or omit --duplicates."
+            )
         case "monpoly":
             return reading(text, known, negate=options.negate), "set"
         case "mutl":
@@ -76,18 +80,18 @@ def formula_read(
             semantics: Semantics = "bag" if options.duplicates else "set"
             plan = planned(two_sorted(text, known), semantics)
             if plan.history is not None:
-                note(f"{plan.history}; the log is kept ({verdict_on_history(semantics)})")
+                note(f"{plan.history}; the log is stored ({verdict_on_history(semantics)})")
             return plan.reading, semantics
 
 
 def lines(read: Reading, known: Signature, log: Path, options: Options, semantics: Semantics = "set") -> Iterator[str]:
-    """The lines that MonPoly prints for a formula that has been read; with duplicates each answer with its count."""
+    """Yield the lines that MonPoly prints for a parsed formula; answers with duplicates have their counts."""
     filtered = options.every_point and not options.empty_points and options.language == "monpoly"
-    kept = relevant(read.formula) if filtered else None
+    is_relevant = relevant(read.formula) if filtered else None
     with opened_text(log) as stream:
         points = time_points(stream, known, str(log))
         for answered in monitor(read.formula, read.columns, points, semantics=semantics):
-            if kept is not None and not kept(answered.point):
+            if is_relevant is not None and not is_relevant(answered.point):
                 continue
             shown = answers(answered.rows, answered.counts, closed=not read.columns, every_point=options.every_point)
             if shown is not None:
@@ -95,15 +99,15 @@ def lines(read: Reading, known: Signature, log: Path, options: Options, semantic
 
 
 def violations(specification: Path, log: Path) -> Iterator[tuple[str, int]]:
-    """The properties of a DejaVu specification that events of a log violate, with the events' numbers from 1.
+    """Yield each property of a DejaVu specification that an event violates, with the event's number, from 1.
 
-    A log with ``.timed.`` in its name has the time as the last value of each event, as for DejaVu.
+    If the log's name contains ``.timed.``, the last value of each event is its time, as in DejaVu.
     """
     with in_file(specification):
-        found = properties(text_of(specification))
-    for each in found.properties:
+        specified = properties(text_of(specification))
+    for each in specified.properties:
         with opened_text(log) as stream:
-            states = events(lines_of(stream, str(log)), found.events, timed=".timed." in log.name, name=str(log))
+            states = events(lines_of(stream, str(log)), specified.events, timed=".timed." in log.name, name=str(log))
             for answered in monitor(each.violated, (), states):
                 if answered.rows:
                     yield each.name, answered.point.number + 1

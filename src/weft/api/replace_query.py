@@ -1,4 +1,4 @@
-"""The text of a standing query is replaced by another under its name: only what it had not delivered is delivered."""
+"""Replace the text of a standing query; only answers that it has not delivered yet are delivered."""
 
 from __future__ import annotations
 
@@ -24,98 +24,106 @@ if TYPE_CHECKING:
 
 
 def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
-    """See ``Weft.install`` with ``replace``."""
+    """Implement ``Weft.install`` with ``replace``."""
     _refuse_unfit(query)
     with home.writing(f"replace {query.name}") as writer:
         old = writer.queries.named(query.name)
-        given = _definition(home, writer, query, old)
-        _refuse_same(writer, old, given)
+        definition = _definition(home, writer, query, old)
+        _refuse_same(writer, old, definition)
         failpoint("replace.checked")
-        # From now on an answer begins after all that was gone through.
-        found = writer.replacements.replace(given, home.clock(), past=query.start != "now")
+        # From here on every answer begins after the instants already processed.
+        replaced = writer.replacements.replace(definition, home.clock(), past=query.start != "now")
         failpoint("replace.stored")
-        return found
+        return replaced
 
 
 def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> Replacement:
-    """See ``Weft.replacement``; ``current`` maintains the views that the text names, and tells the home's clock."""
+    """Implement ``Weft.replacement``; ``current`` refreshes the views that the text names and returns the home's
+    clock.
+    """
     from weft.execution.relations import relations
     from weft.execution.replacement_preview import Replacement, preview_replacement
 
     _refuse_unfit(query)
     catalog = home.catalog
     old = catalog.queries.named(query.name)
-    given = _definition(home, catalog, query, old)
-    _refuse_same(catalog, old, given)
-    catalog.replacements.require_no_circle(given)
+    definition = _definition(home, catalog, query, old)
+    _refuse_same(catalog, old, definition)
+    catalog.replacements.require_no_circle(definition)
     until = current()
-    if given.from_instant is not None and given.from_instant >= until:
-        return Replacement(old, 0, 0, given.from_instant, until)
-    plan = standing_plan(query.sql, home.schemas(query.sql), from_now=given.from_instant is not None)
+    if definition.from_instant is not None and definition.from_instant >= until:
+        return Replacement(old, 0, 0, definition.from_instant, until)
+    plan = standing_plan(query.sql, home.schemas(query.sql), from_now=definition.from_instant is not None)
     known = relations(catalog, plan.reads)
-    return preview_replacement(home.session(), catalog.data, known, old, plan, given, until, catalog.home().t0)
+    return preview_replacement(home.session(), catalog.data, known, old, plan, definition, until, catalog.home().t0)
 
 
 def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: QueryRecord) -> QueryDefinition:
-    """What the catalog is to keep; raises Conflict, SynopsisError where the text cannot take the place of the old one.
+    """Return the new definition of the query; raise Conflict or SynopsisError if it cannot replace the old one.
 
-    What is not given stays as it is: the owner, the timeliness, the instant from which the query stands.
+    The owner, the timeliness and the start stay as they are unless the new query gives them.
     """
     if is_synopsis(catalog.queries.plan(old.plan_id).body):
         raise SynopsisError(
-            f"{old.name} is kept as a synopsis: what it has stored of the past is of its own text",
+            f"{old.name} is maintained as a synopsis, which depends on the text of the query",
             hint=f"Remove it and install the new one: weft remove {old.name}",
         )
     every = old.every_us if query.every is None else query.every
     keeps = query.start is None and old.from_instant is not None
-    whole = changed(
+    completed = changed(
         query,
         user=query.user or old.user,
         every=parse_interval(every) if isinstance(every, str) else every,
         start="now" if keeps else query.start or "start",
     )
-    found = defined(home, whole, home.schemas(query.sql))
-    _refuse_columns(old, found)
-    return changed(found, name=old.name, from_instant=old.from_instant) if keeps else changed(found, name=old.name)
+    definition = defined(home, completed, home.schemas(query.sql))
+    _refuse_columns(old, definition)
+    return (
+        changed(definition, name=old.name, from_instant=old.from_instant)
+        if keeps
+        else changed(definition, name=old.name)
+    )
 
 
 def _refuse_unfit(query: NewQuery) -> None:
     if query.is_synopsis or query.allow_unbounded or query.discard_history or query.duplicates:
         raise Refused(
-            "what replaces a query is SQL that is answered from its tables' history",
-            hint="What is kept as a synopsis, a formula among it, is installed under a name of its own.",
+            "only SQL that is answered from its tables' history can replace a query",
+            hint="Install a synopsis or a formula under a new name.",
         )
     if query.to or query.digest is not None or query.zone is not None:
         raise Refused(
-            "the query's channels go on as they are",
-            hint=f"Change them on their own: weft subscribe {query.name} --to CHANNEL, weft unsubscribe {query.name}.",
+            "replacing a query does not change its channels",
+            hint=f"Change them separately: weft subscribe {query.name} --to CHANNEL, weft unsubscribe {query.name}.",
         )
 
 
 def _continues(was: DataType, kind: DataType) -> bool:
-    """Whether values of the one type are read as the other alike: of nested ones fields may have been added since."""
+    """Return whether values of one type can be read as the other; nested types may have gained fields."""
     if was.shape is None or kind.shape is None:
         return was == kind and was.shape == kind.shape
     return was.shape.extended(kind.shape) == kind.shape
 
 
-def _refuse_columns(old: QueryRecord, given: QueryDefinition) -> None:
-    """Rows are compared as they are delivered, and files and tables have been begun with the columns that there are."""
-    pairs = zip(old.columns, given.columns, strict=False)
+def _refuse_columns(old: QueryRecord, new: QueryDefinition) -> None:
+    """Raise Conflict for other columns: answers are compared as delivered rows, and files and tables have fixed
+    columns.
+    """
+    pairs = zip(old.columns, new.columns, strict=False)
     alike = all(folded(one) == folded(other) and _continues(was, kind) for (one, was), (other, kind) in pairs)
-    if alike and len(old.columns) == len(given.columns):
+    if alike and len(old.columns) == len(new.columns):
         return
-    told = [columns_text(each.columns) for each in (given, old)]
+    columns = [columns_text(each.columns) for each in (new, old)]
     raise Conflict(
-        f"the new text gives ({told[0]}), and the answers of {old.name} are ({told[1]}): they cannot be compared",
-        hint="Select the same columns under the same names, with AS and CAST, or TO_JSON and FROM_JSON of nested ones; "
-        "or remove the query and install the new one, whose answers begin anew.",
+        f"the new text returns ({columns[0]}), but {old.name} has answers ({columns[1]})",
+        hint="Select the same columns under the same names, with AS and CAST (nested ones: TO_JSON, FROM_JSON); "
+        "or remove the query and install the new one, whose answers start again at number 1.",
     )
 
 
-def _refuse_same(catalog: CatalogParts, old: QueryRecord, given: QueryDefinition) -> None:
-    """Raises Conflict where nothing would change."""
+def _refuse_same(catalog: CatalogParts, old: QueryRecord, new: QueryDefinition) -> None:
+    """Raise Conflict if the new definition changes nothing."""
     signature = catalog.queries.plan(old.plan_id).signature
     was = (old.sql, signature, old.parameters, old.user, old.every_us, old.from_instant)
-    if was == (given.sql, given.signature, given.parameters, given.user, given.every_us, given.from_instant):
-        raise Conflict(f"{old.name} stands with this text already", hint=f"`weft show {old.name}` shows it.")
+    if was == (new.sql, new.signature, new.parameters, new.user, new.every_us, new.from_instant):
+        raise Conflict(f"{old.name} already has this text", hint=f"See `weft show {old.name}`.")

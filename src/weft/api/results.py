@@ -1,4 +1,4 @@
-"""A query's answers, read when they are asked for."""
+"""The answers of a query, read on demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def answers_order(query: QueryRecord) -> tuple[Key, ...]:
-    """The keys of the ORDER BY of a query's text."""
+    """Return the keys of the ORDER BY in a query's text."""
     if "order" not in query.sql.lower():
         return ()
     from weft.sql.ordering import order_of
@@ -31,12 +31,12 @@ def answers_order(query: QueryRecord) -> tuple[Key, ...]:
 
 
 class Results(Tabular):
-    """The answers that a query had when it was asked, those of an ordinal above ``after``, at most ``limit`` of them.
+    """The answers of a query at the time of the call, with an ordinal above ``after``, at most ``limit`` of them.
 
-    Iterating gives one ``ResultRow`` after another and holds a limited number in memory: sorted by the query's ORDER
-    BY, where it has one and ``after`` is None, else in the order of their ordinals.  As a table they begin with
-    ``_ordinal``, ``_first_at`` and ``_tick``.  Raises StorageError where one is missing, NotFound where the query was
-    removed with its answers meanwhile.
+    Iterating yields ``ResultRow`` objects and holds a limited number in memory.  They are sorted by the query's ORDER
+    BY if it has one and ``after`` is None, else by ordinal.  As a table they begin with the columns ``_ordinal``,
+    ``_first_at`` and ``_tick``.  Raises StorageError if an answer is missing, and NotFound if the query was purged in
+    the meantime.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Results(Tabular):
 
     @property
     def columns(self) -> tuple[tuple[str, DataType], ...]:
-        """The query's columns, those of the answers' ``values``."""
+        """The query's columns, as in the answers' ``values``."""
         return self.query.columns
 
     def __iter__(self) -> Iterator[ResultRow]:
@@ -76,26 +76,26 @@ class Results(Tabular):
 
     @cached_property
     def order(self) -> tuple[Key, ...]:
-        """The keys of the query's ORDER BY, by which the answers come; none: they come by their ordinals."""
+        """The keys of the query's ORDER BY; empty if the answers are in the order of their ordinals."""
         return () if self._by_ordinal else answers_order(self.query)
 
     def __len__(self) -> int:
-        there = max(self.query.rows - self._after, 0)
-        return there if self._limit is None else min(there, self._limit)
+        count = max(self.query.rows - self._after, 0)
+        return count if self._limit is None else min(count, self._limit)
 
     def spark(self) -> DataFrame:
-        """The answers as a DataFrame that Spark reads from the home, however many there are.
+        """Return the answers as a Spark DataFrame, which reads any number of them from the home.
 
-        They are in no order, but where a limited number of sorted ones is asked for.  It is to be used while the home
-        is there as it is: a purge of the query takes the files away.
+        The rows are unordered, unless the query has an ORDER BY and the number of answers is limited.  The DataFrame
+        is valid until the query is purged, which deletes its files.
         """
         from weft.execution.answer_frame import answer_frame
 
         if self.order and self._limit is not None:
             return super().spark()
         last = self._after + len(self)
-        found = answer_frame(self._spark, self._data, self.query, self._after, last) if len(self) else None
-        return super().spark() if found is None else found
+        frame = answer_frame(self._spark, self._data, self.query, self._after, last) if len(self) else None
+        return super().spark() if frame is None else frame
 
     def _typed(self) -> Columns:
         return ((ORDINAL, BIGINT), (FIRST_AT, TIMESTAMP), ("_tick", BIGINT), *self.query.columns)

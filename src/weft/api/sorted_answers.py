@@ -1,4 +1,4 @@
-"""Answers in the order of ORDER BY, however many there are: sorted in runs, which temporary files hold, and merged."""
+"""Sort any number of answers by ORDER BY: sort runs into temporary files and merge them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from weft.algebra.ordering import Key, compared
 from weft.storage.ledger import ResultRow
 
 _RUN: Final = 50_000
-"""Answers that are held in memory at once."""
+"""The number of answers held in memory at once."""
 
 
 def sorted_answers(rows: Iterable[ResultRow], keys: Sequence[Key], limit: int | None) -> Iterator[ResultRow]:
-    """The first ``limit`` answers (None: all) in the order of the keys, equal ones by their ordinals."""
+    """Yield the first ``limit`` answers (None: all) in the order of the keys, then of their ordinals."""
     by: Callable[[ResultRow], Any] = cmp_to_key(lambda one, other: _compared(keys, one, other))
     if limit is not None and limit <= _RUN:
         yield from heapq.nsmallest(limit, rows, key=by)
         return
-    left, runs = iter(rows), list[Iterable[ResultRow]]()
-    while some := sorted(islice(left, _RUN), key=by):
-        runs.append(some if len(some) < _RUN and not runs else _spilled(some))
+    remaining, runs = iter(rows), list[Iterable[ResultRow]]()
+    while run := sorted(islice(remaining, _RUN), key=by):
+        runs.append(run if len(run) < _RUN and not runs else _spill(run))
     yield from islice(heapq.merge(*runs, key=by), limit)
 
 
@@ -33,8 +33,8 @@ def _compared(keys: Sequence[Key], one: ResultRow, other: ResultRow) -> int:
     return compared(keys, one.values, other.values) or one.ordinal - other.ordinal
 
 
-def _spilled(rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed where its rows were read
+def _spill(rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - _read closes it
     for row in rows:
         pickle.dump(row, file)
     file.seek(0)

@@ -1,4 +1,4 @@
-"""What can be done with sources that keep no history, and with the tracked tables that record them."""
+"""Manage sources that keep no history, and the tracked tables that record them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Sourcing(WeftMethods):
-    """The part of an open home that is about sources."""
+    """The methods of ``Weft`` that manage sources."""
 
     def add_source(
         self,
@@ -37,14 +37,13 @@ class Sourcing(WeftMethods):
         slot: str | None = None,
         publication: str | None = None,
     ) -> SourceRecord:
-        """Tracks a source as the table ``name``; nothing is recorded before the first poll.
+        """Track a source as the table ``name``, and return its record; the first poll records the first rows.
 
-        ``at`` is its path or URI, ``key`` the column, or the columns, that tell its rows apart, ``every`` how often
-        ``run`` polls it, ``columns`` those that are taken, with their types or None (to be inferred), ``rename`` other
-        names for columns of a file, a mapping or text as of the command, ``table`` the one in the source, where it has
-        several.
-        ``slot`` and ``publication`` are those of a PostgreSQL server whose changes are followed.  See
-        ``extraction.sources.adding``.
+        ``at`` is its path or URI, and ``key`` the column or columns that identify its rows.  ``every`` is how often
+        ``run`` polls it.  ``columns`` selects columns, each with its type or None to infer it.  ``rename`` renames
+        columns of a file: a mapping, or text as on the command line.  ``table`` is the table in the source, if it has
+        several. ``slot`` and ``publication`` are those of a PostgreSQL server whose changes are followed.  See
+        ``extraction.sources.adding`` for the kinds and the errors.
         """
         from weft.extraction.sources.adding import add_source
 
@@ -74,10 +73,10 @@ class Sourcing(WeftMethods):
         bad_lines: bool = False,
         progress: Progress | None = None,
     ) -> Polled:
-        """Records what has changed in a source since its last poll; see ``extraction.sources.polling``.
+        """Record the changes of a source since its last poll, and return them; see ``extraction.sources.polling``.
 
-        ``now`` is for replay homes.  ``evolve`` takes columns that are new, ``allow_empty`` a source that is empty now;
-        with ``bad_lines`` the lines of a feed that are no changes go to quarantine.
+        ``now`` is allowed in replay homes only.  ``evolve`` accepts new columns, ``allow_empty`` accepts an empty
+        source, and ``bad_lines`` quarantines the lines of a feed that are not changes.
         """
         how: dict[str, Any] = {"evolve": evolve, "allow_empty": allow_empty, "bad_lines": bad_lines}
         return self.poll_feed(name, now=now, progress=progress, **how)[0]
@@ -92,7 +91,7 @@ class Sourcing(WeftMethods):
         bad_lines: bool = False,
         progress: Progress | None = None,
     ) -> list[Polled]:
-        """As ``poll_source``; after it what became of the other sources that follow the same feed of changes."""
+        """Poll as ``poll_source``, and return its result and those of the other sources that follow the same feed."""
         from weft.extraction.sources.polling import poll_feed
         from weft.extraction.sources.source_lease import Accepting
 
@@ -108,7 +107,7 @@ class Sourcing(WeftMethods):
         op: str | None = None,
         progress: Progress | None = None,
     ) -> PastLoaded:
-        """Loads dated states, or with ``op`` dated changes, of a source; see ``extraction.sources.history``."""
+        """Load dated states of a source, or with ``op`` dated changes; see ``extraction.sources.history``."""
         from weft.extraction.sources.history import load_history
 
         return load_history(self.opened, name, path, ts_from, op=op, progress=progress)
@@ -123,22 +122,23 @@ class Sourcing(WeftMethods):
         *,
         now: AnyInstant | None = None,
     ) -> Corrected:
-        """Corrects a past period [begin, end) of a tracked table: the row of ``key`` had ``values`` then.
+        """Correct a past period [``begin``, ``end``) of a tracked table: the row with ``key`` had ``values`` then.
 
-        ``values`` None: there was no such row.  What was known before stays readable (``known`` of ``history``).
-        ``now`` is for replay homes.  See ``extraction.sources.correcting``.
+        ``values`` None means that the row did not exist.  The earlier version stays readable through ``known`` of
+        ``history``.  ``now`` is allowed in replay homes only.  See ``extraction.sources.correcting``.
         """
         from weft.extraction.sources.correcting import Correction, correct
 
-        given = Correction(key, micros(begin), micros(end), values)
-        return correct(self.opened, name, given, now=None if now is None else micros(now))
+        correction = Correction(key, micros(begin), micros(end), values)
+        return correct(self.opened, name, correction, now=None if now is None else micros(now))
 
     def history(
         self, name: str, *, where: str | None = None, known: AnyInstant | None = None, limit: int | None = None
     ) -> History:
-        """The periods of a tracked table, those for which the SQL condition ``where`` holds, at most ``limit``.
+        """Return the periods of a tracked table or view that satisfy the SQL condition ``where``, at most ``limit``.
 
-        A view is maintained first.  ``known`` has them as they were known at an instant.  See ``execution.histories``.
+        A view is refreshed first.  With ``known`` the periods are those known at that instant.  See
+        ``execution.histories``.
         """
         from weft.execution.histories import history
         from weft.execution.temporal.refresh_views import refresh_named
@@ -148,14 +148,14 @@ class Sourcing(WeftMethods):
         return history(self.opened, name, where, limit, None if known is None else micros(known))
 
     def sources(self) -> tuple[SourceRecord, ...]:
-        """Every source, in the order in which their tables were made."""
+        """Return every source, in the order in which their tables were made."""
         return self.opened.catalog.sources.all()
 
     def remove_source(self, name: str) -> tuple[SourceRecord, str | None]:
-        """Forgets a source; its tracked table stays, with all that was recorded.
+        """Remove a source and return its record; its tracked table stays, with all recorded periods.
 
-        A server that keeps its changes for the source need not any more; where it could not be told, the second part
-        says so.  Raises NotFound, LeaseBusy.
+        A replication slot on the source's server is dropped as well; if that fails, the second part of the result says
+        so.  Raises NotFound and LeaseBusy.
         """
         from weft.extraction.sources.removing import remove_source
 

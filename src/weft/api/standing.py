@@ -1,4 +1,4 @@
-"""Queries left standing, and what may happen to them: install, show, pause, resume, remove."""
+"""Install, show, pause, resume and remove standing queries."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from weft.planning.synopsis_words import Relation, require_bounded
 from weft.printable import Brief
 from weft.storage.ledger import Answers
 
-Made = TypeVar("Made")
+T = TypeVar("T")
 
 Keep = Literal["history", "synopsis"]
-"""What a query's answers are found from: its tables' history, or the least of it that it will ever need."""
+"""What a query is answered from: the history of its tables, or a synopsis of it."""
 _AT_ONCE: Final = 1_000
-"""Queries that are installed in one transaction, while nobody else writes."""
+"""The number of queries installed in one transaction, under one lease."""
 
 
 @dataclass(frozen=True, repr=False)
 class Shown(Brief):
-    """A query with its plan (and how many queries share it), where its answers go, what its last ticks did.
+    """A query with its plan, the number of queries that share the plan, its subscriptions and its last ticks.
 
-    ``reads`` and ``read_by`` are the names of the queries whose results it reads, and of those that read its.
-    ``stored`` are the relations that are stored of one that is kept as a synopsis, each with its number of rows;
-    ``replaced`` are the texts that it had before, the first one first.
+    ``reads`` are the names of the queries whose results it reads, ``read_by`` of those that read its results.
+    ``stored`` are the relations of a synopsis, each with its number of rows.  ``replaced`` are its earlier texts, the
+    first one first.
     """
 
     query: QueryRecord
@@ -54,7 +54,7 @@ class Shown(Brief):
 
     @property
     def asks_history(self) -> bool:
-        """Whether it is a formula that is asked of the kept history at each tick."""
+        """Whether the query is a formula that every tick evaluates over the stored history."""
         return is_synopsis(self.plan.body) and asks_history(self.plan.body)
 
     def _brief(self) -> str:
@@ -64,10 +64,9 @@ class Shown(Brief):
 
 @dataclass(frozen=True)
 class NewQuery:
-    """A query that is to be installed; what the fields may be is told by ``Weft.install``.
+    """A query to install; the fields are the parameters of ``Weft.install``.
 
-    What is None, and ``to`` where it is empty, is as the home's settings have it for new queries.  ``to`` is one
-    channel or several.
+    Fields that are None, and an empty ``to``, take the home's settings.  ``to`` is one channel or several.
     """
 
     name: str
@@ -86,44 +85,46 @@ class NewQuery:
 
     @property
     def is_synopsis(self) -> bool:
-        """Whether it is kept as one, as a formula always is."""
+        """Whether the query is maintained as a synopsis; a formula always is."""
         return self.keep == "synopsis" or self.language != "sql"
 
 
 def install(home: OpenHome, query: NewQuery) -> QueryRecord:
-    """See ``Weft.install``."""
+    """Implement ``Weft.install``."""
     query = _canonical(home, query)
     with home.writing(f"install {query.name}") as writer:
         if query.is_synopsis:
             from weft.execution.synopsis.unneeded import drop_unneeded
 
-            drop_unneeded(writer)  # what was left of one that was removed
-        return writer.queries.install(_taken(home, query, home.schemas(query.sql)), home.clock())
+            drop_unneeded(writer)  # tables that a removed synopsis left behind
+        return writer.queries.install(_accepted(home, query, home.schemas(query.sql)), home.clock())
 
 
 def install_all(home: OpenHome, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
-    """See ``Weft.install_all``."""
-    left, installed = iter(queries), list[QueryRecord]()
-    while some := [_named(each, partial(_canonical, home, each)) for each in islice(left, _AT_ONCE)]:
+    """Implement ``Weft.install_all``."""
+    remaining, installed = iter(queries), list[QueryRecord]()
+    while batch := [_named_errors(each, partial(_canonical, home, each)) for each in islice(remaining, _AT_ONCE)]:
         with home.writing("install queries") as writer:
-            schemas = home.schemas(*(each.sql for each in some))
-            found = [_named(each, partial(_taken, home, each, schemas)) for each in some]
-            installed += writer.queries.install_all(found, home.clock())
+            schemas = home.schemas(*(each.sql for each in batch))
+            definitions = [_named_errors(each, partial(_accepted, home, each, schemas)) for each in batch]
+            installed += writer.queries.install_all(definitions, home.clock())
     return tuple(installed)
 
 
-def _named(query: NewQuery, made: Callable[[], Made]) -> Made:
-    """What ``made`` gives; its error says which of many queries it is about."""
+def _named_errors(query: NewQuery, make: Callable[[], T]) -> T:
+    """Return the result of ``make``; add the query's name to its error."""
     try:
-        return made()
+        return make()
     except WeftError as error:
         error.where = f"the query {query.name}" + (f", {error.where}" if error.where else "")
         raise
 
 
 def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
-    """The query with its timeliness in microseconds, and its channels as they are kept, what it leaves open being as
-    the settings have it; raises Refused."""
+    """Return the query with defaults from the settings, its timeliness in microseconds and canonical channels.
+
+    Raises Refused.
+    """
     from weft.delivery.registry import canonical, default_channels
 
     chosen = configuration(home.folder)
@@ -135,22 +136,26 @@ def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
     to = tuple(dict.fromkeys(channel for channel in channels if channel != "cursor"))
     digest, zone = digest_times(query.digest, query.zone)
     if digest is not None and not to:
-        raise Refused("a digest goes to a channel", hint="Name one with --to, or leave --digest out.")
+        raise Refused("a digest needs a channel", hint="Name one with --to, or omit --digest.")
     user = query.user or chosen.install_user
     return replace(query, user=user, every=every, start=start, to=to, digest=digest, zone=zone)
 
 
-def _taken(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
-    """As ``defined``; raises Refused, too, where one of its channels cannot take its answers."""
-    from weft.delivery.registry import require_taken
+def _accepted(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
+    """Return the definition as ``defined``; raise Refused if one of its channels cannot accept its answers."""
+    from weft.delivery.registry import require_accepted
 
-    found = defined(home, query, schemas)
-    require_taken(found.channels, home.folder, Answers(home.catalog.home().home_id, None, found.name, found.columns))
-    return found
+    definition = defined(home, query, schemas)
+    require_accepted(
+        definition.channels,
+        home.folder,
+        Answers(home.catalog.home().home_id, None, definition.name, definition.columns),
+    )
+    return definition
 
 
 def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
-    """What the catalog keeps of a query in its canonical form; raises SqlError, SynopsisError."""
+    """Return the catalog's definition of a query in canonical form; raise SqlError or SynopsisError."""
     definition = partial(
         QueryDefinition,
         name=query.name,
@@ -162,16 +167,16 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
         zone=query.zone,
     )
     if query.is_synopsis:
-        kept = _synopsis(home, query, schemas)
-        return definition(signature=kept.signature, plan_body=kept.body, parameters=(), columns=kept.columns)
+        plan = _synopsis(home, query, schemas)
+        return definition(signature=plan.signature, plan_body=plan.body, parameters=(), columns=plan.columns)
     if query.duplicates:
-        raise Refused("--duplicates is for formulas of 2fol", hint="Leave it out: the answers of SQL are a set.")
+        raise Refused("--duplicates applies to 2fol formulas", hint="Omit it: the answers of SQL are a set.")
     if query.discard_history:
-        raise Refused("--discard-history is for queries that are kept as synopses", hint="Add --keep synopsis.")
+        raise Refused("--discard-history applies to synopses", hint="Add --keep synopsis.")
     from weft.execution.synopsis.discarding import refuse_discarded
     from weft.planning.form import stored_form
 
-    # Refusals name places in the text as it was given.
+    # Compile before the form is made, so that errors point into the original text.
     compiled = standing_plan(query.sql, schemas, from_now=query.start == "now")
     form = stored_form(compiled)
     refuse_discarded(home.catalog, compiled.tables)
@@ -192,22 +197,22 @@ def _synopsis(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema
 
     if query.start == "now":
         raise SynopsisError(
-            "a synopsis begins with the history that is there: what was an answer before cannot be left out",
-            hint="Leave --from now out; or, for SQL, leave --keep synopsis out, and the tables' history is asked.",
+            "a synopsis starts with the whole history: --from now cannot omit earlier answers",
+            hint="Omit --from now, or, for SQL, omit --keep synopsis to answer the query from its tables' history.",
         )
     keep = query.keep == "synopsis"
-    found = synopsis_plan(query.sql, schemas, query.language, duplicates=query.duplicates, keep=keep)
+    plan = synopsis_plan(query.sql, schemas, query.language, duplicates=query.duplicates, keep=keep)
     if not query.allow_unbounded:
-        require_bounded(found)
-    require_whole_history(home.catalog, found)
+        require_bounded(plan)
+    require_whole_history(home.catalog, plan)
     if query.discard_history:
-        found = replace(found, discard=True)
-        require_discardable(home.catalog, found)
-    return found
+        plan = replace(plan, discard=True)
+        require_discardable(home.catalog, plan)
+    return plan
 
 
 def show(home: OpenHome, name: str, ticks: int) -> Shown:
-    """See ``Weft.show``."""
+    """Implement ``Weft.show``."""
     catalog = home.catalog
     query = catalog.queries.named(name)
     return Shown(
@@ -224,7 +229,7 @@ def show(home: OpenHome, name: str, ticks: int) -> Shown:
 
 
 def _stored(home: OpenHome, query: QueryRecord) -> tuple[tuple[Relation, int], ...]:
-    """What is stored of a synopsis; nothing of one that fits its tables no more."""
+    """Return the stored relations of a synopsis; none if it no longer fits its tables."""
     record = home.catalog.queries.plan(query.plan_id)
     if not is_synopsis(record.body):
         return ()
@@ -242,16 +247,16 @@ def _stored(home: OpenHome, query: QueryRecord) -> tuple[tuple[Relation, int], .
 
 
 def pause(home: OpenHome, name: str) -> QueryRecord:
-    """See ``Weft.pause``."""
+    """Implement ``Weft.pause``."""
     with home.writing(f"pause {name}") as writer:
         query = writer.queries.named(name)
         if query.state != "active":
-            raise Conflict(f"{query.name} is {query.state} already", hint=f"`weft resume {query.name}` lets it go on.")
+            raise Conflict(f"{query.name} is already {query.state}", hint=f"Resume it with `weft resume {query.name}`.")
         return writer.queries.set_state(name, "paused")
 
 
 def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
-    """See ``Weft.resume``."""
+    """Implement ``Weft.resume``."""
     from weft.execution.groups import from_now_form
     from weft.execution.relations import relations
 
@@ -259,14 +264,14 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
         query = writer.queries.named(name)
         failing = [s for s in writer.subscriptions.all(query.query_id) if s.last_error is not None]
         if query.state == "active" and not failing:
-            raise Conflict(f"{query.name} is active already", hint=f"See `weft show {query.name}`.")
+            raise Conflict(f"{query.name} is already active", hint=f"See `weft show {query.name}`.")
         if skip and is_synopsis(writer.queries.plan(query.plan_id).body):
             raise SynopsisError(
-                f"{query.name} is kept as a synopsis: what came meanwhile cannot be left out, later answers need it",
-                hint=f"Let it go on where it stopped: weft resume {query.name}",
+                f"{query.name} is maintained as a synopsis: --skip would lose rows that later answers need",
+                hint=f"Resume it where it stopped: weft resume {query.name}",
             )
         if skip and query.state != "active":
-            # As one installed now with --from now: what is an answer already, or was one meanwhile, is no news.
+            # As for a query installed with --from now at this instant: rows already in the answer are not news.
             schemas = {label: table.schema for label, table in relations(writer, query.reads).items()}
             form = from_now_form(writer.queries.plan(query.plan_id), schemas)
             writer.queries.skip_to(name, max(home.open_instant(), query.tau or 0), form.signature, form.body)
@@ -276,7 +281,7 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
 
 
 def remove(home: OpenHome, name: str, *, purge: bool) -> QueryRecord:
-    """See ``Weft.remove``."""
+    """Implement ``Weft.remove``."""
     with home.writing(f"remove {name}") as writer:
         query = writer.queries.remove(name, home.clock(), purge=purge)
         finish_purges(writer, home.clock())
@@ -288,7 +293,7 @@ def remove(home: OpenHome, name: str, *, purge: bool) -> QueryRecord:
 
 
 def time_driven(home: OpenHome, queries: Iterable[QueryRecord]) -> dict[int, bool | None]:
-    """See ``Weft.time_driven``."""
+    """Implement ``Weft.time_driven``."""
     from weft.execution.groups import shape_of
     from weft.execution.relations import relations
 
@@ -304,8 +309,8 @@ def time_driven(home: OpenHome, queries: Iterable[QueryRecord]) -> dict[int, boo
                 own[record.plan_id] = shape_of(record, schemas).time_driven
         except QueryFault:
             own[record.plan_id] = None
-    found: dict[int, bool | None] = {}
-    for query in sorted(known.values(), key=lambda each: each.stratum):  # what is read comes before who reads it
-        parts = [own[query.plan_id], *(found[key] for key in query.reads)]
-        found[query.query_id] = None if None in parts else any(parts)
-    return found
+    driven: dict[int, bool | None] = {}
+    for query in sorted(known.values(), key=lambda each: each.stratum):  # a query comes after those it reads
+        parts = [own[query.plan_id], *(driven[key] for key in query.reads)]
+        driven[query.query_id] = None if None in parts else any(parts)
+    return driven

@@ -1,4 +1,4 @@
-"""A home's tables, and the answers of its queries as tables."""
+"""Manage a home's tables, and describe them and the results of its queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Description(Brief):
-    """A table and a few rows of its newest file, the values in the order of its columns."""
+    """A table and a few rows of its newest file, with values in the order of its columns."""
 
     table: TableRecord
     samples: tuple[tuple[object, ...], ...]
@@ -28,7 +28,7 @@ class Description(Brief):
 class ResultsDescription(Brief):
     """A query, whose answers are the table ``query.results``, and its latest answers.
 
-    ``first`` is the answer of the ordinal 1 (None: there is none yet).
+    ``first`` is the answer with ordinal 1, or None.
     """
 
     query: QueryRecord
@@ -40,42 +40,42 @@ class ResultsDescription(Brief):
 
 
 class Tabling(WeftMethods):
-    """The methods of a home about its tables; it has what is ``opened``."""
+    """The methods of ``Weft`` that manage tables."""
 
     def tables(self) -> tuple[TableRecord, ...]:
-        """Every table, in the order in which they were made."""
+        """Return every table, in the order in which they were made."""
         return self.opened.catalog.tables.known()
 
     def drop_table(self, name: str) -> TableRecord:
-        """Takes a table away with all its rows, its loads, and what of them is in quarantine.
+        """Drop a table with all its rows, its loads and its quarantined records; return its record.
 
-        Raises NotFound, Conflict (with their names) where standing queries, views or a source use it, LeaseBusy.
+        Raises NotFound, LeaseBusy, and Conflict with their names if standing queries, views or a source use it.
         """
         from weft.execution.undoing import drop_table
 
         return drop_table(self.opened, name)
 
     def rename_table(self, old: str, new: str) -> TableRecord:
-        """Gives a table another name; raises as ``drop_table``, and Refused for a name that no table can have."""
+        """Rename a table; raise as ``drop_table``, and Refused for an invalid name."""
         from weft.execution.undoing import rename_table
 
         return rename_table(self.opened, old, new)
 
     def describe(self, table: str, samples: int = 3) -> Description | ResultsDescription:
-        """A table with at most ``samples`` rows of its newest file; of ``results.NAME`` the latest answers.
+        """Return a table with at most ``samples`` rows of its newest file; for ``results.NAME``, the latest answers.
 
-        Raises NotFound, StorageError.  Starts no Spark.
+        Starts no Spark.  Raises NotFound and StorageError.
         """
         catalog = self.opened.catalog
         scheme, dot, name = table.partition(".")
         if dot and scheme.lower() == RESULTS:
-            return self._described(catalog.queries.named(name), samples)
+            return self._describe_results(catalog.queries.named(name), samples)
         from weft.storage.samples import sample_rows
 
         record = catalog.tables.named(table)
         return Description(record, tuple(sample_rows(catalog.data, record, samples)))
 
-    def _described(self, query: QueryRecord, samples: int) -> ResultsDescription:
+    def _describe_results(self, query: QueryRecord, samples: int) -> ResultsDescription:
         from weft.storage.ledger import read_rows
 
         catalog = self.opened.catalog

@@ -1,4 +1,4 @@
-"""What can be done with temporal views: kept queries whose answers come with the periods during which they held."""
+"""Manage temporal views: stored queries whose rows have the periods during which they held."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class ShownView(Brief):
     """A view in full: its columns, the names of what it ``reads`` and of the views that read it (``readers``).
 
-    ``periods`` counts those that it has now and ``open`` those of them that are open; ``recorded`` counts the rows of
-    its log, which has ``size`` bytes.  ``auxiliaries`` are the auxiliary views that it is over.
+    ``periods`` counts its present periods, and ``open`` those of them without an end.  ``recorded`` counts the rows of
+    its history log, and ``size`` the log's bytes.  ``auxiliaries`` are the auxiliary views that it reads.
     """
 
     view: ViewRecord
@@ -44,33 +44,34 @@ class ShownView(Brief):
 
 
 class Viewing(WeftMethods):
-    """The part of an open home that is about temporal views."""
+    """The methods of ``Weft`` that manage temporal views."""
 
     def add_view(self, name: str, sql: str, *, batched: bool = False) -> ViewRecord:
-        """Keeps the temporal view that ``sql`` defines over tracked tables and other views, from their whole history.
+        """Make the temporal view that ``sql`` defines over tracked tables and other views, with their whole history.
 
-        It is maintained at the end of each poll that changed what it reads, or, ``batched``, when it is read or
-        refreshed.  Raises SqlError, Refused, Conflict, LeaseBusy; see ``execution.temporal.adding``.
+        The view is refreshed at the end of each poll that changed what it reads.  If ``batched``, it is refreshed when
+        it is read or by ``refresh_views``.  Raises SqlError, Refused, Conflict and LeaseBusy; see
+        ``execution.temporal.adding``.
         """
         from weft.execution.temporal.adding import add_view
 
         return add_view(self.opened, name, sql, "batched" if batched else "eager")
 
     def warnings_of_view(self, name: str) -> tuple[str, ...]:
-        """What is probably not meant in a view, and what to write instead.
+        """Return what is probably unintended in a view, with an alternative.
 
-        Raises NotFound, PlanMismatch, StorageError.
+        Raises NotFound, PlanMismatch and StorageError.
         """
         from weft.execution.temporal.unending import running_totals
 
         return running_totals(self.opened.catalog, self.opened.catalog.views.named(name))
 
     def views(self) -> tuple[ViewRecord, ...]:
-        """Every view, each after all that it reads."""
+        """Return every view, each after the views that it reads."""
         return self.opened.catalog.views.known()
 
     def show_view(self, name: str) -> ShownView:
-        """One view in full, as it is kept; raises NotFound, StorageError."""
+        """Return one view in full, without refreshing it; raise NotFound or StorageError."""
         from weft.execution.temporal.showing import auxiliaries_of, input_names, storage_counts
 
         catalog = self.opened.catalog
@@ -91,7 +92,7 @@ class Viewing(WeftMethods):
         )
 
     def explain_view(self, name: str) -> ViewExplanation:
-        """How a view is maintained; computes nothing.  Raises NotFound, PlanMismatch, StorageError."""
+        """Return an explanation of how a view is maintained; raise NotFound, PlanMismatch or StorageError."""
         from weft.execution.temporal.refresh_views import view_plan_of
         from weft.planning.view_plan_words import explained_view
 
@@ -100,28 +101,29 @@ class Viewing(WeftMethods):
         auxiliaries = [each for each in catalog.views.all() if each.auxiliary]
         names = {table.table_id: table.name for table in tables}
         called = {each.name: names[next(iter(each.reads))] for each in auxiliaries}
-        found = explained_view(view_plan_of(view, tables), {each.name: each.sql for each in auxiliaries}, called)
-        return replace(found, name=view.name, kept=self._kept(view))
+        explanation = explained_view(view_plan_of(view, tables), {each.name: each.sql for each in auxiliaries}, called)
+        return replace(explanation, name=view.name, kept=self._status_lines(view))
 
-    def _kept(self, view: ViewRecord) -> tuple[str, ...]:
-        """How much is kept of a view, and when it is maintained, in words."""
+    def _status_lines(self, view: ViewRecord) -> tuple[str, ...]:
+        """Describe the size of a view and when it is refreshed."""
         from weft.execution.temporal.showing import storage_counts
 
         catalog = self.opened.catalog
         tables = {table.table_id: table for table in catalog.tables.all()}
         periods, still, _ = storage_counts(catalog, tables[view.table_id])
-        when = "it is read or refreshed" if view.mode == "batched" else "a poll has changed what it reads"
-        last = "it was not yet" if view.tau is None else f"last at {format_instant(view.tau)}"
-        told = f"It has {periods:,} period{'s' * (periods != 1)}, {still:,} of them open."
-        trouble = [f"WARNING: its last maintenance failed: {view.trouble}"] if view.trouble else []
-        trouble += [f"WARNING: {each}" for each in self.warnings_of_view(view.name)]
-        return (*trouble, told, f"Next due: it is maintained when {when}; {last}.")
+        when = "it is read or refreshed" if view.mode == "batched" else "a poll changes what it reads"
+        last = "never so far" if view.tau is None else f"last at {format_instant(view.tau)}"
+        size = f"It has {periods:,} period{'s' * (periods != 1)}, {still:,} of them open."
+        warnings = [f"WARNING: its last refresh failed: {view.trouble}"] if view.trouble else []
+        warnings += [f"WARNING: {each}" for each in self.warnings_of_view(view.name)]
+        return (*warnings, size, f"Next due: it is refreshed when {when}; {last}.")
 
     def refresh_views(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
-        """Maintains views (none named: all) and what they read; now None: at the home's clock.
+        """Refresh the named views (by default all) and the views that they read; return the outcome of each.
 
-        What failed is told in each outcome; a view that was maintained at ``now`` is left as it is.  Raises NotFound,
-        ClockError for a ``now`` that is past or on a home with the wall's clock, LeaseBusy.
+        ``now`` is by default the home's clock.  A view already refreshed at ``now`` is left unchanged.  An outcome
+        contains its error, if any.  Raises NotFound, LeaseBusy, and ClockError if ``now`` is in the past or the home
+        has the wall clock.
         """
         from weft.execution.temporal.refresh_views import refresh_views
 
@@ -134,29 +136,29 @@ class Viewing(WeftMethods):
         return refresh_views(self.opened, [view.table_id for view in wanted], now=at)
 
     def _check_instant(self, at: int, views: Sequence[ViewRecord]) -> None:
-        """Raises ClockError where the home's clock is not told, or a view was maintained later than ``at``."""
+        """Raise ClockError if the home has the wall clock, or a view was refreshed later than ``at``."""
         if self.opened.catalog.home().clock == "wall":
-            raise ClockError("this home's clock is the wall's: views are maintained as of now", hint="Leave --now out.")
+            raise ClockError("this home has the wall clock: views are refreshed as of now", hint="Omit --now.")
         for view in views:
             if view.tau is not None and view.tau > at:
                 raise ClockError(
-                    f"{view.name} was maintained at {format_instant(view.tau)}, and {format_instant(at)} is before it",
-                    hint="A clock never goes back. What held then is read by FOR SYSTEM_TIME AS OF.",
+                    f"{view.name} was refreshed at {format_instant(view.tau)}, and {format_instant(at)} is earlier",
+                    hint="A clock never goes back. To read an earlier state, use FOR SYSTEM_TIME AS OF.",
                 )
 
     def keep_views(self, *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
-        """Maintains the eager views that are behind what they read, as after every poll; raises as ``refresh_views``.
+        """Refresh the eager views that are behind what they read, as each poll does; raise as ``refresh_views``.
 
-        ``now`` is the instant of the polls, where they were told one.
+        ``now`` is the instant of the polls, if they were given one.
         """
         from weft.execution.temporal.eager_views import refresh_eager
 
         return refresh_eager(self.opened, now=None if now is None else micros(now))
 
     def current_views(self, sql: str, now: int | None) -> int:
-        """Maintains the views that a text names, for it to be asked at ``now`` (µs UTC; None: the home's clock).
+        """Refresh the views that a query names, and return the instant at which to ask the query.
 
-        The instant at which it is to be asked.  Raises what a view's maintenance failed with, LeaseBusy.
+        That is ``now`` (microseconds UTC), or the home's clock.  Raises the error of a failed refresh, and LeaseBusy.
         """
         from weft.execution.temporal.refresh_views import refresh_up_to
 
@@ -166,9 +168,9 @@ class Viewing(WeftMethods):
         return refresh_up_to(self.opened, views, at, exact=now is not None) if views else at
 
     def remove_view(self, name: str) -> ViewRecord:
-        """Takes a view away with all that was recorded of it.
+        """Remove a view with all its recorded periods; return its record.
 
-        Raises NotFound, Conflict where another view or a standing query reads it, LeaseBusy.
+        Raises NotFound, LeaseBusy, and Conflict if another view or a standing query reads it.
         """
         from weft.execution.temporal.adding import remove_view
 

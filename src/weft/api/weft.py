@@ -1,4 +1,4 @@
-"""``Weft``: everything that the command line does with a home, as methods of one object."""
+"""The class ``Weft``: everything that the command line does with a home, as methods of one object."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.api import replace_query, standing
 from weft.api.arguments import AnyInstant, micros, texts
 from weft.api.asking import Asking
 from weft.api.delivering import Delivering
-from weft.api.keeping import Keeping
+from weft.api.keeping import Maintaining
 from weft.api.loading import Loading
 from weft.api.results import Results
 from weft.api.sourcing import Sourcing
@@ -44,21 +44,21 @@ if TYPE_CHECKING:
     from weft.schedule.ticking import Ticked
 
 _DELIVERY_WAIT_US = 10 * 1_000_000
-"""How long a tick waits for another one's deliveries before it leaves its own to the next."""
+"""How long a tick waits for the deliveries of another tick before it leaves its own to the next one."""
 
 AnyPath = str | os.PathLike[str]
 
 
 def _log_trouble(error: WeftError) -> None:
-    """Logs what failed and will be tried again."""
+    """Log an error after which the operation is retried."""
     logging.getLogger("weft").warning("%s; trying again", error)
 
 
-class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
-    """A home and everything that can be done with it; close it, or use it as a context manager.
+class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
+    """An open home.  Close it after use, or use it as a context manager.
 
-    Spark starts with the first operation that computes (``try_query``, a tick with something to do); the JVM is
-    this process's one, the session (temporary views, settings) this home's.
+    Spark starts with the first operation that computes, such as ``try_query`` or a tick with work to do.  All homes of
+    a process share one JVM; each has a Spark session of its own.
     """
 
     @classmethod
@@ -70,48 +70,50 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
         create: bool = False,
         wall: Callable[[], int] = now_us,
     ) -> Weft:
-        """Opens the home in the folder ``home`` (or ``file:///`` URI; None: that of the variable WEFT_HOME, else
-        ``weft-home``); with ``create`` it is made where there is none.
+        """Open the home in the folder ``home``, or create it if ``create`` is true and it does not exist.
 
-        ``clock`` is that of a new home (None: wall); of one that exists it must be the same, else Conflict.  ``wall``
-        tells the time in microseconds UTC.  Raises Refused for a URI of another kind, NotFound where there is no home
-        and none is to be made, CatalogError for one that is damaged or of a newer Weft.
+        ``home`` is a path or a ``file:///`` URI; by default it is the variable WEFT_HOME, else ``weft-home``.
+        ``clock`` is the clock of a new home, by default ``wall``; an existing home must have the same clock.  ``wall``
+        returns the time in microseconds UTC.
+
+        Raises NotFound if the home does not exist, Refused for another kind of URI, Conflict for a home with another
+        clock, and CatalogError for a home that is damaged or was written by a newer Weft.
         """
-        # Absolute: Spark's JVM stays in the folder in which it was started.
+        # Absolute, since Spark's JVM keeps the working directory in which it started.
         folder = Path(Location.of(configuration().home if home is None else home).path)
         existed = layout.catalog_file(folder).exists()
         if not (existed or create or layout.has_data(folder)):
             raise NotFound(
                 f"{folder} is not a Weft home",
-                hint="Make one with `weft init`, from Python with Weft.open(…, create=True), or name another.",
+                hint="Create it with `weft init`, or in Python with Weft.open(…, create=True), or name another folder.",
             )
         catalog = open_catalog(folder, create=create, clock=clock or "wall", at=wall())
         try:
-            found = catalog.home().clock
+            actual = catalog.home().clock
         except BaseException:
             catalog.close()
             raise
-        if existed and clock is not None and found != clock:
+        if existed and clock is not None and actual != clock:
             catalog.close()
             raise Conflict(
-                f"{folder} is a home already, and its clock is {found}",
-                hint="A home's clock is fixed; choose another folder.",
+                f"{folder} is already a home, with the {actual} clock",
+                hint="A home's clock cannot be changed; choose another folder.",
             )
         return cls(OpenHome(folder, catalog, wall))
 
     @property
     def home(self) -> Path:
-        """The home's folder, which is known when it is closed, too."""
+        """The home's folder; available after ``close``, too."""
         return self._home.folder
 
     @property
     def catalog(self) -> Catalog:
-        """What the home knows about itself."""
+        """The home's catalog."""
         return self.opened.catalog
 
     @property
     def clock(self) -> Callable[[], int]:
-        """The wall's clock, in microseconds UTC."""
+        """A function that returns the wall clock's time in microseconds UTC."""
         return self.opened.clock
 
     def __repr__(self) -> str:
@@ -126,15 +128,15 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
         return f"<home {self._home.folder}, {clock} clock: {has}>"
 
     def session(self) -> SparkSession:
-        """This home's Spark session; a process's first call takes 5 to 15 seconds.  Raises ExecutionError."""
+        """Return this home's Spark session; a process's first call takes 5 to 15 seconds.  Raises ExecutionError."""
         return self.opened.session()
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """The home's tables as queries see them, by name, and the results that the queries ``texts`` may name."""
+        """Return the schemas of the home's tables, and of the results that the queries ``texts`` may name, by name."""
         return self.opened.schemas(*texts)
 
     def writing(self, purpose: str) -> AbstractContextManager[Writer]:
-        """Holds the lease to write, what dead writers left behind being settled; raises LeaseBusy."""
+        """Hold the lease to write, after work of dead writers is settled; raise LeaseBusy."""
         return self.opened.writing(purpose)
 
     def install(
@@ -155,26 +157,43 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
         zone: str | None = None,
         replace: bool = False,
     ) -> QueryRecord:
-        """Leaves a query standing.  ``every`` is text such as ``10m``, or microseconds; ``to`` is a channel or several.
+        """Install a standing query, and return its record.
 
-        ``user``, ``every``, ``start`` and ``to`` are the settings' where they are not given;
-        ``to="cursor"`` is no channel.  ``digest`` and ``zone`` of the channels are as in ``subscribe``.
+        ``every`` is how often it is ticked: text such as ``10m``, or microseconds.  ``to`` is one channel or several;
+        ``"cursor"`` means none.  ``digest`` and ``zone`` apply to the channels, as in ``subscribe``.  ``start`` is
+        ``"start"`` to deliver the answers of the whole history first, or ``"now"`` to deliver only rows that enter the
+        answer after the home's present instant.  The defaults of ``user``, ``every``, ``start`` and ``to`` are the
+        home's settings.
 
-        ``keep="synopsis"`` finds its answers from the least of the past that they need, kept by ticks, without Spark;
-        raises SynopsisError where that cannot be, or has no bound and that is not allowed.  A formula, in another
-        ``language``, is always kept so, but one of 2fol that has no synopsis, which is asked of the kept history;
-        with ``duplicates`` its answers are counted.  With ``discard_history`` rows go once they are taken in.
+        ``keep="synopsis"`` answers the query from a synopsis, the least part of the past that it needs, which ticks
+        maintain without Spark; it raises SynopsisError if the query has no synopsis, or an unbounded one without
+        ``allow_unbounded``.  A formula in another ``language`` is answered from a synopsis too; only a 2fol formula
+        that has none is evaluated over the stored history.  ``duplicates`` counts the answers of a 2fol formula.
+        ``discard_history`` deletes rows once all synopses have processed them.
 
-        From ``start`` it delivers the whole history's answers first, from ``now`` only rows that enter the answer from
-        the home's present instant on.  Raises SqlError, Conflict, Refused for channels or lengths that cannot be.
+        ``replace`` replaces the text of the query ``name``.  The query keeps its answers, its channels and every
+        parameter not given; it delivers those answers of the new text that it has not delivered yet.  Without ``start``
+        the new text stands from the same instant as the old one.  Raises NotFound, and Conflict for other columns.
 
-        With ``replace`` the text takes the place of that of the query ``name``, which keeps its answers, its channels,
-        and what is not given here; what it has not delivered yet of what the new text gives, it delivers.  ``start``
-        None: the new text stands from where the old one stood.  Raises NotFound, Conflict where the columns are others.
+        Raises SqlError for a query that Weft does not support, FormulaError for such a formula, Conflict if the name is
+        in use, and Refused for an invalid channel or length of time.
         """
-        kept = (keep, language, allow_unbounded, discard_history, duplicates, digest, zone)
-        given = NewQuery(name, sql, user, every, start, texts(to), *kept)
-        return replace_query.replace(self.opened, given) if replace else standing.install(self.opened, given)
+        query = NewQuery(
+            name,
+            sql,
+            user,
+            every,
+            start,
+            texts(to),
+            keep,
+            language,
+            allow_unbounded,
+            discard_history,
+            duplicates,
+            digest,
+            zone,
+        )
+        return replace_query.replace(self.opened, query) if replace else standing.install(self.opened, query)
 
     def replacement(
         self,
@@ -193,76 +212,91 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
         digest: str | None = None,
         zone: str | None = None,
     ) -> Replacement:
-        """What ``install`` with ``replace`` would come to, were it ticked now: how many answers would be new, how many
-        known, and how many only the old text gave.  Nothing is changed; views that the text names are maintained first.
+        """Return what ``install`` with ``replace`` would do if a tick followed now; change nothing.
 
-        Raises as ``install``, LimitExceeded, ExecutionError, StorageError.
+        The result counts the new answers, the answers already delivered, and those that only the old text gave.  Views
+        that the query names are refreshed first.  Raises as ``install``, LimitExceeded, ExecutionError and
+        StorageError.
         """
-        kept = (keep, language, allow_unbounded, discard_history, duplicates, digest, zone)
-        given = NewQuery(name, sql, user, every, start, texts(to), *kept)
-        return replace_query.replacement(self.opened, given, lambda: self.current_views(sql, None))
+        query = NewQuery(
+            name,
+            sql,
+            user,
+            every,
+            start,
+            texts(to),
+            keep,
+            language,
+            allow_unbounded,
+            discard_history,
+            duplicates,
+            digest,
+            zone,
+        )
+        return replace_query.replacement(self.opened, query, lambda: self.current_views(sql, None))
 
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
-        """Leaves many queries standing, a thousand of them, or none of these, in one transaction; in their order.
+        """Install many queries and return their records, in order; each 1,000 are one transaction.
 
-        Raises as ``install``, the query's name being in the error's ``where``; the thousands before it then stand.
+        Raises as ``install``, with the query's name in the error's ``where``; earlier transactions then persist.
         """
         return standing.install_all(self.opened, queries)
 
     def queries(self, *, after: int = 0, limit: int | None = None) -> tuple[QueryRecord, ...]:
-        """The installed queries in the order of their ids, those with an id above ``after``, at most ``limit``."""
+        """Return the installed queries with an id above ``after`` in the order of their ids, at most ``limit``."""
         return self.catalog.queries.all(after=after, limit=limit)
 
     def show(self, name: str, ticks: int = 5) -> Shown:
-        """One query in full; raises NotFound."""
+        """Return one query in full, with at most ``ticks`` of its last ticks; raise NotFound."""
         return standing.show(self.opened, name, ticks)
 
     def results(self, name: str, *, after: int | None = None, limit: int | None = None) -> Results:
-        """The query's answers of an ordinal above ``after``: iterate over them, or take them as a table.
+        """Return the query's answers with an ordinal above ``after``, at most ``limit``; raise NotFound.
 
-        They come in the order of the query's ORDER BY; with ``after``, and without ORDER BY, in the order of their
-        ordinals.  They are those that there are now, read when they are asked for, without Spark.  Raises NotFound.
+        Iterate over them, or convert them to a table.  They are sorted by the query's ORDER BY; with ``after``, or
+        without ORDER BY, by ordinal.  Later answers are not included.  They are read on demand, without Spark.
         """
         query = self.catalog.queries.named(name)
         return Results(self.catalog.data, self.catalog.queries, query, after, limit, lambda: self.opened.session())
 
     def pause(self, name: str) -> QueryRecord:
-        """Leaves a query out of ticks until it is resumed; raises NotFound, Conflict where it is not active."""
+        """Exclude a query from ticks until it is resumed; raise NotFound, or Conflict if it is not active."""
         return standing.pause(self.opened, name)
 
     def resume(self, name: str, *, skip: bool = False) -> QueryRecord:
-        """Lets a query that was paused or failed go on, and has its channels that failed tried again at once.
+        """Resume a paused or failed query, and retry its failed channels at once.
 
-        It goes on where it stopped; with ``skip`` as if it were installed from now on at the home's present instant:
-        what was an answer before, or became one in between, is left out.  Raises NotFound, Conflict where nothing of it
-        was stopped, PlanMismatch with ``skip`` where it fits the tables no more.
+        The query continues where it stopped.  With ``skip`` it continues as if installed from now on at the home's
+        present instant: earlier answers, and those that began in between, are omitted.  Raises NotFound, Conflict if
+        nothing was stopped, and, with ``skip``, PlanMismatch if the query no longer fits its tables.
         """
         return standing.resume(self.opened, name, skip=skip)
 
     def remove(self, name: str, *, purge: bool = False) -> QueryRecord:
-        """Removes a query, its name being free again; with ``purge`` its answers, too.
+        """Remove a query, and its answers if ``purge`` is true; its name can be used again.
 
-        Raises NotFound, Conflict where other queries read its results.
+        Raises NotFound, and Conflict if other queries read its results.
         """
         return standing.remove(self.opened, name, purge=purge)
 
     def tick(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> Ticked:
-        """One tick of the named queries and those that they read (none: all that are active), then their deliveries.
+        """Tick the named queries and those that they read, by default all active queries, and deliver the answers.
 
-        ``now`` None is the home's clock; another instant is for replay homes.  Starts Spark only where there is
-        something to compute.  Raises ClockError, NotFound, Conflict for a named query that is not active, LeaseBusy,
-        StorageError, ExecutionError.
+        ``now`` is by default the home's clock; another instant is allowed in replay homes only.  Spark starts only if
+        there is something to compute.  The result's ``delivered`` is None if another process holds the deliveries.
+        Raises ClockError, NotFound, Conflict for a named query that is not active, LeaseBusy, StorageError and
+        ExecutionError.
         """
         from weft.schedule.ticking import tick
 
         t = None if now is None else micros(now)
         self._check_clock(t)
-        wanted = tuple(self._active(name).query_id for name in texts(names))
-        done = tick(self.opened, Choice(wanted or None), t=t, wait_us=LEASE_WAIT_US)
+        chosen = tuple(self._active(name).query_id for name in texts(names))
+        ticked = tick(self.opened, Choice(chosen or None), t=t, wait_us=LEASE_WAIT_US)
         try:
-            return replace(done, delivered=tuple(self._deliver(_DELIVERY_WAIT_US)))
+            return replace(ticked, delivered=tuple(self._deliver(_DELIVERY_WAIT_US)))
         except LeaseBusy:
-            return replace(done, delivered=None)
+            return replace(ticked, delivered=None)
 
     def run(
         self,
@@ -275,31 +309,37 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
         polled: Callable[[Polled], None] = lambda _: None,
         pace_us: int | None = None,
     ) -> None:
-        """Ticks by timeliness until ``stop`` is wished; see ``schedule.runner``.  ``delivered`` is called in another
-        thread.
+        """Tick the queries by their timeliness until ``stop`` is set; see ``schedule.runner``.
 
-        ``stop`` None: until SIGINT (Ctrl-C, or a notebook's Interrupt) or SIGTERM, after the tick that is under way; a
-        second SIGINT raises KeyboardInterrupt at once.  In a thread that is not the main one no signal arrives: give
-        it a ``stop``.  What fails and is tried again goes to ``troubled``, by default to the logger ``weft``.
+        Without ``stop`` it runs until SIGINT (Ctrl-C, or a notebook's Interrupt) or SIGTERM, and completes the current
+        tick; a second SIGINT raises KeyboardInterrupt at once.  Signals reach the main thread only: in another thread,
+        pass a ``stop``.
+
+        The functions are called with each tick, each batch of deliveries (in another thread), each error after which
+        the operation is retried (by default it goes to the logger ``weft``), each step of maintenance, and each poll.
         """
         from weft.schedule.runner import PACE_US, Runner, stopped_by_signals
 
         pace = PACE_US if pace_us is None else pace_us
         runner = Runner(self.opened, ticked, delivered, troubled, maintained, polled, pace)
-        with nullcontext(stop) if stop is not None else stopped_by_signals() as wished:
-            runner.run(wished)
+        with nullcontext(stop) if stop is not None else stopped_by_signals() as stopping:
+            runner.run(stopping)
 
     def deliver(self) -> list[Delivered]:
-        """Sends what waits to the channels; raises LeaseBusy.  Starts no Spark."""
+        """Deliver the waiting answers to the channels, and return the deliveries.  Starts no Spark.  Raises
+        LeaseBusy.
+        """
         return self._deliver(LEASE_WAIT_US)
 
     def time_driven(self, queries: Iterable[QueryRecord]) -> Mapping[int, bool | None]:
-        """By id, whether time alone can add rows to the query or to one that it reads; None: one fits its tables no
-        more."""
+        """Return by id whether the passing of time alone can add rows to a query or to one that it reads.
+
+        None stands for a query that no longer fits its tables, or that reads such a query.
+        """
         return standing.time_driven(self.opened, queries)
 
     def __enter__(self) -> Weft:
-        _ = self.opened  # a closed one is not entered
+        _ = self.opened  # raises HomeClosed
         return self
 
     def __exit__(
@@ -315,7 +355,7 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
     def _active(self, name: str) -> QueryRecord:
         query = self.catalog.queries.named(name)
         if query.state != "active":
-            raise Conflict(f"{query.name} is {query.state}", hint=f"`weft resume {query.name}` lets it go on.")
+            raise Conflict(f"{query.name} is {query.state}", hint=f"Resume it with `weft resume {query.name}`.")
         return query
 
     def _check_clock(self, t: int | None) -> None:
@@ -324,11 +364,11 @@ class Weft(Asking, Delivering, Keeping, Loading, Sourcing, Tabling):
             return
         if t < home.watermark:
             raise ClockError(
-                f"this home has gone on to {format_instant(home.watermark)}, and {format_instant(t)} is before it",
+                f"{format_instant(t)} is before {format_instant(home.forward)}, the home's last tick",
                 hint="A clock never goes back: tick at a later instant.",
             )
         if home.clock == "wall" and t > self.clock():
             raise ClockError(
-                f"{format_instant(t)} is in the future, and this home's clock is the wall's",
-                hint="Only a home made with `weft init --clock replay` is ticked at an instant of your choice.",
+                f"{format_instant(t)} is in the future, and this home has the wall clock",
+                hint="Only a home made with `weft init --clock replay` can be ticked at an instant of your choice.",
             )

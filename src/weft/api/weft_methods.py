@@ -1,4 +1,4 @@
-"""What every method of a home begins with: that it is open."""
+"""The base class of the groups of methods that make up ``Weft``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from weft.execution.home import OpenHome
 
 
 class WeftMethods:
-    """An object over an open home; once it is closed, whatever needs the home raises HomeClosed."""
+    """An object with an open home; after ``close``, using the home raises HomeClosed."""
 
     def __init__(self, opened: OpenHome) -> None:
         self._home = opened
@@ -15,20 +15,20 @@ class WeftMethods:
 
     @property
     def opened(self) -> OpenHome:
-        """What operations work with; raises HomeClosed."""
+        """The open home; raises HomeClosed."""
         if self._closed:
             raise home_closed(self._home.folder)
         return self._home
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether ``close`` was called."""
         return self._closed
 
     def close(self) -> None:
-        """Lets go of the catalog and of the home's Spark session; the JVM, which other homes may share, stays.
+        """Close the catalog and the home's Spark session; the JVM stays, since other homes may share it.
 
-        Whatever is asked of the home afterwards raises HomeClosed.  Closing twice is fine.
+        Closing twice has no effect.  Using the home afterwards raises HomeClosed.
         """
         if not self._closed:
             self._closed = True

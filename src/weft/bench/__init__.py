@@ -1,1 +1,1 @@
-"""Measurements: a tick beside the full queries, in one session (paper section 6.2)."""
+"""Benchmarks, such as a tick compared with the full queries in one session (paper section 6.2)."""

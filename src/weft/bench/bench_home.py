@@ -1,4 +1,4 @@
-"""A home that is measured: the generated NetNews in it, its lease held, ticks counted in seconds and Spark jobs."""
+"""A home for benchmarks: it contains the generated NetNews, holds the lease, and measures ticks."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ from weft.schedule.clock import now_us
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Given = TypeVar("Given")
+T = TypeVar("T")
 
 NEW: Final = 3_800
-"""Messages that arrive between two ticks."""
+"""The number of messages that arrive between two ticks."""
 _BATCH = 200_000
 _AN_HOUR = 3_600_000_000
 
 
 @dataclass(kw_only=True)
 class Ticks:
-    """Ticks that were measured: seconds, Spark jobs, new rows; ``parts`` has the seconds of each part of a tick
-    (``execution.phases``), and of the rest of it."""
+    """Measurements of ticks: seconds, Spark jobs, new rows.
+
+    ``parts`` has the seconds of each phase of a tick (``execution.phases``), and of the rest of it.
+    """
 
     ticks: list[float] = field(default_factory=list)
     jobs: list[int] = field(default_factory=list)
@@ -44,11 +46,11 @@ class Ticks:
 
     @property
     def tick(self) -> float:
-        """The median tick."""
+        """The median tick in seconds."""
         return statistics.median(self.ticks)
 
     def count(self, measured: tuple[float, int, int], parts: Mapping[str, float]) -> None:
-        """Adds a tick, as ``BenchHome.tick`` gives it, with the seconds of its phases."""
+        """Add a tick, measured by ``BenchHome.tick``, with the seconds of its phases."""
         seconds, jobs, rows = measured
         self.ticks.append(seconds)
         self.jobs.append(jobs)
@@ -58,7 +60,7 @@ class Ticks:
 
 
 class BenchHome:
-    """A home with the table of messages, in ``home``: made there, or with ``count`` messages already."""
+    """A home with the table of messages in the folder ``home``: a new one, or one that has ``count`` messages."""
 
     def __init__(self, home: Path, count: int = 0) -> None:
         if not count:
@@ -72,7 +74,7 @@ class BenchHome:
         self.count = count
 
     def load(self, count: int) -> None:
-        """Appends ``count`` messages through the door that ingest uses."""
+        """Append ``count`` messages as a load does."""
         table = self.catalog.tables.named("msgs")
         load = self.catalog.loads.begin(table.table_id, "generated", "bench", None, now_us())
         end = self.count + count
@@ -83,7 +85,7 @@ class BenchHome:
             self.count += size
 
     def install(self, texts: Mapping[str, str]) -> None:
-        """Installs queries, by name."""
+        """Install queries by name."""
         schemas = {table.name: table.schema for table in self.catalog.tables.all()}
         definitions = []
         for name, text in texts.items():
@@ -104,7 +106,7 @@ class BenchHome:
         self.writer.queries.install_all(definitions, now_us())
 
     def tick(self) -> tuple[float, int, int]:
-        """One tick up to the last message: (seconds, Spark jobs, new rows)."""
+        """Tick up to the last message, and return (seconds, Spark jobs, new rows)."""
 
         def run() -> int:
             reports = run_tick(
@@ -118,8 +120,8 @@ class BenchHome:
 
         return self.timed(run)
 
-    def timed(self, work: Callable[[], Given]) -> tuple[float, int, Given]:
-        """(seconds, jobs, what ``work`` returned)."""
+    def timed(self, work: Callable[[], T]) -> tuple[float, int, T]:
+        """Call ``work``, and return (seconds, Spark jobs, its result)."""
         context = self.spark.sparkContext
         group = f"bench-{time.monotonic_ns()}"
         context.setJobGroup(group, group)
@@ -129,6 +131,6 @@ class BenchHome:
         return seconds, len(context.statusTracker().getJobIdsForGroup(group)), result
 
     def close(self) -> None:
-        """Gives the lease back, and lets go of the catalog."""
+        """Release the lease and close the catalog."""
         self.writer.release()
         self.catalog.close()

@@ -1,9 +1,9 @@
-"""A directory of employees of any size and its history, the same every time: four tables, 1,000 changes a day.
+"""Generate a directory of employees of any size with its history: four tables, 1,000 changes a day, reproducible.
 
-A table changes as often as it has rows: of 1,000 changes 475 are of employees, 475 of assignments, 49 of projects and
-one is of a department.  The keys of a table change in turn, in an order that has nothing to do with theirs; a change
-ends the open row of a key and begins its next.  So change ``j`` of a table of n rows begins version ``j // n + 1`` of
-a key, and the row that it ends was begun by change ``j - n``, or was there on the first day.
+A table changes in proportion to its rows: of 1,000 changes, 475 are of employees, 475 of assignments, 49 of projects
+and one is of a department.  The keys of a table change in turn, in an order unrelated to their values.  A change ends
+the open row of a key and begins its next one.  So change ``j`` of a table of n rows begins version ``j // n + 1`` of a
+key, and ends the row begun by change ``j - n``, or present since the first day.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ DAY: Final = 86_400_000_000
 BEGIN: Final = 631_152_000_000_000
 """1990-01-01 00:00 UTC, when every table has its first rows."""
 CHANGES: Final = 1_000
-"""A day, and a batch."""
-FEWEST: Final = 1_000
-"""Employees: with fewer of them a key of some table would change twice a day."""
+"""The number of changes a day, which are one batch."""
+MIN_EMPLOYEES: Final = 1_000
+"""The least number of employees: with fewer, a key of some table would change twice a day."""
 _STRIDE: Final = 15_485_863
-"""A prime: no key comes again before all others have."""
+"""A prime, so that every other key changes before a key changes again."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A table: its columns, the first being its key, and what each is of the key ``k`` and the version ``v``.
+class DirectoryTable:
+    """A table: its columns, the first being the key, each with an expression over the key ``k`` and the version ``v``.
 
-    ``rows`` are open at any time, ``daily`` of them change every day.
+    ``rows`` rows are open at any time; ``daily`` of them change every day.
     """
 
     name: str
@@ -45,68 +45,70 @@ class Kept:
 
     @property
     def typed(self) -> tuple[tuple[str, DataType], ...]:
-        """Its columns with their types."""
+        """The columns with their types."""
         return tuple((name, DataType.parse(kind)) for name, kind, _ in self.columns)
 
     @property
     def key(self) -> str:
-        """The column that is its key."""
+        """The key column."""
         return self.columns[0][0]
 
     def first(self, log: TableSchema) -> pa.Table:
-        """The log rows of the first day."""
+        """Return the log rows of the first day."""
         rows = (
-            f"SELECT i AS k, 0 AS v, {BEGIN} AS since, NULL AS until, {BEGIN} AS told FROM range({self.rows}) AS t(i)"
+            f"SELECT i AS k, 0 AS v, {BEGIN} AS since, NULL AS until, {BEGIN} AS stamp FROM range({self.rows}) AS t(i)"
         )
-        return conformed(_made(self._logged(rows)), stored_schema(log))
+        return conformed(_arrow(self._logged(rows)), stored_schema(log))
 
     def days(self, first: int, last: int, log: TableSchema) -> pa.Table:
-        """The log rows of the changes of the days from ``first`` (1: the day after the first rows) to before ``last``.
+        """Return the log rows of the changes of the days from ``first`` (1: the day after the first rows) to before
+        ``last``.
 
-        They are what recording each day's change by itself would add.
+        They equal the rows that recording each day's changes separately would append.
         """
         before = self._day(f"j - {self.rows}")
         text = f"""WITH changes AS ({self._changes(first, last)})
-            SELECT k, v, told AS since, NULL AS until, told FROM changes
-            UNION ALL SELECT k, v - 1 AS v, {before} AS since, told AS until, told FROM changes"""
-        return conformed(_made(self._logged(text)), stored_schema(log))
+            SELECT k, v, stamp AS since, NULL AS until, stamp FROM changes
+            UNION ALL SELECT k, v - 1 AS v, {before} AS since, stamp AS until, stamp FROM changes"""
+        return conformed(_arrow(self._logged(text)), stored_schema(log))
 
     def changes(self, day: int) -> pa.Table:
-        """The changes of one day as a source tells them (``storage.changes``)."""
-        text = f"SELECT {self._values}, 'U' AS {OP}, told AS {OWN}, j AS {ORDER} FROM ({self._changes(day, day + 1)})"
-        return _made(text)
+        """Return the changes of one day as a source reports them (``storage.changes``)."""
+        text = f"SELECT {self._values}, 'U' AS {OP}, stamp AS {OWN}, j AS {ORDER} FROM ({self._changes(day, day + 1)})"
+        return _arrow(text)
 
     @property
     def _values(self) -> str:
         return ", ".join(f"CAST({value} AS {_DUCK[kind]}) AS {name}" for name, kind, value in self.columns)
 
     def _changes(self, first: int, last: int) -> str:
-        """A query of the changes of some days: their number ``j``, their instant, the key and the version begun."""
+        """Return a query of the changes of some days: their number ``j``, instant, key and new version."""
         numbers = f"range({(first - 1) * self.daily}, {(last - 1) * self.daily}) AS t(j)"
         key = f"(j * {_STRIDE}) % {self.rows}"
-        return f"SELECT j, {key} AS k, j // {self.rows} + 1 AS v, {self._day('j')} AS told FROM {numbers}"
+        return f"SELECT j, {key} AS k, j // {self.rows} + 1 AS v, {self._day('j')} AS stamp FROM {numbers}"
 
     def _day(self, number: str) -> str:
-        """The instant of a change by its number; what came before all changes was there on the first day."""
+        """Return the instant of a change by its number; negative numbers stand for rows of the first day."""
         return f"{BEGIN} + CASE WHEN {number} < 0 THEN 0 ELSE ({number}) // {self.daily} + 1 END * {DAY}"
 
     def _logged(self, rows: str) -> str:
         instants = f"make_timestamptz(since) AS {VALID_FROM}, make_timestamptz(until) AS {VALID_TO}"
-        return f"SELECT {self._values}, {instants}, make_timestamptz(told) AS {TS} FROM ({rows})"
+        return f"SELECT {self._values}, {instants}, make_timestamptz(stamp) AS {TS} FROM ({rows})"
 
 
 _DUCK: Final = {"BIGINT": "BIGINT", "STRING": "VARCHAR"}
 _LASTING: Final = "hash(k, v - hash(k, v) % 2)"
-"""A number that half of the changes of a row leave as it was."""
+"""A number that changes with every other version of a row only."""
 
 
-def tables(employees: int) -> tuple[Kept, ...]:
-    """The four tables of a directory with so many employees."""
+def tables(employees: int) -> tuple[DirectoryTable, ...]:
+    """Return the four tables of a directory with that number of employees."""
     projects, departments = employees // 10, max(employees // 1_000, 2)
     dept = "CASE WHEN {0} = 0 THEN 'Development' ELSE 'Department ' || {0} END".format
-    id_, project = ("id", "BIGINT", "k"), ("project", "BIGINT", "k")
+    id_, title = ("id", "BIGINT", "k"), ("title", "STRING", "'Project ' || k")
+    of_project = (("project", "BIGINT", "k"), title, ("lead", "BIGINT", "k + v"))
     return (
-        Kept(
+        DirectoryTable(
             "employees",
             employees,
             475,
@@ -118,7 +120,7 @@ def tables(employees: int) -> tuple[Kept, ...]:
                 ("phone", "STRING", "(k * 100 + v % 100)::VARCHAR"),
             ),
         ),
-        Kept(
+        DirectoryTable(
             "assignments",
             employees,
             475,
@@ -128,8 +130,8 @@ def tables(employees: int) -> tuple[Kept, ...]:
                 ("supervisor", "BIGINT", f"(k + v) % {employees}"),
             ),
         ),
-        Kept("projects", projects, 49, (project, ("title", "STRING", "'Project ' || k"), ("lead", "BIGINT", "k + v"))),
-        Kept(
+        DirectoryTable("projects", projects, 49, of_project),
+        DirectoryTable(
             "departments",
             departments,
             1,
@@ -143,10 +145,10 @@ def tables(employees: int) -> tuple[Kept, ...]:
 
 
 def days_of(periods: int, employees: int) -> int:
-    """The days of change after which about so many periods have been recorded."""
+    """Return the number of days of change after which about ``periods`` periods have been recorded."""
     return (periods - sum(table.rows for table in tables(employees))) // CHANGES
 
 
-def _made(sql: str) -> pa.Table:
+def _arrow(sql: str) -> pa.Table:
     with connect() as connection:
         return connection.sql(sql).to_arrow_table()

@@ -1,10 +1,10 @@
-"""``weft bench load``: loading a large file by Weft and by plain Spark, side by side.
+"""``weft bench load``: compare loading a large file with Weft and with plain Spark.
 
     weft bench load --rows 10000000 --rounds 3
 
-The same file becomes a table of a fresh home (``weft ingest file``), and a Delta table that plain Spark writes as it
-reads: with a schema that it is given, and of a CSV also with one that it infers, as Weft does.  The ways take turns in
-one process, with Spark's session started and warm, and medians are reported.
+The same file is loaded into a table of a new home (``weft ingest file``), and into a Delta table written by plain
+Spark: with a given schema, and for CSV also with an inferred schema, as Weft infers one.  The ways alternate in one
+process, with a warm Spark session, and medians are reported.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _ROWS: Final = """SELECT i AS id, make_timestamp(1577836800000000 + i * 1000000 
 
 
 @dataclass
-class Measured:
-    """One way to load one file: seconds of the wall's clock, in the order of the rounds."""
+class LoadTimes:
+    """The times of one way to load one file: seconds of wall clock, in the order of the rounds."""
 
     rows: int
     format: str
@@ -54,16 +54,21 @@ class Measured:
 
 
 def compare(
-    rows: int, formats: Sequence[str], rounds: int, folder: Path | None, out: Path | None, say: Callable[[str], None]
+    rows: int,
+    formats: Sequence[str],
+    rounds: int,
+    folder: Path | None,
+    out: Path | None,
+    progress: Callable[[str], None],
 ) -> None:
-    """Measures each way for each format, says what it finds, and writes the figures to ``out`` as JSON.
+    """Measure each way for each format, print the results, and write the figures to ``out`` as JSON.
 
-    Raises Refused for another format than those of FORMATS, ExecutionError where a way did not store every row.
+    Raises Refused for a format not in FORMATS, and ExecutionError if a way did not store every row.
     """
     other = next((kind for kind in formats if kind not in FORMATS), None)
     if other is not None:
-        raise Refused(f"{other!r} is no format that is measured", hint=f"It is one of {', '.join(FORMATS)}.")
-    found: list[Measured] = []
+        raise Refused(f"{other!r} is not a format of this benchmark", hint=f"The formats are {', '.join(FORMATS)}.")
+    times: list[LoadTimes] = []
     with TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
         place = Path(text)
         spark = spark_session(place / "session")
@@ -72,28 +77,28 @@ def compare(
             for way in ways(kind):
                 load(place, small, _WARM_ROWS, kind, way, spark)
             file = write_file(place, rows, kind)
-            measured = [Measured(rows, kind, file.stat().st_size, way) for way in ways(kind)]
+            measured = [LoadTimes(rows, kind, file.stat().st_size, way) for way in ways(kind)]
             for number in range(rounds):
                 for each in measured:
                     each.seconds.append(load(place, file, rows, kind, each.way, spark))
-                    say(f"  {number + 1}: {kind}, {each.way}: {each.seconds[-1]:.1f} s")
+                    progress(f"  {number + 1}: {kind}, {each.way}: {each.seconds[-1]:.1f} s")
             file.unlink()
-            found += measured
+            times += measured
         stop_session()
-    say(report(found))
+    progress(report(times))
     if out is not None:
-        figures = [{**asdict(each), "median": each.median, "rows_a_second": each.rows / each.median} for each in found]
+        figures = [{**asdict(each), "median": each.median, "rows_a_second": each.rows / each.median} for each in times]
         out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-        say(f"written to {out}")
+        progress(f"written to {out}")
 
 
 def ways(kind: str) -> list[str]:
-    """The ways to load a file of that format."""
+    """Return the ways to load a file of that format."""
     return [WEFT, GIVEN, INFERRED] if kind == "csv" else [WEFT, GIVEN]
 
 
 def write_file(place: Path, rows: int, kind: str) -> Path:
-    """A file of so many rows: a number, an instant, a text, a sum, a small number."""
+    """Write a file of ``rows`` rows with five columns, and return its path."""
     file = place / f"{rows}.{kind}"
     options = "FORMAT csv, HEADER" if kind == "csv" else "FORMAT parquet, COMPRESSION snappy"
     with connect() as connection:
@@ -102,7 +107,7 @@ def write_file(place: Path, rows: int, kind: str) -> Path:
 
 
 def load(place: Path, file: Path, rows: int, kind: str, way: str, spark: SparkSession) -> float:
-    """Loads the file in one way, into a folder that is deleted afterwards; seconds."""
+    """Load the file in one way into a temporary folder, and return the seconds."""
     with TemporaryDirectory(prefix="loaded-", dir=place) as text:
         target = Path(text) / "target"
         before = time.perf_counter()
@@ -122,17 +127,17 @@ def load(place: Path, file: Path, rows: int, kind: str, way: str, spark: SparkSe
     return seconds
 
 
-def report(found: Sequence[Measured]) -> str:
-    """A small table: a row a way, Weft's time beside it.
+def report(times: Sequence[LoadTimes]) -> str:
+    """Return a table with one row per way, compared with Weft's time.
 
-    >>> print(report([Measured(4000000, "csv", 1, WEFT, [3.0, 4.0, 9.0]), Measured(4000000, "csv", 1, GIVEN, [5.0])]))
+    >>> print(report([LoadTimes(4000000, "csv", 1, WEFT, [3.0, 4.0, 9.0]), LoadTimes(4000000, "csv", 1, GIVEN, [5.0])]))
     file      way                       seconds  rows a second  Weft / it
     csv       Weft                          4.0      1,000,000
     csv       Spark, schema given           5.0        800,000       0.80
     """
     lines = [f"{'file':<10}{'way':<24}{'seconds':>9}{'rows a second':>15}{'Weft / it':>11}"]
-    own = {each.format: each.median for each in found if each.way == WEFT}
-    for each in found:
+    own = {each.format: each.median for each in times if each.way == WEFT}
+    for each in times:
         line = f"{each.format:<10}{each.way:<24}{each.median:9.1f}{each.rows / each.median:15,.0f}"
         lines.append(line if each.way == WEFT else f"{line}{own[each.format] / each.median:11.2f}")
     return "\n".join(lines)

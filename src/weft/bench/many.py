@@ -1,10 +1,10 @@
-"""``weft bench many``: a tick of one query beside one of many queries of the same shape, and of many shapes.
+"""``weft bench many``: compare a tick of one query with ticks of many queries of one shape, and of many shapes.
 
     weft bench many --queries 1 --queries 100000
 
-A table of messages is loaded once.  For each number a copy of that home gets so many queries, which differ in their
-constants only; the copies are ticked in turn, with 3,800 new messages at a time.  At last a hundred shapes with one
-query each.  Medians are reported; a machine's absolute times are not worth much.
+A table of messages is loaded once.  For each number, a copy of that home gets that many queries, which differ only in
+their constants.  The copies are ticked in turn, with 3,800 new messages at a time.  Finally a hundred shapes with one
+query each are measured.  Medians are reported; absolute times depend on the machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from weft.runtime.session import stop_session
 
 _SENDERS: Final = 5_000
 _ONE_BY_ONE: Final = 100
-"""Up to so many queries are installed one at a time, more of them together."""
+"""Up to this number, queries are installed one at a time; more are installed together."""
 _SHAPES: Final = 100
 
 SHAPES: Final[Mapping[str, str]] = {
@@ -41,17 +41,17 @@ SHAPES: Final[Mapping[str, str]] = {
         "WHERE r.inreplyto = m.msgid AND m.sender = 'user{sender}' AND r.newsgroup = '{group}'"
     ),
 }
-"""By name, the queries of one shape; each author and group makes another one, up to a quarter of a million."""
+"""Templates of queries by shape; authors and groups give up to a quarter of a million queries of each."""
 
 
 @dataclass
-class Case(Ticks):
-    """One set of queries, and its ticks."""
+class QuerySet(Ticks):
+    """One set of queries and its ticks."""
 
     shape: str
     queries: int
     installs: float = 0.0
-    """Queries installed a second: one at a time where they are few, else together."""
+    """Queries installed a second: one at a time if they are few, else together."""
     first_tick: float = 0.0
     first_rows: int = 0
     catalog: int = 0
@@ -65,22 +65,22 @@ def compare(
     warm: int,
     folder: Path | None,
     out: Path | None,
-    say: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> None:
-    """Measures each number of queries of each shape, says what it finds, and writes the figures to ``out`` as JSON."""
-    cases: list[Case] = []
+    """Measure each number of queries of each shape, print the results, and write the figures to ``out`` as JSON."""
+    cases: list[QuerySet] = []
     with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
         place = Path(text)
         _load(place / "loaded", messages)
         for shape, text in SHAPES.items():
-            sets = {count: (shape, list(islice(_of_shape(text), count))) for count in queries}
-            cases += _measure(place, messages, sets, ticks, warm, say)
-        many = {_SHAPES: (f"{_SHAPES} shapes", list(islice(_of_many_shapes(), _SHAPES)))}
-        cases += _measure(place, messages, many, ticks, warm, say)
-    say(report(cases))
+            sets = {count: (shape, list(islice(_queries_of_shape(text), count))) for count in queries}
+            cases += _measure(place, messages, sets, ticks, warm, progress)
+        many = {_SHAPES: (f"{_SHAPES} shapes", list(islice(_queries_of_many_shapes(), _SHAPES)))}
+        cases += _measure(place, messages, many, ticks, warm, progress)
+    progress(report(cases))
     if out is not None:
         out.write_text(json.dumps([_json(case) for case in cases], indent=2) + "\n", encoding="utf-8")
-        say(f"written to {out}")
+        progress(f"written to {out}")
     stop_session()
 
 
@@ -90,15 +90,15 @@ def _load(home: Path, messages: int) -> None:
     bench.close()
 
 
-def _of_shape(text: str) -> Iterator[str]:
-    """Queries of one shape, no two the same; the authors of a group are spread over all."""
+def _queries_of_shape(text: str) -> Iterator[str]:
+    """Yield distinct queries of one shape; the authors for a group are spread over all authors."""
     for number in range(_SENDERS * len(GROUPS)):
         sender = (number * 37 + number // _SENDERS) % _SENDERS
         yield text.format(sender=sender, group=GROUPS[(number // _SENDERS + sender) % len(GROUPS)])
 
 
-def _of_many_shapes() -> Iterator[str]:
-    """Queries of different shapes: conditions and columns combined, on messages and on replies to them."""
+def _queries_of_many_shapes() -> Iterator[str]:
+    """Yield queries of different shapes: combinations of conditions and columns, over messages and replies."""
     conditions = (
         "m.newsgroup = 'comp.databases'",
         "m.sender = 'user42'",
@@ -118,36 +118,36 @@ def _measure(
     sets: Mapping[int, tuple[str, Sequence[str]]],
     ticks: int,
     warm: int,
-    say: Callable[[str], None],
-) -> list[Case]:
-    """Measures sets of queries (by their number: what they are, and their texts) side by side, each in its own home."""
-    found = [_prepared(place, messages, shape, texts, say) for shape, texts in sets.values()]
+    progress: Callable[[str], None],
+) -> list[QuerySet]:
+    """Measure sets of queries in turn, each in its own home; each set has a size, a description and texts."""
+    prepared = [_prepared(place, messages, shape, texts, progress) for shape, texts in sets.values()]
     for number in range(warm + ticks):
-        for bench, case in found:
+        for bench, case in prepared:
             bench.load(NEW)
             with measure_phases() as parts:
                 seconds, jobs, rows = bench.tick()
-            say(f"  {case.queries:,}: tick {seconds:.2f} s, {jobs} jobs, {rows} rows")
+            progress(f"  {case.queries:,}: tick {seconds:.2f} s, {jobs} jobs, {rows} rows")
             if number >= warm:
                 case.count((seconds, jobs, rows), parts)
-    for bench, case in found:
+    for bench, case in prepared:
         case.catalog = sum(file.stat().st_size for file in bench.catalog.path.glob("catalog.sqlite*"))
         bench.close()
         shutil.rmtree(bench.catalog.path)
-    return [case for _, case in found]
+    return [case for _, case in prepared]
 
 
 def _prepared(
-    place: Path, messages: int, shape: str, texts: Sequence[str], say: Callable[[str], None]
-) -> tuple[BenchHome, Case]:
-    """A home with the messages and the queries, their first answers delivered."""
+    place: Path, messages: int, shape: str, texts: Sequence[str], progress: Callable[[str], None]
+) -> tuple[BenchHome, QuerySet]:
+    """Return a home with the messages and the queries, after the first delivery."""
     home = place / f"home-{len(texts)}"
     shutil.copytree(place / "loaded", home)
-    case = Case(shape, len(texts))
+    case = QuerySet(shape, len(texts))
     case.installs = _install(home, texts)
     bench = BenchHome(home, messages)
     case.first_tick, _, case.first_rows = bench.tick()
-    say(
+    progress(
         f"{len(texts):,} queries ({shape}): {case.installs:.0f} installed a second, "
         f"first delivery of {case.first_rows:,} answers in {case.first_tick:.1f} s"
     )
@@ -155,7 +155,7 @@ def _prepared(
 
 
 def _install(home: Path, texts: Sequence[str]) -> float:
-    """Installs the queries as a program does; how many a second."""
+    """Install the queries through the Python API, and return the number installed a second."""
     with Weft.open(home, create=True) as weft:
         queries = [NewQuery(f"q{number}", text, "bench") for number, text in enumerate(texts)]
         before = time.perf_counter()
@@ -167,11 +167,11 @@ def _install(home: Path, texts: Sequence[str]) -> float:
         return len(queries) / (time.perf_counter() - before)
 
 
-def report(cases: Sequence[Case]) -> str:
-    """A line a case, the tick beside that of the fewest queries of the shape, and where its time goes.
+def report(cases: Sequence[QuerySet]) -> str:
+    """Return two lines per case: the tick compared with that of the fewest queries of the shape, and its phases.
 
-    >>> few = Case("of an author", 1, ticks=[0.5], jobs=[1], rows=[2], parts={"commit": [0.1]})
-    >>> many = Case("of an author", 9_000, ticks=[2.0], jobs=[1], rows=[40], parts={"commit": [0.1]})
+    >>> few = QuerySet("of an author", 1, ticks=[0.5], jobs=[1], rows=[2], parts={"commit": [0.1]})
+    >>> many = QuerySet("of an author", 9_000, ticks=[2.0], jobs=[1], rows=[40], parts={"commit": [0.1]})
     >>> print(report([few, many]))
     of an author: 1 queries, tick 0.50 s, 1.0 times that of 1; jobs 1, rows 2
       commit 0.10 s
@@ -189,5 +189,5 @@ def report(cases: Sequence[Case]) -> str:
     return "\n".join(lines)
 
 
-def _json(case: Case) -> dict[str, Any]:
+def _json(case: QuerySet) -> dict[str, Any]:
     return {**asdict(case), "tick": case.tick}

@@ -1,7 +1,7 @@
-"""A NetNews of any size, the same for the same seed: 3,800 messages a day, the paper's table (section 6.2.1).
+"""Generate a NetNews of any size, the same for the same seed: 3,800 messages a day, the paper's table (section 6.2.1).
 
-Six of ten messages are replies, most of them to something recent; a group in fifty is comp.databases; the age of a
-message is its number, so that "four weeks old" moves through the table at the pace at which it grows.
+Six of ten messages are replies, most of them to recent messages.  One group in fifty is comp.databases.  A message's
+time follows from its number, so "four weeks old" advances through the table as fast as the table grows.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ QUERIES: Final = {
 
 
 def arrival(number: int) -> int:
-    """The ts of message ``number``, microseconds UTC."""
+    """Return the ts of message ``number``, microseconds UTC."""
     return BEGIN + number * DAY // PER_DAY
 
 
 def messages(first: int, count: int, seed: int = 1992) -> pa.Table:
-    """Messages ``first`` to ``first + count - 1``: the columns of the table, with _own_time and _seq."""
+    """Return messages ``first`` to ``first + count - 1``: the columns of the table, with _own_time and _seq."""
     random = Random(seed * 1_000_003 + first)
     numbers = range(first, first + count)
     parents = [_parent(number, random) for number in numbers]
@@ -81,11 +81,11 @@ _WORDS: Final = [f"word{number}" for number in range(997)]
 
 
 def _parent(number: int, random: Random) -> int | None:
-    """The message that this one replies to, most often a recent one."""
+    """Return the message to which this one replies, usually a recent one."""
     back = 1 + int(random.expovariate(1 / 2_000))
     return number - back if random.random() < 0.6 and back <= number else None
 
 
 def _id(number: int) -> str:
-    # A multiplication spreads the ids: sorted ids would compress and prune as real ones never do.
+    # The multiplication spreads the ids, as real ids are: sorted ids would compress and prune better.
     return f"{number * 0x9E3779B97F4A7C15 % 2**64}.{number}@news.example"

@@ -1,11 +1,12 @@
-"""``weft bench synopses``: events a second that synopses take in, beside the same answers from the kept history.
+"""``weft bench synopses``: measure how many events a second synopses process, compared with the stored history.
 
     weft bench synopses --events 1000000 --batch 1000 --batch 100000
 
-A generated log of documents that managers approve and users publish, are given, lose, and open: one time point an
-event, five a second, users and documents being as many at its end as at its beginning.  Three formulas (once, since, an
-aggregation) take it in, in batches of each size; at three places in the log one batch is answered from all that came
-before, too.  Then they stand in a home, which is loaded and ticked (``bench.synopsis_ticks``).
+The log is generated: managers approve documents; users publish them, are granted and revoked access, and open them.
+It has one event per time point, five a second, and a constant number of users and documents.  Three formulas (once,
+since, an aggregation) process it in batches of each size; at three places in the log, one batch is also answered from
+the whole history before it.  Then the formulas are installed in a home, which is loaded and ticked
+(``bench.synopsis_ticks``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.bench.synopsis_ticks import KEPT, ticked
+from weft.bench.synopsis_ticks import HISTORY_QUERIES, measure_ticks
 from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.errors import ExecutionError
 from weft.execution.synopsis.batch import EMPTY, Batch
@@ -37,20 +38,22 @@ FORMULAS: Final = {
     "since": "access(u, d) AND NOT (NOT revoke(u, d) SINCE grant(u, d))",
     "aggregation": "access(u, d) AND EXISTS c. ((c <- CNT x; u ONCE[0,1h] access(u, x)) AND 10 < c)",
 }
-"""Published without approval in seven days; opened without a grant; more than ten documents opened within an hour."""
+"""Published without approval within seven days; opened without a grant; more than ten documents opened within an
+hour.
+"""
 _USERS: Final = 100
 _DOCUMENTS: Final = 500
 _A_SECOND: Final = 5
 _NAMES: Final = ("approve", "publish", "grant", "revoke", "access")
 _SHARES: Final = (1, 1, 3, 2, 3)
-"""How many of ten events are of each predicate."""
+"""The shares of the predicates in ten events."""
 _AIM: Final = 50_000
 _PLACES: Final = 3
 
 
 @dataclass
-class Course:
-    """A formula over the whole log in batches of one size: seconds, answers and tuples stored, a batch each."""
+class FormulaRun:
+    """A formula over the whole log in batches of one size: seconds, answers and stored tuples of each batch."""
 
     formula: str
     batch: int
@@ -58,7 +61,7 @@ class Course:
     answers: int = 0
     tuples: list[int] = field(default_factory=list)
     bytes: int = 0
-    """Of what is stored at the end."""
+    """The bytes stored at the end."""
 
     @property
     def rate(self) -> float:
@@ -67,7 +70,7 @@ class Course:
 
     @property
     def growth(self) -> float:
-        """The median of the last fifth of the batches beside that of the second fifth: the first one warms up."""
+        """The median of the last fifth of the batches divided by that of the second fifth (the first one warms up)."""
         fifth = max(len(self.seconds) // 5, 1)
         return statistics.median(self.seconds[-fifth:]) / statistics.median(
             self.seconds[fifth : 2 * fifth] or self.seconds
@@ -76,7 +79,7 @@ class Course:
 
 @dataclass
 class FromHistory:
-    """One batch answered from all events up to it: how many there were, and the seconds it took."""
+    """One batch answered from all events up to its end: the number of events, and the seconds."""
 
     formula: str
     batch: int
@@ -85,93 +88,97 @@ class FromHistory:
 
 
 def compare(
-    events: int, batches: Sequence[int], out: Path | None, say: Callable[[str], None], *, ticks: bool = True
+    events: int, batches: Sequence[int], out: Path | None, progress: Callable[[str], None], *, ticks: bool = True
 ) -> None:
-    """Measures each formula with each size of batch, says what it finds, writes the figures to ``out`` as JSON lines.
+    """Measure each formula with each batch size, print the results, and write the figures to ``out`` as JSON lines.
 
-    With ``ticks`` also the ticks of a home in which they stand, beside queries over the kept history.  Raises
-    ExecutionError where the answers from the history are others.
+    With ``ticks``, also measure the ticks of homes with these formulas, and with queries over the stored history.
+    Raises ExecutionError if the answers from the history differ.
     """
-    log = Log.generated(events)
-    courses, anew = [], []
+    log = EventLog.generated(events)
+    runs, from_history = [], []
     for name, text in FORMULAS.items():
-        made = synopsis(reading(text, signature(SIGNATURE)).formula, "set")
+        of_formula = synopsis(reading(text, signature(SIGNATURE)).formula, "set")
         for batch in batches:
-            course, compared = _course(name, made, log, batch, largest=batch == max(batches))
-            courses.append(course)
-            anew += compared
-            say(_line(course))
+            run, compared = _run_formula(name, of_formula, log, batch, largest=batch == max(batches))
+            runs.append(run)
+            from_history += compared
+            progress(_line(run))
             for each in compared:
-                say(f"  answered from the history of {each.events:,} events: {each.seconds:.2f} s a batch")
-    homes = list(_ticked(log, batches, say)) if ticks else []
+                progress(f"  answered from a history of {each.events:,} events: {each.seconds:.2f} s a batch")
+    homes = list(_ticked(log, batches, progress)) if ticks else []
     if out is not None:
-        lines = [json.dumps(each) for each in (*map(_json, courses), *map(asdict, anew), *homes)]
+        lines = [json.dumps(each) for each in (*map(_json, runs), *map(asdict, from_history), *homes)]
         out.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        say(f"written to {out}")
+        progress(f"written to {out}")
 
 
-def _ticked(log: Log, sizes: Sequence[int], say: Callable[[str], None]) -> Iterator[dict[str, object]]:
-    """The ticks of homes: synopses in ticks of each size, the kept history in the largest."""
+def _ticked(log: EventLog, sizes: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, object]]:
+    """Measure the ticks of homes: synopses with each tick size, the stored history with the largest."""
     tables = [(name, ("m" if name == "approve" else "u", "d")) for name in _NAMES]
     answers: dict[str, int] = {}
-    for found in ticked(log.rows, tables, FORMULAS, sizes, "synopsis"):
-        say(found.told())
-        yield found.as_json()
-        if found.size == max(sizes):
-            answers = found.answers
-    for name, text in KEPT.items():
-        for found in ticked(log.rows, tables, {name: text}, [max(sizes)], "history"):
-            say(found.told())
-            yield found.as_json()
-            if found.answers[name] != answers[name]:
+    for ticks in measure_ticks(log.rows, tables, FORMULAS, sizes, "synopsis"):
+        progress(ticks.summary())
+        yield ticks.as_json()
+        if ticks.size == max(sizes):
+            answers = ticks.answers
+    for name, text in HISTORY_QUERIES.items():
+        for ticks in measure_ticks(log.rows, tables, {name: text}, [max(sizes)], "history"):
+            progress(ticks.summary())
+            yield ticks.as_json()
+            if ticks.answers[name] != answers[name]:
                 raise ExecutionError(
-                    f"{name}: {answers[name]} answers from the synopsis, {found.answers[name]} from the kept history"
+                    f"{name}: {answers[name]} answers from the synopsis, {ticks.answers[name]} from the stored history"
                 )
 
 
-def _course(name: str, made: Synopsis, log: Log, size: int, *, largest: bool) -> tuple[Course, list[FromHistory]]:
-    """A formula over the log; with the ``largest`` batches some are answered from the history, too."""
-    course, compared, state = Course(name, size), [], EMPTY
+def _run_formula(
+    name: str, of_formula: Synopsis, log: EventLog, size: int, *, largest: bool
+) -> tuple[FormulaRun, list[FromHistory]]:
+    """Process the log with a formula; if these batches are the ``largest``, also answer some from the history."""
+    run, compared, state = FormulaRun(name, size), [], EMPTY
     number = log.events // size
     places = {(number * place) // _PLACES - 1 for place in range(1, _PLACES + 1)} if largest else set()
     for place, batch in enumerate(log.batches(size)):
         before = time.perf_counter()
-        state, answers = evaluate(made, state, batch)
-        course.seconds.append(time.perf_counter() - before)
-        course.answers += answers.num_rows
-        course.tuples.append(state.tuples)
+        state, answers = evaluate(of_formula, state, batch)
+        run.seconds.append(time.perf_counter() - before)
+        run.answers += answers.num_rows
+        run.tuples.append(state.tuples)
         if place in places:
-            compared.append(_from_history(name, made, log, (place * size, (place + 1) * size), answers))
-    course.bytes = sum(table.nbytes for table in state.relations.values())
-    return course, compared
+            compared.append(_from_history(name, of_formula, log, (place * size, (place + 1) * size), answers))
+    run.bytes = sum(table.nbytes for table in state.relations.values())
+    return run, compared
 
 
-def _from_history(name: str, made: Synopsis, log: Log, window: tuple[int, int], expected: pa.Table) -> FromHistory:
-    """Answers the events of a window from all up to its end."""
+def _from_history(
+    name: str, of_formula: Synopsis, log: EventLog, window: tuple[int, int], expected: pa.Table
+) -> FromHistory:
+    """Answer the events of a window from all events up to its end."""
     first, end = window
     before = time.perf_counter()
-    _, answers = evaluate(made, EMPTY, log.batch(0, end))
-    found = answers.filter(pc.greater_equal(answers.column("tp"), first))
+    _, answers = evaluate(of_formula, EMPTY, log.batch(0, end))
+    recent = answers.filter(pc.greater_equal(answers.column("tp"), first))
     seconds = time.perf_counter() - before
-    if not found.equals(expected):
-        raise ExecutionError(f"{name}: {expected.num_rows} answers, from the history {found.num_rows}")
+    if not recent.equals(expected):
+        raise ExecutionError(f"{name}: {expected.num_rows} answers, from the history {recent.num_rows}")
     return FromHistory(name, end - first, end, seconds)
 
 
 @dataclass(frozen=True)
-class Log:
-    """``tp, kind, c1, c2``: an event a time point."""
+class EventLog:
+    """A generated log, one event per time point, with the columns ``tp, kind, c1, c2``."""
 
     rows: pa.Table
 
     @property
     def events(self) -> int:
-        """How many there are."""
+        """The number of events."""
         return int(self.rows.num_rows)
 
     @classmethod
-    def generated(cls, events: int) -> Log:
-        """The same log for the same number."""
+    def generated(cls, events: int) -> EventLog:
+        """Generate a log; the same number of events gives the same log."""
         from weft.storage.local_sql import connect
 
         kinds = [kind for kind, share in enumerate(_SHARES) for _ in range(share)]
@@ -185,11 +192,11 @@ class Log:
             return cls(connection.sql(text).to_arrow_table())
 
     def batches(self, size: int) -> Iterator[Batch]:
-        """The log in batches of one size; what is left at the end is left out."""
+        """Return the log in batches of one size, without an incomplete last one."""
         return (self.batch(first, first + size) for first in range(0, self.events - size + 1, size))
 
     def batch(self, first: int, end: int) -> Batch:
-        """The events from one time point up to another."""
+        """Return the events from one time point to before another."""
         rows = self.rows.slice(first, end - first)
         seconds = pc.divide(rows.column("tp"), _A_SECOND)
         points = pa.table({"tp": rows.column("tp"), "at": pc.multiply(seconds, 1_000_000)})
@@ -201,28 +208,28 @@ class Log:
         return Batch(points, events)
 
 
-def _line(course: Course) -> str:
-    """What a course came to.
+def _line(run: FormulaRun) -> str:
+    """Summarize a run in one line.
 
-    >>> _line(Course("once", 1000, [0.1] * 5, 3, [7] * 5, 2048))[:62]
+    >>> _line(FormulaRun("once", 1000, [0.1] * 5, 3, [7] * 5, 2048))[:62]
     'once, batches of 1,000: 10,000 events a second (aim 50,000); l'
     """
     return (
-        f"{course.formula}, batches of {course.batch:,}: {course.rate:,.0f} events a second (aim {_AIM:,}); "
-        f"last batches {course.growth:.2f} times the first; {course.answers:,} answers; "
-        f"stored: {course.tuples[-1]:,} tuples, {course.bytes // 1024:,} kB"
+        f"{run.formula}, batches of {run.batch:,}: {run.rate:,.0f} events a second (aim {_AIM:,}); "
+        f"last batches {run.growth:.2f} times the first; {run.answers:,} answers; "
+        f"stored: {run.tuples[-1]:,} tuples, {run.bytes // 1024:,} kB"
     )
 
 
-def _json(course: Course) -> dict[str, object]:
-    """A course without what each of its batches was like."""
-    told = {"rate": round(course.rate), "growth": round(course.growth, 2), "batches": len(course.seconds)}
-    median = {"seconds": round(statistics.median(course.seconds), 4), "tuples": course.tuples[-1]}
+def _json(run: FormulaRun) -> dict[str, object]:
+    """Return a run's figures without those of each batch."""
+    rates = {"rate": round(run.rate), "growth": round(run.growth, 2), "batches": len(run.seconds)}
+    median = {"seconds": round(statistics.median(run.seconds), 4), "tuples": run.tuples[-1]}
     return {
-        "formula": course.formula,
-        "batch": course.batch,
-        **told,
+        "formula": run.formula,
+        "batch": run.batch,
+        **rates,
         **median,
-        "answers": course.answers,
-        "bytes": course.bytes,
+        "answers": run.answers,
+        "bytes": run.bytes,
     }

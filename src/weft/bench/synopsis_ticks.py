@@ -1,7 +1,8 @@
-"""Synopses as standing queries, the whole way: events loaded into a home, ticks that take them in, answers committed.
+"""Measure synopses as standing queries end to end: load events into a home, tick, and commit the answers.
 
-Three formulas stand in one home.  A tick of each size is measured near the log's beginning and near its end; in between
-the log is loaded and taken in by the largest ones.  Beside them stand the queries that SQL can say of the kept history.
+Three formulas are installed in one home.  Ticks of each size are measured near the start of the log and near its end;
+in between, the log is processed in the largest ticks.  Queries over the stored history are measured as well, if SQL can
+express the formula.
 """
 
 from __future__ import annotations
@@ -29,23 +30,24 @@ _STEP: Final = 200_000
 _ROUNDS: Final = 12
 """Ticks of one size at each end of the log."""
 
-KEPT: Final = {
+HISTORY_QUERIES: Final = {
     "once": (
         "SELECT p.u, p.d, p.ts AS at FROM publish p WHERE NOT EXISTS (SELECT 1 FROM approve a WHERE a.d = p.d AND "
         "a.ts <= p.ts AND a.ts >= p.ts - INTERVAL 7 DAYS)"
     ),
 }
-"""What of the formulas a query over the kept history says.
+"""The formulas as queries over the stored history, as far as SQL can express them efficiently.
 
-SQL has no count of a window at each row, and the NOT EXISTS in a NOT EXISTS that SINCE is takes Spark very long.
+SQL has no count over a window at each row, and SINCE needs a nested NOT EXISTS, which is very slow in Spark.
 """
 
 
 @dataclass
-class Ticks:
-    """Ticks of one size over a log: seconds of each near its beginning and near its end, and of their loads.
+class SynopsisTicks:
+    """Ticks of one size over a log: seconds of each near its start and near its end, and of their loads.
 
-    ``kept`` says how the queries were kept, ``queries`` which ones; ``processor`` are a tick's seconds of this process.
+    ``kept`` says what the queries are answered from, ``queries`` are their names, and ``processor`` has the seconds of
+    this process in each tick.
     """
 
     kept: Keep
@@ -66,14 +68,14 @@ class Ticks:
 
     @property
     def growth(self) -> float:
-        """The median near the log's end beside that near its beginning."""
+        """The median near the log's end divided by that near its start."""
         return self.tick / statistics.median(self.first)
 
-    def told(self) -> str:
-        """What they came to, in a line."""
+    def summary(self) -> str:
+        """Summarize the ticks in one line."""
         parts = ", ".join(f"{name} {statistics.median(each):.2f}" for name, each in self.parts.items())
         return (
-            f"{', '.join(self.queries)} kept as {self.kept}, ticks of {self.size:,}: "
+            f"{', '.join(self.queries)} from the {self.kept}, ticks of {self.size:,}: "
             f"{self.size / self.tick:,.0f} events a second in ticks of {self.tick:.2f} s ({parts}; "
             f"{statistics.median(self.processor):.2f} s of this process's time); last ticks {self.growth:.2f} times "
             f"the first; loads: {self.size / statistics.median(self.loads):,.0f} events a second"
@@ -81,7 +83,7 @@ class Ticks:
         )
 
     def as_json(self) -> dict[str, object]:
-        """The medians."""
+        """Return the medians."""
         return {
             "kept": self.kept,
             "queries": list(self.queries),
@@ -97,17 +99,19 @@ class Ticks:
         }
 
 
-def ticked(
+def measure_ticks(
     rows: pa.Table,
     tables: Sequence[tuple[str, tuple[str, str]]],
     texts: Mapping[str, str],
     sizes: Sequence[int],
     keep: Keep,
-) -> Iterator[Ticks]:
-    """Ticks of each size over the log ``rows`` (tp, kind, c1, c2), whose kinds are ``tables`` with their columns."""
+) -> Iterator[SynopsisTicks]:
+    """Measure ticks of each size over the log ``rows`` (tp, kind, c1, c2); ``tables`` are its kinds with their
+    columns.
+    """
     for size in sizes:
         with TemporaryDirectory(prefix="weft-bench-") as folder:
-            yield _Home(Path(folder), rows, tables, Ticks(keep, tuple(texts), size)).run(texts, max(sizes))
+            yield _Home(Path(folder), rows, tables, SynopsisTicks(keep, tuple(texts), size)).run(texts, max(sizes))
 
 
 @dataclass
@@ -115,11 +119,11 @@ class _Home:
     folder: Path
     rows: pa.Table
     tables: Sequence[tuple[str, tuple[str, str]]]
-    ticks: Ticks
+    ticks: SynopsisTicks
     done: int = 0
     files: Iterator[int] = field(default_factory=count)
 
-    def run(self, texts: Mapping[str, str], largest: int) -> Ticks:
+    def run(self, texts: Mapping[str, str], largest: int) -> SynopsisTicks:
         size, keep = self.ticks.size, self.ticks.kept
         rounds = min(_ROUNDS, max(1, (self.rows.num_rows - largest) // (2 * size)))
         with Weft.open(self.folder / "home", clock="replay", create=True) as weft:
@@ -127,7 +131,7 @@ class _Home:
             for name, text in texts.items():
                 weft.install(name, text, keep=keep, language="monpoly" if keep == "synopsis" else "sql")
             weft.tick(now=self._now)
-            self._taken_in(weft, largest, [])  # it makes what later ticks find
+            self._taken_in(weft, largest, [])  # creates the arrangements and tables that later ticks use
             for _ in range(rounds):
                 self._taken_in(weft, size, self.ticks.first)
             while self.rows.num_rows - self.done >= rounds * size + largest:
@@ -141,11 +145,11 @@ class _Home:
 
     @property
     def _now(self) -> int:
-        """The instant after the last event that is loaded (µs UTC)."""
+        """Return the instant after the last loaded event (µs UTC)."""
         return _BEGIN + (self.done - 1) * _STEP + 1
 
     def _taken_in(self, weft: Weft, size: int, seconds: list[float]) -> None:
-        """Loads some events and ticks; adds the tick's seconds."""
+        """Load some events and tick; append the tick's seconds."""
         began = time.perf_counter()
         self._load(weft, size)
         loaded = time.perf_counter() - began
@@ -160,7 +164,7 @@ class _Home:
                 self.ticks.parts.setdefault(name, []).append(part)
 
     def _load(self, weft: Weft, size: int) -> None:
-        """Loads the next events, a Parquet file a table."""
+        """Load the next events, one Parquet file per table."""
         rows = self.rows.slice(self.done, size)
         micros = pc.add(pc.multiply(rows.column("tp"), pa.scalar(_STEP)), pa.scalar(_BEGIN))
         ts = micros.cast(pa.timestamp("us", "UTC"))

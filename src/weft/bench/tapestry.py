@@ -1,9 +1,9 @@
-"""``weft bench tapestry``: a tick of the paper's five queries beside the five full queries (section 6.2).
+"""``weft bench tapestry``: compare a tick of the paper's five queries with the five full queries (section 6.2).
 
     weft bench tapestry --messages 380000 --messages 3800000
 
-Both run in one Spark session, in turn: a tick with 3,800 new messages, then the five queries in full over the same
-tables, one after another.  Medians are reported; a machine's absolute times are not worth much.
+Both run alternately in one Spark session: a tick with 3,800 new messages, then the five full queries over the same
+tables, one after another.  Medians are reported; absolute times depend on the machine.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from weft.planning.plan import at_instant, plan
 from weft.runtime.session import stop_session
 
 _BYTES: Final = 700
-"""Of disk, that a message takes at most while it is measured."""
+"""The most bytes of disk per message during a measurement."""
 
 
 @dataclass
 class Size(Ticks):
-    """What was measured at one size; seconds, medians where several were taken."""
+    """The measurements at one size, in seconds."""
 
     messages: int
     load: float = 0.0
     first_tick: float = 0.0
     cold: list[float] = field(default_factory=list)
-    """Ticks of the process that are not counted, the first ones."""
+    """The first ticks of the process, which are not counted."""
     references: list[float] = field(default_factory=list)
-    """Seconds of one empty Spark job and one commit of one row by Delta through Spark, together."""
+    """Seconds of one empty Spark job and one Delta commit of one row through Spark, together."""
     full: dict[str, list[float]] = field(default_factory=dict)
     disk: int = 0
 
@@ -54,7 +54,7 @@ class Size(Ticks):
 
     @property
     def full_total(self) -> float:
-        """The five full queries one after another, medians added up."""
+        """The sum of the medians of the five full queries."""
         return sum(statistics.median(times) for times in self.full.values())
 
 
@@ -65,29 +65,31 @@ def compare(
     full: int,
     folder: Path | None,
     out: Path | None,
-    say: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> None:
-    """Measures at each size, says what it finds, and writes the figures to ``out`` as JSON.
+    """Measure at each size, print the results, and write the figures to ``out`` as JSON.
 
-    ``full`` is how many of the measured rounds run the full queries, too.  Raises Refused where the disk has no room.
+    ``full`` is the number of measured rounds that also run the full queries.  Raises Refused if the disk is too small.
     """
     sizes = []
     for count in messages:
         with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as place:
             require_room(count, Path(place))
-            size = measure(Path(place) / "home", count, (warm, ticks, full), say)
+            size = measure(Path(place) / "home", count, (warm, ticks, full), progress)
         sizes.append(size)
-        say(report(size))
+        progress(report(size))
     if len(sizes) > 1:
-        say(f"tick at {sizes[-1].messages:,} / tick at {sizes[0].messages:,}: {sizes[-1].tick / sizes[0].tick:.2f}")
+        progress(
+            f"tick at {sizes[-1].messages:,} / tick at {sizes[0].messages:,}: {sizes[-1].tick / sizes[0].tick:.2f}"
+        )
     if out is not None:
         out.write_text(json.dumps([_json(size) for size in sizes], indent=2) + "\n", encoding="utf-8")
-        say(f"written to {out}")
+        progress(f"written to {out}")
     stop_session()
 
 
 def require_room(messages: int, place: Path) -> None:
-    """Raises Refused where the disk has no room for the tables, their arrangements and what Spark sorts on it."""
+    """Raise Refused if the disk is too small for the tables, their arrangements and Spark's sort files."""
     needed, free = messages * _BYTES, shutil.disk_usage(place).free
     if free < needed:
         raise Refused(
@@ -100,7 +102,7 @@ class Bench(BenchHome):
     """A home with the table and the five queries."""
 
     def full(self) -> dict[str, float]:
-        """Each query in full at this instant, as Spark runs it over the same files; seconds."""
+        """Run each full query at this instant with Spark over the same files, and return the seconds by name."""
         tables = {table.name: table for table in self.catalog.tables.all()}
         schemas = {name: table.schema for name, table in tables.items()}
         reader = Reader(self.spark, self.catalog.data, tables)
@@ -117,7 +119,7 @@ class Bench(BenchHome):
         return 0
 
     def reference(self) -> float:
-        """Seconds of one empty job and one commit of one row by Delta, both by Spark."""
+        """Return the seconds of one empty job and one Delta commit of one row, both by Spark."""
         place = str(self.folder / "reference")
 
         def run() -> int:
@@ -128,8 +130,8 @@ class Bench(BenchHome):
         return self.timed(run)[0]
 
 
-def measure(home: Path, count: int, rounds: tuple[int, int, int], say: Callable[[str], Any]) -> Size:
-    """Everything at one size; ``rounds``: not counted, counted, and how many of these with the full queries."""
+def measure(home: Path, count: int, rounds: tuple[int, int, int], progress: Callable[[str], Any]) -> Size:
+    """Measure one size; ``rounds`` are uncounted rounds, counted rounds, and counted rounds with the full queries."""
     bench, size = Bench(home), Size(count)
     warm, ticks, in_full = rounds
     before = time.perf_counter()
@@ -137,7 +139,7 @@ def measure(home: Path, count: int, rounds: tuple[int, int, int], say: Callable[
     size.load = time.perf_counter() - before
     bench.install(QUERIES)
     size.first_tick = bench.tick()[0]
-    say(f"{count:,} messages: loaded in {size.load:.0f} s, first delivery in {size.first_tick:.1f} s")
+    progress(f"{count:,} messages: loaded in {size.load:.0f} s, first delivery in {size.first_tick:.1f} s")
     for number in range(warm + ticks):
         bench.load(NEW)
         with measure_phases() as parts:
@@ -151,15 +153,15 @@ def measure(home: Path, count: int, rounds: tuple[int, int, int], say: Callable[
             size.references.append(reference)
             for name, each in full.items():
                 size.full.setdefault(name, []).append(each)
-            told = f"; in full {sum(full.values()):.2f} s" if full else ""
-            say(f"  tick {seconds:.2f} s, {jobs} jobs, {rows} rows{told}")
+            full_text = f"; in full {sum(full.values()):.2f} s" if full else ""
+            progress(f"  tick {seconds:.2f} s, {jobs} jobs, {rows} rows{full_text}")
     size.disk = sum(file.stat().st_size for file in home.rglob("*") if file.is_file())
     bench.close()
     return size
 
 
 def report(size: Size) -> str:
-    """One size in a few lines."""
+    """Summarize one size in a few lines."""
     full = ", ".join(f"{name} {statistics.median(times):.2f}" for name, times in size.full.items())
     parts = ", ".join(f"{name} {statistics.median(each):.2f} s" for name, each in size.parts.items())
     compared = (

@@ -1,10 +1,10 @@
-"""``weft bench views``: what a batch of changes costs temporal views, beside their values computed anew by Spark.
+"""``weft bench views``: compare refreshing temporal views after a batch of changes with recomputing them in Spark.
 
     weft bench views --periods 1000000 --periods 10000000
 
-A directory of employees gets a history of so many periods, and three views over it.  Then batches of 1,000 changes
-come, a day apart, and each view is maintained after each; in some rounds Spark computes the views' values anew from
-the same files, by the same SQL.  The homes are measured in turn in one process, and medians are reported.
+A directory of employees gets a history of that many periods, and three views.  Then batches of 1,000 changes arrive, a
+day apart, and each view is refreshed after each batch.  In some rounds Spark also recomputes the views from the same
+files with the same SQL.  The homes are measured in turn in one process, and medians are reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.algebra.temporal import Base
 from weft.api.weft import Weft
-from weft.bench.directory import BEGIN, DAY, FEWEST, Kept, days_of, tables
+from weft.bench.directory import BEGIN, DAY, MIN_EMPLOYEES, DirectoryTable, days_of, tables
 from weft.errors import DerivationError, ExecutionError, Refused
 from weft.execution.history_log import record
 from weft.execution.reader import Reader
@@ -48,16 +48,17 @@ VIEWS: Final[Mapping[str, str]] = {
 }
 """Figure 3 of the paper, a join of four tables, a moving window."""
 _RECORDED: Final = 500_000
-"""Changes of the history that are recorded at once, at most."""
+"""The most changes of the history recorded at once."""
 _AIM: Final = 0.1
 _GROWTH: Final = 1.5
 
 
 @dataclass
 class Maintenance:
-    """A view: its ``first`` maintenance, over all of the history, those after a batch, and Spark's recomputations.
+    """The times of a view in seconds: the ``first`` refresh over the whole history, refreshes after batches, and
+    recomputations.
 
-    Seconds; ``periods`` are the view's at the last comparison.
+    ``periods`` is the number of the view's periods at the last comparison.
     """
 
     view: str
@@ -68,18 +69,18 @@ class Maintenance:
 
     @property
     def batch(self) -> float:
-        """The median after a batch."""
+        """The median refresh after a batch."""
         return statistics.median(self.batches)
 
     @property
     def ratio(self) -> float | None:
-        """A batch as a part of a recomputation; None where there was none."""
+        """The median refresh divided by the median recomputation; None without recomputations."""
         return self.batch / statistics.median(self.full) if self.full else None
 
 
 @dataclass
-class Case:
-    """A history of so many periods: the seconds that a batch's recording took, and its views."""
+class History:
+    """A history with that many periods: the seconds of recording each batch, and its views."""
 
     periods: int
     employees: int
@@ -93,130 +94,139 @@ def compare(
     rounds: tuple[int, int, int],
     folder: Path | None,
     out: Path | None,
-    say: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> None:
-    """Measures each history, says what it finds, and writes the figures to ``out`` as JSON.
+    """Measure each history, print the results, and write the figures to ``out`` as JSON.
 
-    ``rounds``: not counted, counted, and how many of these recompute the views, too.  Raises Refused for a history that
-    has fewer periods than the tables have rows, ExecutionError where a view is not what its recomputation gives.
+    ``rounds`` are uncounted rounds, counted rounds, and counted rounds that also recompute the views.  Raises Refused
+    for a history with fewer periods than the tables have rows, and ExecutionError if a view differs from its
+    recomputation.
     """
     _check(periods, employees)
     warm, counted, full = rounds
     with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
-        found = [_Directory(Path(text) / f"home-{count}", Case(count, employees), say) for count in periods]
+        directories = [
+            _Directory(Path(text) / f"home-{count}", History(count, employees), progress) for count in periods
+        ]
         for number in range(warm + counted):
-            for each in found:
-                # The first round that is not counted warms Spark, too: once is enough.
-                in_full = number - warm in range(full) or (number == 0 and full > 0 and each is found[0])
+            for each in directories:
+                # The first uncounted round also warms Spark; once is enough.
+                in_full = number - warm in range(full) or (number == 0 and full > 0 and each is directories[0])
                 each.round(in_full, number >= warm)
-        for each in found:
+        for each in directories:
             each.weft.close()
-    cases = [each.case for each in found]
-    say(report(cases))
+    cases = [each.case for each in directories]
+    progress(report(cases))
     if out is not None:
         out.write_text(json.dumps([_json(case) for case in cases], indent=2) + "\n", encoding="utf-8")
-        say(f"written to {out}")
+        progress(f"written to {out}")
     stop_session()
 
 
 def _check(periods: Sequence[int], employees: int) -> None:
-    if employees < FEWEST:
-        raise Refused(f"{employees:,} employees are too few for the changes of a day", hint=f"Take {FEWEST:,} or more.")
+    if employees < MIN_EMPLOYEES:
+        raise Refused(
+            f"{employees:,} employees are too few for the changes of a day", hint=f"Use {MIN_EMPLOYEES:,} or more."
+        )
     few = next((count for count in periods if days_of(count, employees) < 1), None)
     if few is not None:
         rows = sum(table.rows for table in tables(employees))
         raise Refused(
-            f"{few:,} periods are no history: the tables of {employees:,} employees have {rows:,} rows at any time",
-            hint="Ask for more --periods, or for fewer --employees.",
+            f"{few:,} periods are too few: the tables of {employees:,} employees have {rows:,} rows at any time",
+            hint="Use more --periods or fewer --employees.",
         )
 
 
 class _Directory:
-    """A home with the directory, its history and the views, maintained at the end of the history."""
+    """A home with the directory, its history and the views, refreshed at the end of the history."""
 
-    def __init__(self, home: Path, case: Case, say: Callable[[str], None]) -> None:
+    def __init__(self, home: Path, case: History, progress: Callable[[str], None]) -> None:
         self.weft = Weft.open(home, clock="replay", create=True)
-        self.case, self.say = case, say
+        self.case, self.say = case, progress
         self.tables = tables(case.employees)
         self.day = days_of(case.periods, case.employees)
         with self.weft.opened.writing("bench") as writer:
             for table in self.tables:
                 writer.tables.create(table.name, table.typed, [table.key], tracked=True)
                 self._history(writer, table)
-        say(f"{case.periods:,} periods are recorded, {self.day:,} days")
+        progress(f"recorded {case.periods:,} periods of {self.day:,} days")
         for view in case.views:
             self.weft.add_view(view.view, VIEWS[view.view], batched=True)
             view.first = self._maintain(view)
-            say(f"  {view.view}: first maintenance {view.first:.1f} s")
+            progress(f"  {view.view}: first refresh {view.first:.1f} s")
 
     @property
     def now(self) -> int:
-        """The last instant of the present day, after all that has changed in it, µs UTC."""
+        """The last instant of the present day, after all its changes, µs UTC."""
         return BEGIN + (self.day + 1) * DAY - 1
 
-    def _history(self, writer: Writer, kept: Kept) -> None:
-        """Records a table's history, many days at once."""
-        step = max(_RECORDED // kept.daily, 1)
-        log = writer.tables.named(kept.name).stored
-        self._record(writer, kept, BEGIN, kept.first(log))
+    def _history(self, writer: Writer, table: DirectoryTable) -> None:
+        """Record a table's history, many days at once."""
+        step = max(_RECORDED // table.daily, 1)
+        log = writer.tables.named(table.name).stored
+        self._record(writer, table, BEGIN, table.first(log))
         for first in range(1, self.day + 1, step):
             last = min(first + step, self.day + 1)
-            self._record(writer, kept, BEGIN + first * DAY, kept.days(first, last, log))
+            self._record(writer, table, BEGIN + first * DAY, table.days(first, last, log))
 
-    def _record(self, writer: Writer, kept: Kept, at: int, rows: pa.Table) -> None:
-        table = writer.tables.named(kept.name)
-        load_id = writer.loads.begin(table.table_id, "generated", "bench", None, self.weft.clock())
-        done = record(writer, table, load_id, at, lambda _: rows, None)
-        writer.loads.finish(load_id, done.began + done.ended, 0, 0, 0, self.weft.clock())
+    def _record(self, writer: Writer, table: DirectoryTable, at: int, rows: pa.Table) -> None:
+        known = writer.tables.named(table.name)
+        load_id = writer.loads.begin(known.table_id, "generated", "bench", None, self.weft.clock())
+        recorded = record(writer, known, load_id, at, lambda _: rows, None)
+        writer.loads.finish(load_id, recorded.began + recorded.ended, 0, 0, 0, self.weft.clock())
 
     def round(self, in_full: bool, counted: bool) -> None:
-        """One batch: recorded, then each view maintained, and ``in_full`` computed anew, too."""
+        """Record one batch and refresh each view; if ``in_full``, also recompute each view."""
         self.day += 1
-        taken = _timed(self._batch)
-        told = [f"recording {taken:.2f} s"]
+        recording = _timed(self._batch)
+        times = [f"recording {recording:.2f} s"]
         if counted:
-            self.case.recording.append(taken)
+            self.case.recording.append(recording)
         for view in self.case.views:
             seconds = self._maintain(view)
-            told.append(f"{view.view} {seconds:.2f} s")
+            times.append(f"{view.view} {seconds:.2f} s")
             if counted:
                 view.batches.append(seconds)
         for view in self.case.views if in_full else ():
             seconds = self._recompute(view)
-            told.append(f"{view.view} anew {seconds:.2f} s")
+            times.append(f"{view.view} recomputed {seconds:.2f} s")
             if counted:
                 view.full.append(seconds)
-        self.say(f"  {self.case.periods:,}: {', '.join(told)}")
+        self.say(f"  {self.case.periods:,}: {', '.join(times)}")
 
     def _batch(self) -> None:
-        """The changes of a day into the four tables, as a poll records what a source tells of changes."""
+        """Record the changes of a day in the four tables, as a poll does."""
         home, at = self.weft.opened, BEGIN + self.day * DAY
-        for kept in self.tables:
+        for table in self.tables:
             with home.writing("bench") as writer:
-                table, changes = writer.tables.named(kept.name), kept.changes(self.day)
-                done, late = record_changes(writer, home, table, "generated", changes, at, None)
-            if (done.began, late) != (kept.daily, 0):
-                raise ExecutionError(f"of {kept.daily} changes of {kept.name} {done.began} were recorded, {late} late")
+                known, changes = writer.tables.named(table.name), table.changes(self.day)
+                recorded, late = record_changes(writer, home, known, "generated", changes, at, None)
+            if (recorded.began, late) != (table.daily, 0):
+                raise ExecutionError(
+                    f"{recorded.began} of {table.daily} changes of {table.name} were recorded, {late} of them late"
+                )
 
     def _maintain(self, view: Maintenance) -> float:
         def work() -> None:
-            for done in self.weft.refresh_views(view.view, now=self.now):
-                if done.trouble is not None:
-                    raise done.trouble
+            for refreshed in self.weft.refresh_views(view.view, now=self.now):
+                if refreshed.trouble is not None:
+                    raise refreshed.trouble
 
         return _timed(work)
 
     def _recompute(self, view: Maintenance) -> float:
-        """Seconds in which Spark computes and counts the view's periods anew; raises where there are others."""
+        """Recompute the view's periods with Spark and return the seconds; raise ExecutionError if their number
+        differs.
+        """
         before = time.perf_counter()
-        view.periods = self._counted(view.view)
+        view.periods = self._count_recomputed(view.view)
         seconds = time.perf_counter() - before
         shown = self.weft.show_view(view.view).periods
         if shown != view.periods:
-            raise ExecutionError(f"{view.view} has {shown:,} periods; computed anew it has {view.periods:,}")
+            raise ExecutionError(f"{view.view} has {shown:,} periods, but its recomputation has {view.periods:,}")
         return seconds
 
-    def _counted(self, name: str) -> int:
+    def _count_recomputed(self, name: str) -> int:
         catalog, spark = self.weft.catalog, self.weft.session()
         records = {table.name: table for table in catalog.tables.all()}
         known = {table.name: table.schema for table in catalog.tables.known()}
@@ -231,7 +241,7 @@ class _Directory:
 
 def _table_of(leaf: Leaf) -> str:
     if not isinstance(leaf, Base):
-        raise DerivationError("the value of a view is over its tables, not over their changes")
+        raise DerivationError("the value of a view depends on its tables, not on their changes")
     return leaf.table.name
 
 
@@ -241,14 +251,15 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - before
 
 
-def report(cases: Sequence[Case]) -> str:
-    """A line a history and view: the medians, their ratio, and the growth over the shortest history, with the aims.
+def report(cases: Sequence[History]) -> str:
+    """Return the medians of each history and view, their ratio, and the growth over the shortest history, with the
+    aims.
 
-    >>> few = Case(10, 5, [0.5], [Maintenance("v", 3.0, [1.0, 2.0, 9.0], [40.0], 7)])
-    >>> many = Case(100, 5, [0.5], [Maintenance("v", 9.0, [3.0])])
+    >>> few = History(10, 5, [0.5], [Maintenance("v", 3.0, [1.0, 2.0, 9.0], [40.0], 7)])
+    >>> many = History(100, 5, [0.5], [Maintenance("v", 9.0, [3.0])])
     >>> print(report([few, many]))
     10 periods: recording 0.50 s
-      v: a batch 2.00 s; anew 40.00 s, ratio 0.050 (aim 0.1)
+      v: a batch 2.00 s; recomputed 40.00 s, ratio 0.050 (aim 0.1)
     100 periods: recording 0.50 s, 1.00 times that of 10
       v: a batch 3.00 s; 1.50 times that of 10 (aim 1.5)
     """
@@ -260,16 +271,16 @@ def report(cases: Sequence[Case]) -> str:
             line += f", {recording / statistics.median(least.recording):.2f} times that of {least.periods:,}"
         lines.append(line)
         for view, shortest in zip(case.views, least.views, strict=True):
-            told = [f"  {view.view}: a batch {view.batch:.2f} s"]
+            times = [f"  {view.view}: a batch {view.batch:.2f} s"]
             if view.ratio is not None:
-                told.append(f"anew {statistics.median(view.full):.2f} s, ratio {view.ratio:.3f} (aim {_AIM})")
+                times.append(f"recomputed {statistics.median(view.full):.2f} s, ratio {view.ratio:.3f} (aim {_AIM})")
             if case is not least:
-                told.append(f"{view.batch / shortest.batch:.2f} times that of {least.periods:,} (aim {_GROWTH})")
-            lines.append("; ".join(told))
+                times.append(f"{view.batch / shortest.batch:.2f} times that of {least.periods:,} (aim {_GROWTH})")
+            lines.append("; ".join(times))
     return "\n".join(lines)
 
 
-def _json(case: Case) -> dict[str, Any]:
+def _json(case: History) -> dict[str, Any]:
     return {
         **asdict(case),
         "views": [{**asdict(view), "batch": view.batch, "ratio": view.ratio} for view in case.views],

@@ -1,4 +1,4 @@
-"""The command line: one file a group of commands; nothing heavy is loaded before a command needs it."""
+"""The command line: one module per group of commands; heavy imports wait until a command needs them."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import os
 import sys
 from typing import Final, NoReturn
 
-_LASTING: Final = frozenset({"bench", "demo", "run", "serve", "shell"})
-"""Commands whose JVM lives long enough for Java's optimizing compiler to pay for itself."""
+_LONG_RUNNING: Final = frozenset({"bench", "demo", "run", "serve", "shell"})
+"""Commands that run long enough for Java's optimizing compiler to pay off."""
 
 
 def main() -> NoReturn:
-    """Runs the command of this process, through the door of ``weft serve`` where the home has one.
+    """Run this process's command, through the home's server (``weft serve``) if it has one.
 
-    Exit code 0 for success, 2 for a refusal, 1 for a failure, 130 for Ctrl-C.
+    The exit code is 0 for success, 2 for a refusal, 1 for a failure, 130 for Ctrl-C.
     """
     from weft.cli.server.address import command_first
-    from weft.cli.terminal import escape_what_cannot_be_shown
+    from weft.cli.terminal import escape_unencodable
 
-    escape_what_cannot_be_shown()
+    escape_unencodable()
     arguments = command_first(sys.argv[1:])
-    code = _through_door(arguments)
+    code = _through_server(arguments)
     if code is None:
-        code = _here(arguments)
+        code = _in_this_process(arguments)
     sys.exit(code)
 
 
-def _here(arguments: list[str]) -> int:
+def _in_this_process(arguments: list[str]) -> int:
     from weft.cli.app import run
     from weft.runtime.class_archive import make_in_background
     from weft.runtime.launch import expect_short_life
 
-    if _LASTING.isdisjoint(arguments[:1]):
+    if _LONG_RUNNING.isdisjoint(arguments[:1]):
         expect_short_life()
     code = run(arguments)
     if code == 0:
@@ -39,15 +39,15 @@ def _here(arguments: list[str]) -> int:
     return code
 
 
-def _through_door(arguments: list[str]) -> int | None:
-    from weft.cli.server.address import door_of
+def _through_server(arguments: list[str]) -> int | None:
+    from weft.cli.server.address import server_pointer
 
-    pointer = door_of(arguments, os.environ)
+    pointer = server_pointer(arguments, os.environ)
     if pointer is None:
         return None
-    from weft.cli.server.client import INTERRUPTED, answered
+    from weft.cli.server.client import INTERRUPTED, run_on_server
 
     try:
-        return answered(arguments, pointer)
-    except KeyboardInterrupt:  # before the command was sent, or after its end
+        return run_on_server(arguments, pointer)
+    except KeyboardInterrupt:  # before the command was sent, or after it ended
         return INTERRUPTED

@@ -1,4 +1,4 @@
-"""All commands as one application."""
+"""Assemble all commands into one application."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from weft.cli import (
     troubles,
     view_commands,
 )
-from weft.cli.argument_texts import require_texts
+from weft.cli.argument_texts import check_arguments
 from weft.cli.frame import example
 
 app = typer.Typer(
@@ -39,7 +39,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
-    help="Standing SQL queries: try one, leave it standing, and receive each of its answers once.",
+    help="Standing SQL queries: try a query, install it, and receive each of its answers once.",
     epilog=example("weft demo", "weft COMMAND --help"),
 )
 
@@ -49,17 +49,17 @@ def _version(wanted: bool) -> None:
         try:
             typer.echo(f"weft {version('weft')}")
         except PackageNotFoundError:
-            typer.echo("weft, not installed as a package")
+            typer.echo("weft (not installed as a package)")
         raise typer.Exit
 
 
 @app.callback()
 def _root(
     _: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Standing SQL queries: try one, leave it standing, and receive each of its answers once."""
+    """Standing SQL queries: try a query, install it, and receive each of its answers once."""
 
 
 for part in (
@@ -85,9 +85,9 @@ for part in (
     demo,
 ):
     part.add_to(app)
-require_texts(app)
+check_arguments(app)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line; its exit code: 0 success, 2 refusal, 1 failure, 130 Ctrl-C."""
+    """Run one command line, and return its exit code: 0 success, 2 refusal, 1 failure, 130 Ctrl-C."""
     return troubles.run(app, arguments)

@@ -1,4 +1,4 @@
-"""table create, append: tables that people write themselves."""
+"""The commands ``table create`` and ``append``, for tables that users write to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.loads import FutureOption, KeyOption, LateOption, lies_ahead, tell_load
-from weft.cli.printing import say, say_json, typed
+from weft.cli.printing import echo, print_json, typed
 from weft.errors import Refused
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the command; ``table create`` is among those of tables."""
+    """Add the command ``append``; ``table create`` is added with the commands of tables."""
     app.command(
         epilog=example("weft append votes msgid=a1 score=3", "weft append votes -f votes.jsonl --ts-from ts"),
     )(append)
@@ -34,47 +34,49 @@ def create(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a table to append to; each row has who appended it (_by) and since when it is there (ts)."""
+    """Make a table to append rows to; each row records who appended it (_by) and when (ts)."""
     keys = [each.strip() for each in key.split(",") if each.strip()] if key else []
     with opened(home, create=True) as weft:
-        made = weft.make_table(name, columns, keys=keys)
-    has = typed((column.name, column.type) for column in made.schema.columns)
+        table = weft.make_table(name, columns, keys=keys)
+    described = typed((column.name, column.type) for column in table.schema.columns)
     if json:
-        listed = [{"name": column.name, "type": column.type.declared} for column in made.schema.columns]
-        say_json({"name": made.name, "columns": listed, "keys": made.keys})
+        listed = [{"name": column.name, "type": column.type.declared} for column in table.schema.columns]
+        print_json({"name": table.name, "columns": listed, "keys": table.keys})
     else:
-        say(f"{made.name} is a table: {has}.")
+        echo(f"Created the table {table.name}: {described}.")
 
 
 def append(
     name: Annotated[str, typer.Argument(metavar="TABLE", help="The table.")],
     values: Annotated[
-        list[str] | None, typer.Argument(metavar="COL=VALUE", help="The values of one row; what is left out is NULL.")
+        list[str] | None, typer.Argument(metavar="COL=VALUE", help="The values of one row; other columns are NULL.")
     ] = None,
     file: Annotated[
         Path | None, typer.Option("--file", "-f", metavar="FILE", help="Rows as JSON lines (-: stdin).")
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", metavar="U", help="Who appends (default: you).")] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="U", help="The value of _by (default: your user name).")
+    ] = None,
     ts_from: Annotated[
         str | None,
-        typer.Option("--ts-from", metavar="COL", help="Take ts from this value of each row: ts, or a column."),
+        typer.Option("--ts-from", metavar="COL", help="Take each row's ts from this column, or from a value named ts."),
     ] = None,
     late: LateOption = "stamp",
     future: FutureOption = "1d",
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Append rows to a table, all of them or, where one is wrong, none."""
+    """Append rows to a table: all of them, or none if one is invalid."""
     if bool(values) == (file is not None):
         raise Refused(
-            "there are no rows" if not values else "rows are there twice, as values and as a file",
-            hint="Write COL=VALUE for each column of one row, or -f FILE with a row as JSON on each line.",
+            "no rows to append" if not values else "rows are given twice: as values and as a file",
+            hint="Write COL=VALUE for each column of one row, or -f FILE with one JSON object per line.",
         )
     with opened(home) as weft, _rows(values or [], file) as rows:
         times: dict[str, Any] = {"ts_from": ts_from, "late": late, "future": future}
-        done = weft.append(name, rows, user=user or terminal.user(), **times)
-        ahead = lies_ahead(weft, done)
-    tell_load(done, ahead, json)
+        load = weft.append(name, rows, user=user or terminal.user(), **times)
+        ahead = lies_ahead(weft, load)
+    tell_load(load, ahead, json)
 
 
 @contextmanager
@@ -97,13 +99,13 @@ def _rows(values: list[str], file: Path | None) -> Iterator[BinaryIO | TextRow]:
 
 
 def _pairs(values: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for each in values:
         column, sign, value = each.partition("=")
-        if not sign or column in found:
+        if not sign or column in pairs:
             raise Refused(
-                f"{each!r} is no COL=VALUE" if not sign else f"{column} is there twice",
-                hint="Write a value for each column, once: score=3.",
+                f"{each!r} is not COL=VALUE" if not sign else f"{column} is given twice",
+                hint="Write one value for each column: score=3.",
             )
-        found[column] = value
-    return found
+        pairs[column] = value
+    return pairs

@@ -1,6 +1,6 @@
-"""The check that every argument of every command is UTF-8 text.
+"""Check that every argument of every command is UTF-8 text.
 
-Paths are left out: a file that is read may have any name that the file system takes.
+Paths are exempt: a file that is read may have any name that the file system allows.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import typer
 from weft.printable import require_text
 
 
-def require_texts(app: typer.Typer) -> None:
-    """Adds the check to the commands of the application and of its groups: Refused for an argument that is no text."""
+def check_arguments(app: typer.Typer) -> None:
+    """Add the check to the commands of the application and its groups; it raises Refused for invalid text."""
     for command in app.registered_commands:
         if command.callback is not None:
             command.callback = _checking(command.callback)
     for group in app.registered_groups:
         if group.typer_instance is not None:
-            require_texts(group.typer_instance)
+            check_arguments(group.typer_instance)
 
 
 def _checking(callback: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""try, backtest."""
+"""The commands ``try`` and ``backtest``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import instant, iso, say, say_json, shown, table, working_on_spark
+from weft.cli.printing import echo, instant, iso, print_json, shown, table, working_on_spark
 from weft.cli.queries import LanguageName, LanguageOption
 from weft.errors import Refused
 from weft.printable import counted
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from weft.execution.ad_hoc import Answer
     from weft.execution.backtest import Backtest
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Add the commands."""
     app.command(
         "try", epilog=example("weft try \"SELECT msgid, subject FROM msgs WHERE newsgroup = 'comp.databases'\"")
     )(try_query)
@@ -40,18 +40,18 @@ def try_query(
     sql: SqlArgument = None,
     file: FileOption = None,
     now: Annotated[
-        str | None, typer.Option(metavar="T", help="NOW() in the query, ISO 8601 (default: the home's clock).")
+        str | None, typer.Option(metavar="T", help="The value of NOW(), ISO 8601 (default: the home's clock).")
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many rows to show (0: all).")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="The most rows to show (0: all).")] = 20,
     language: LanguageOption = LanguageName.sql,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a query now, as if the database were fixed: its distinct rows, their count, the time it took."""
+    """Run a query once, on the present data: show its distinct rows, their count, and the time it took."""
     _require_sql(language, "try")
     text = query_text(sql, file)
-    answer, seconds = _asked(home, lambda weft: weft.try_query(text, now=now, limit=limit or None))
-    _tell(answer, seconds, json)
+    answer, seconds = _timed(home, lambda weft: weft.try_query(text, now=now, limit=limit or None))
+    _print_answer(answer, seconds, json)
 
 
 def _require_sql(language: LanguageName, command: str) -> None:
@@ -59,28 +59,28 @@ def _require_sql(language: LanguageName, command: str) -> None:
         raise Refused(
             f"`weft {command}` answers SQL, and this is a formula in {language.value}",
             hint=f"Install it: `weft install NAME … --language {language.value}`; the first `weft tick` answers it at "
-            "every state of the stored history. `weft monitor` answers it along a log in a file, and needs no home. "
+            "every state of the stored history. `weft monitor` answers it over a log in a file, without a home. "
             f"`weft explain … --language {language.value}` checks it.",
         )
 
 
-def _asked(home: Path | None, ask: Callable[[Weft], Found]) -> tuple[Found, float]:
-    """What a question to the home gives, and how many seconds it took; Ctrl-C stops Spark's jobs."""
+def _timed(home: Path | None, ask: Callable[[Weft], T]) -> tuple[T, float]:
+    """Return the result of ``ask`` and its seconds; Ctrl-C cancels Spark's jobs."""
     began = time.monotonic()
     with opened(home) as weft, working_on_spark("asking"):
         from weft.runtime.cancelling import cancellable
 
         with cancellable(weft.session):
-            found = ask(weft)
-    return found, time.monotonic() - began
+            result = ask(weft)
+    return result, time.monotonic() - began
 
 
-def _tell(answer: Answer, seconds: float, json: bool) -> None:
+def _print_answer(answer: Answer, seconds: float, json: bool) -> None:
     names = [name for name, _ in answer.columns]
     if json:
         from weft.delivery.rendering import json_object
 
-        say_json(
+        print_json(
             {
                 "columns": [{"name": name, "type": kind.declared} for name, kind in answer.columns],
                 "rows": [json_object(answer.columns, row) for row in answer.rows],
@@ -93,7 +93,7 @@ def _tell(answer: Answer, seconds: float, json: bool) -> None:
     if answer.rows:
         table(names, [[shown(value) for value in row] for row in answer.rows], answers=True)
     rest = f", {len(answer.rows):,} shown" if len(answer.rows) < answer.count else ""
-    say(f"{counted(answer.count, 'row')}{rest}, as of {instant(answer.at)}, in {seconds:.1f} s")
+    echo(f"{counted(answer.count, 'row')}{rest}, as of {instant(answer.at)}, in {seconds:.1f} s")
 
 
 def backtest(
@@ -101,53 +101,56 @@ def backtest(
     file: FileOption = None,
     since: Annotated[
         str | None,
-        typer.Option("--from", metavar="A", help="As if installed at A (default: standing from the start)."),
+        typer.Option(
+            "--from", metavar="A", help="As if installed at A, with new answers only (default: installed at the start)."
+        ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--to", metavar="B", help="The first instant after it (default: the home's clock).")
+        str | None,
+        typer.Option("--to", metavar="B", help="The end of the window, exclusive (default: the home's clock)."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many answers to show (0: all).")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="The most answers to show (0: all).")] = 20,
     language: LanguageOption = LanguageName.sql,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Tell what a query would have delivered, and when, had it stood; nothing is installed or kept."""
+    """Show what a query would have delivered, and when, if it had been installed; nothing is stored."""
     _require_sql(language, "backtest")
     text = query_text(sql, file)
-    found, seconds = _asked(home, lambda weft: weft.backtest(text, since=since, until=until, limit=limit or None))
-    _tell_backtest(found, seconds, json)
+    report, seconds = _timed(home, lambda weft: weft.backtest(text, since=since, until=until, limit=limit or None))
+    _print_backtest(report, seconds, json)
 
 
-def _tell_backtest(found: Backtest, seconds: float, json: bool) -> None:
-    names = [name for name, _ in found.columns]
+def _print_backtest(report: Backtest, seconds: float, json: bool) -> None:
+    names = [name for name, _ in report.columns]
     if json:
         from weft.delivery.rendering import json_object
 
-        say_json(
+        print_json(
             {
-                "columns": [{"name": name, "type": kind.declared} for name, kind in found.columns],
-                "answers": [{"_first_at": iso(at), **json_object(found.columns, row)} for at, row in found.answers],
-                "count": found.count,
-                "from": iso(found.since),
-                "to": iso(found.until),
-                "timeline": {"from": iso(found.begin), "to": iso(found.until), "counts": list(found.counts)},
+                "columns": [{"name": name, "type": kind.declared} for name, kind in report.columns],
+                "answers": [{"_first_at": iso(at), **json_object(report.columns, row)} for at, row in report.answers],
+                "count": report.count,
+                "from": iso(report.since),
+                "to": iso(report.until),
+                "timeline": {"from": iso(report.begin), "to": iso(report.until), "counts": list(report.counts)},
                 "seconds": round(seconds, 3),
-                **({} if found.nothing is None else {"nothing": found.nothing}),
+                **({} if report.nothing is None else {"nothing": report.nothing}),
             }
         )
         return
-    if found.answers:
-        table(("_first_at", *names), [[instant(at), *map(shown, row)] for at, row in found.answers], answers=True)
-        say(f"{instant(found.begin)}  {bars(found.counts)}  {instant(found.until)}")
-    rest = f", {len(found.answers):,} shown" if len(found.answers) < found.count else ""
-    since = "from the start" if found.since is None else f"from {instant(found.since)}"
-    say(f"{counted(found.count, 'answer')}{rest}, {since}, before {instant(found.until)}, in {seconds:.1f} s")
-    if found.nothing is not None:
-        say(found.nothing)
+    if report.answers:
+        table(("_first_at", *names), [[instant(at), *map(shown, row)] for at, row in report.answers], answers=True)
+        echo(f"{instant(report.begin)}  {bars(report.counts)}  {instant(report.until)}")
+    rest = f", {len(report.answers):,} shown" if len(report.answers) < report.count else ""
+    since = "from the start" if report.since is None else f"from {instant(report.since)}"
+    echo(f"{counted(report.count, 'answer')}{rest}, {since}, before {instant(report.until)}, in {seconds:.1f} s")
+    if report.nothing is not None:
+        echo(report.nothing)
 
 
 def bars(counts: Sequence[int]) -> str:
-    """Numbers as bars of one character each, the greatest as high as a line; nothing is a dot.
+    """Draw numbers as bars of one character each, the greatest at full height; zero is a dot.
 
     >>> bars([0, 1, 4, 8])
     '·▁▄█'

@@ -1,4 +1,4 @@
-"""subscribe, unsubscribe, mute, unmute, deliveries, redeliver, channel test."""
+"""The commands for subscriptions and deliveries: subscribe, mute, redeliver, channel test and others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import instant, iso, plain, say, say_json, table, working
+from weft.cli.printing import echo, instant, iso, plain, print_json, table, working
 from weft.cli.queries import (
     CHANNELS,
     DigestOption,
@@ -16,8 +16,8 @@ from weft.cli.queries import (
     NameArgument,
     ZoneOption,
     digest_words,
-    formed,
     subscription_json,
+    with_form,
 )
 from weft.printable import counted
 
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     from weft.catalog.outbox import OutboxEntry
     from weft.catalog.subscriptions import Subscription
 
-_ONE: Final = "The channel, as `weft deliveries` shows it"
-ToOption = Annotated[str, typer.Option("--to", metavar="CHANNEL", help=f"Where they go: {CHANNELS}.")]
-OneOption = Annotated[str | None, typer.Option("--to", metavar="CHANNEL", help=f"{_ONE} (default: all of the query).")]
+_ONE: Final = "The channel, as shown by `weft deliveries`"
+ToOption = Annotated[str, typer.Option("--to", metavar="CHANNEL", help=f"The channel: {CHANNELS}.")]
+OneOption = Annotated[
+    str | None, typer.Option("--to", metavar="CHANNEL", help=f"{_ONE} (default: all channels of the query).")
+]
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Add the commands."""
     app.command(epilog=example("weft subscribe unanswered --to email:bo@example.com"))(subscribe)
     app.command(epilog=example("weft unsubscribe unanswered --to email:bo@example.com"))(unsubscribe)
     app.command(epilog=example("weft mute unanswered --to email:bo@example.com"))(mute)
@@ -42,7 +44,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog=example("weft deliveries", "weft deliveries unanswered --json"))(deliveries)
     app.command(epilog=example("weft redeliver unanswered --to file:unanswered.jsonl --from 100"))(redeliver)
     channel = typer.Typer(
-        no_args_is_help=True, help="Try a channel.", epilog=example("weft channel test email:ann@example.com")
+        no_args_is_help=True, help="Test channels.", epilog=example("weft channel test email:ann@example.com")
     )
     channel.command(epilog=example("weft channel test email:ann@example.com"))(test)
     app.add_typer(channel, name="channel")
@@ -52,7 +54,7 @@ def subscribe(
     name: NameArgument,
     to: ToOption,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="Send the answers that it has had so far, too (default: from now).")
+        bool, typer.Option("--from-start", help="Send the answers so far, too (default: only later ones).")
     ] = False,
     digest: DigestOption = None,
     zone: ZoneOption = None,
@@ -60,11 +62,11 @@ def subscribe(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Have a query's answers go to one more person, program or file."""
+    """Send a query's answers to one more person, program, file or table."""
     with opened(home) as weft:
-        found = weft.subscribe(name, formed([to], form)[0], from_start=from_start, digest=digest, zone=zone)
-    begin = "from the first one on" if from_start else f"from those after the {found.delivered:,} that it has had"
-    _tell_changed(name, [found], f"go there {begin}{digest_words(found)}", json)
+        added = weft.subscribe(name, with_form([to], form)[0], from_start=from_start, digest=digest, zone=zone)
+    begin = "from the first one on" if from_start else f"after the first {added.delivered:,}"
+    _print_subscriptions([added], f"answers of {name} {begin} will be sent there{digest_words(added)}", json)
 
 
 def unsubscribe(
@@ -73,81 +75,81 @@ def unsubscribe(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Send a query's answers there no more; the query stands, and goes on for the others."""
+    """Stop sending a query's answers to a channel; the query and its other channels continue."""
     with opened(home) as weft:
-        found = weft.unsubscribe(name, to)
-    _tell_changed(name, [found], "go there no more", json)
+        ended = weft.unsubscribe(name, to)
+    _print_subscriptions([ended], f"answers of {name} are no longer sent there", json)
 
 
 def mute(name: NameArgument, to: OneOption = None, home: HomeOption = None, json: JsonOption = False) -> None:
-    """Send nothing for a while; the query goes on, and what comes meanwhile waits for `weft unmute`."""
+    """Pause the channels of a query; the query continues, and its answers wait for `weft unmute`."""
     with opened(home) as weft:
-        found = weft.mute(name, to)
-    _tell_changed(name, found, "wait there until `weft unmute`", json)
+        muted = weft.mute(name, to)
+    _print_subscriptions(muted, f"answers of {name} wait until `weft unmute`", json)
 
 
 def unmute(
     name: NameArgument,
     to: OneOption = None,
-    skip: Annotated[bool, typer.Option("--skip", help="Leave out the answers that came meanwhile.")] = False,
+    skip: Annotated[bool, typer.Option("--skip", help="Do not send the answers that waited.")] = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Send again, what came meanwhile first."""
+    """Resume muted channels of a query, and send the answers that waited."""
     with opened(home) as weft:
-        found = weft.unmute(name, to, skip=skip)
-    words = "go there again, those that came meanwhile left out" if skip else "go there again, what waited first"
-    _tell_changed(name, found, words, json)
+        unmuted = weft.unmute(name, to, skip=skip)
+    rest = "without those that waited" if skip else "first those that waited"
+    _print_subscriptions(unmuted, f"answers of {name} are sent there again, {rest}", json)
 
 
-def _tell_changed(name: str, found: Sequence[Subscription], words: str, json: bool) -> None:
+def _print_subscriptions(subscriptions: Sequence[Subscription], words: str, json: bool) -> None:
     if json:
-        say_json([subscription_json(each) for each in found])
+        print_json([subscription_json(each) for each in subscriptions])
         return
-    for each in found:
-        say(f"{each.channel}: answers of {name} {words}.")
+    for each in subscriptions:
+        echo(f"{each.channel}: {words}.")
 
 
 def deliveries(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The query (default: all).")] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The latest N messages, besides (next).")] = 20,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Show the latest N messages, besides (next).")] = 20,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what went where: each message with its answers, what became of it, and what the place said to it."""
+    """Show the messages of each channel: their answers, their state, and the receiver's reply."""
     with opened(home) as weft:
-        found = weft.deliveries(name, limit=limit)
+        subscribed = weft.deliveries(name, limit=limit)
     if json:
-        say_json([_as_json(each) for each in found])
-    elif not found:
-        say("No query goes to a channel. `weft subscribe NAME --to CHANNEL` sends its answers.")
+        print_json([_as_json(each) for each in subscribed])
+    elif not subscribed:
+        echo("No query has a channel. Add one: weft subscribe NAME --to CHANNEL")
     else:
-        rows = [row for each in found for row in (*_waiting(each), *(_message(each, m) for m in each.messages))]
+        rows = [row for each in subscribed for row in (*_waiting(each), *(_message(each, m) for m in each.messages))]
         if rows:
-            columns = ("query", "channel", "message", "rows", "state", "attempts", "when", "said")
+            columns = ("query", "channel", "message", "rows", "state", "attempts", "when", "reply or error")
             table(columns, rows, right=(3, 5))
-            _tell_ids(found)
-        for each in found:
+            _print_ids(subscribed)
+        for each in subscribed:
             if not each.waiting and not each.messages:
-                what = (
-                    f"none of the latest {counted(limit, 'message')} is its own; --limit shows more, and nothing waits."
+                status = (
+                    f"no answers wait, and none of the latest {counted(limit, 'message')} is its own (see --limit)."
                     if each.has_messages
-                    else "nothing was sent yet, and nothing waits."
+                    else "no answers were sent, and none wait."
                 )
-                say(f"{each.subscription.channel} of {each.query.name}: {what}")
+                echo(f"{each.subscription.channel} of {each.query.name}: {status}")
 
 
-def _tell_ids(found: Sequence[Deliveries]) -> None:
-    """What the ids of messages mean, by the first one that is shown; nothing where none is."""
-    shown = next(((each, m) for each in found for m in each.messages), None)
+def _print_ids(subscribed: Sequence[Deliveries]) -> None:
+    """Explain the ids of messages with the first one shown, if any."""
+    shown = next(((each, m) for each in subscribed for m in each.messages), None)
     if shown is not None:
         each, m = shown
-        say(
-            f"An id is channel-first-last: {m.idempotency_key} has the answers from {m.first_ordinal:,} to "
+        echo(
+            f"The message id is channel-first-last: {m.idempotency_key} has the answers {m.first_ordinal:,} to "
             f"{m.last_ordinal:,} of `weft results {each.query.name}`."
         )
         again = f"weft redeliver {each.query.name} --from {m.first_ordinal} --to CHANNEL"
-        say(f"`{again}` sends these and all later ones again.")
+        echo(f"To send these and all later answers again: {again}")
 
 
 def _as_json(each: Deliveries) -> dict[str, Any]:
@@ -173,43 +175,47 @@ def _as_json(each: Deliveries) -> dict[str, Any]:
 
 
 def _waiting(each: Deliveries) -> Iterator[tuple[str, ...]]:
-    """A line for the answers that have not gone yet, with what they wait for."""
-    found = each.subscription
+    """Yield a row for the answers not sent yet, with what they wait for."""
+    subscription = each.subscription
     if not each.waiting:
         return
-    state = "parked" if found.state == "parked" else "muted" if found.muted else "waiting"
-    dues = [due for due in (found.next_attempt_at, found.digest_at) if due is not None and found.is_served]
+    state = "parked" if subscription.state == "parked" else "muted" if subscription.muted else "waiting"
+    dues = [
+        due
+        for due in (subscription.next_attempt_at, subscription.digest_at)
+        if due is not None and subscription.is_served
+    ]
     when = f"next {instant(max(dues))}" if dues else "-"
-    failures = str(found.attempts or "-")
-    said = plain(found.last_error or "")
-    yield each.query.name, found.channel, "(next)", f"{each.waiting:,}", state, failures, when, said
+    failures = str(subscription.attempts or "-")
+    error = plain(subscription.last_error or "")
+    yield each.query.name, subscription.channel, "(next)", f"{each.waiting:,}", state, failures, when, error
 
 
 def _message(each: Deliveries, m: OutboxEntry) -> tuple[str, ...]:
-    said = plain(m.last_error or m.reply or "")
-    begun = (each.query.name, each.subscription.channel, m.idempotency_key, f"{m.rows:,}", m.state, str(m.attempts))
-    return *begun, instant(m.sent_at), said
+    reply = plain(m.last_error or m.reply or "")
+    message = (each.query.name, each.subscription.channel, m.idempotency_key, f"{m.rows:,}", m.state, str(m.attempts))
+    return *message, instant(m.sent_at), reply
 
 
 def redeliver(
     name: NameArgument,
     to: OneOption = None,
     start: Annotated[
-        int, typer.Option("--from", min=1, metavar="ORDINAL", help="From this answer on (default: from the first).")
+        int, typer.Option("--from", min=1, metavar="ORDINAL", help="The first answer to send (default: 1).")
     ] = 1,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Send answers again that went before, or that were to; the messages are new ones, with new ids."""
+    """Send answers again, in new messages with new ids."""
     with opened(home) as weft:
-        found = weft.redeliver(name, to, from_ordinal=start)
+        restarted = weft.redeliver(name, to, from_ordinal=start)
     if json:
-        say_json([{"query": each.query.name, **subscription_json(each.subscription)} for each in found])
+        print_json([{"query": each.query.name, **subscription_json(each.subscription)} for each in restarted])
         return
-    for each in found:
+    for each in restarted:
         some = counted(each.waiting, "answer")
-        say(f"{each.subscription.channel}: {some} of {name}, from {start:,} on, will be sent again.")
-    say("They go with the next `weft tick`, or under `weft run`; to a channel with a digest when that is due.")
+        echo(f"{each.subscription.channel}: {some} of {name}, from {start:,} on, will be sent again.")
+    echo("The next `weft tick` or `weft run` sends them; a digest sends them when it is due.")
 
 
 def test(
@@ -217,10 +223,10 @@ def test(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Send a test message to a channel: whether it can be reached, and what it says."""
+    """Send a test message to a channel, and show the reply."""
     with opened(home) as weft, working(f"sending a test message to {to}"):
-        channel, told = weft.test_channel(to, terminal.user() or "weft")
+        channel, outcome = weft.test_channel(to, terminal.user() or "weft")
     if json:
-        say_json({"channel": channel, "said": told})
+        print_json({"channel": channel, "said": outcome})
     else:
-        say(f"{channel}: {plain(told)}")
+        echo(f"{channel}: {plain(outcome)}")

@@ -1,4 +1,4 @@
-"""demo, bench."""
+"""The commands ``demo`` and ``bench``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _HOME: Final = Path("demo-home")
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Add the commands."""
     app.command(epilog=example("weft demo"))(demo)
-    bench = typer.Typer(no_args_is_help=True, help="Measurements.")
+    bench = typer.Typer(no_args_is_help=True, help="Run benchmarks.")
     bench.command("tapestry", epilog=example("weft bench tapestry --messages 380000 --messages 3800000"))(tapestry)
     bench.command("many", epilog=example("weft bench many --queries 1 --queries 100000"))(many)
     bench.command("commands", epilog=example("weft bench commands --out commands.json"))(commands)
@@ -31,57 +31,57 @@ def add_to(app: typer.Typer) -> None:
 
 def demo(
     home: Annotated[
-        Path | None, typer.Option("--home", metavar="DIR", help="Where to make it (default: ./demo-home).")
+        Path | None, typer.Option("--home", metavar="DIR", help="The folder of the new home (default: ./demo-home).")
     ] = None,
 ) -> None:
-    """See it work: a small NetNews, six standing queries, six weeks in under half a minute, in a home of its own."""
+    """Run a demo in a new home: a small NetNews and six standing queries, six weeks in under half a minute."""
     from weft.cli.troubles import remember
     from weft.demo.play import fresh_folder, play
 
-    configuration()  # what is set wrong is refused before anything is made
+    configuration()  # refuse invalid settings before anything is made
     folder = home or fresh_folder(_HOME)
     remember(home=folder)
     if home is None and folder != _HOME:
-        printing.say(f"{_HOME} is there already, and stays as it is: this demo makes {folder}.")
+        printing.echo(f"{_HOME} exists and is left unchanged; this demo makes {folder}.")
     play(folder, _Terminal(folder))
 
 
 class _Terminal:
-    """The terminal as the demo's stage."""
+    """The terminal as the output of the demo."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
 
     def heading(self, text: str) -> None:
-        """A new scene."""
-        printing.say("")
-        printing.say(text, style="bold")
+        """Print the heading of a section."""
+        printing.echo("")
+        printing.echo(text, style="bold")
 
-    def say(self, text: str = "") -> None:
-        """A line."""
+    def line(self, text: str = "") -> None:
+        """Print a line."""
         printing.screen().print(printing.lines(text))
 
     def command(self, text: str) -> None:
-        """What one would type."""
+        """Print a command to type."""
         word, _, rest = text.partition(" ")
         second, _, more = rest.partition(" ")
         if word in ("ingest", "quarantine"):
             word, rest = f"{word} {second}", more
-        printing.say(f"$ weft {word} --home {self._home} {rest}".rstrip(), style="cyan")
+        printing.echo(f"$ weft {word} --home {self._home} {rest}".rstrip(), style="cyan")
 
     def working(self, text: str) -> AbstractContextManager[object]:
-        """A sign of life."""
+        """Show progress."""
         return printing.working(text)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table."""
+        """Print a table."""
         printing.table(columns, rows, right=(2,))
 
 
 def tapestry(
     messages: Annotated[
         list[int] | None,
-        typer.Option(min=10_000, help="Size of the table; may be given several times (default: 380000)."),
+        typer.Option(min=10_000, help="Size of the table; can be repeated (default: 380000)."),
     ] = None,
     ticks: Annotated[int, typer.Option(min=1, help="Ticks measured at each size.")] = 7,
     warm: Annotated[int, typer.Option(min=1, help="Ticks run before, not counted.")] = 10,
@@ -91,16 +91,18 @@ def tapestry(
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
 ) -> None:
-    """Measure a tick of the paper's five queries beside the five full queries, on a generated NetNews."""
+    """Compare a tick of the paper's five queries with the five full queries, on a generated NetNews."""
     from weft.bench.tapestry import compare
 
-    compare(messages or [380_000], ticks, warm, full, folder, out, printing.say)
+    compare(messages or [380_000], ticks, warm, full, folder, out, printing.echo)
 
 
 def many(
     queries: Annotated[
         list[int] | None,
-        typer.Option(min=1, max=200_000, help="Queries of one shape; may be given several times (1 to 100000)."),
+        typer.Option(
+            min=1, max=200_000, help="Number of queries of one shape; can be repeated (default: 1 to 100000)."
+        ),
     ] = None,
     messages: Annotated[int, typer.Option(min=10_000, help="Size of the table.")] = 380_000,
     ticks: Annotated[int, typer.Option(min=1, help="Ticks measured in each case.")] = 5,
@@ -110,73 +112,73 @@ def many(
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
 ) -> None:
-    """Measure a tick of one query beside ticks of many queries of its shape, and of many shapes."""
+    """Compare a tick of one query with ticks of many queries of its shape, and of many shapes."""
     from weft.bench.many import compare
 
-    compare(queries or [1, 100, 10_000, 100_000], messages, ticks, warm, folder, out, printing.say)
+    compare(queries or [1, 100, 10_000, 100_000], messages, ticks, warm, folder, out, printing.echo)
 
 
 def commands(
-    rounds: Annotated[int, typer.Option(min=1, help="How often each command is run in each way.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each command in each way.")] = 5,
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the home is made (default: the system's).")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
 ) -> None:
-    """Measure what commands take over the demo's home, each in a process of its own, without and with the archive."""
+    """Measure commands on the demo's home, each in its own process, without and with the class-data archive."""
     from weft.bench.commands import compare
 
-    compare(rounds, folder, out, printing.say)
+    compare(rounds, folder, out, printing.echo)
 
 
 def load(
     rows: Annotated[int, typer.Option(min=1, help="Rows of the file.")] = 10_000_000,
     formats: Annotated[
         list[str] | None,
-        typer.Option("--format", metavar="parquet|csv", help="Its format; may be given several times (default: both)."),
+        typer.Option("--format", metavar="parquet|csv", help="Its format; can be repeated (default: both)."),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often it is loaded in each way.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="Loads in each way.")] = 3,
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the tables are made (default: the system's).")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
 ) -> None:
-    """Measure loading a large file, by Weft and by plain Spark side by side."""
+    """Compare loading a large file with Weft and with plain Spark."""
     from weft.bench.load import FORMATS, compare
 
-    compare(rows, formats or FORMATS, rounds, folder, out, printing.say)
+    compare(rows, formats or FORMATS, rounds, folder, out, printing.echo)
 
 
 def views(
     periods: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Periods of the recorded history; may be given several times (default: 1000000)."),
+        typer.Option(min=1, help="Periods of the recorded history; can be repeated (default: 1000000)."),
     ] = None,
     employees: Annotated[int, typer.Option(min=1, help="Employees in the directory at any time.")] = 100_000,
     rounds: Annotated[int, typer.Option(min=1, help="Batches measured with each history.")] = 7,
-    warm: Annotated[int, typer.Option(min=1, help="Batches before, not counted.")] = 3,
-    full: Annotated[int, typer.Option(min=0, help="Rounds in which Spark computes the views anew, too.")] = 3,
+    warm: Annotated[int, typer.Option(min=1, help="Batches run before, not counted.")] = 3,
+    full: Annotated[int, typer.Option(min=0, help="Rounds in which Spark also recomputes the views.")] = 3,
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the homes are made (default: the system's).")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
 ) -> None:
-    """Measure the maintenance of temporal views after a batch of changes beside Spark's full recomputation."""
+    """Compare refreshing temporal views after a batch of changes with recomputing them in Spark."""
     from weft.bench.view_refreshes import compare
 
-    compare(periods or [1_000_000], employees, (warm, rounds, full), folder, out, printing.say)
+    compare(periods or [1_000_000], employees, (warm, rounds, full), folder, out, printing.echo)
 
 
 def synopses(
     events: Annotated[int, typer.Option(min=1_000, help="Events of the log.")] = 1_000_000,
     batch: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Events in a batch; may be given several times (default: 1000, 10000, 100000)."),
+        typer.Option(min=1, help="Events in a batch; can be repeated (default: 1000, 10000, 100000)."),
     ] = None,
-    in_memory: Annotated[bool, typer.Option("--in-memory", help="Leave the ticks of a home out.")] = False,
+    in_memory: Annotated[bool, typer.Option("--in-memory", help="Do not measure the ticks of a home.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")] = None,
 ) -> None:
-    """Measure how many events a second synopses take in, beside answers from the whole history."""
+    """Measure how many events a second synopses process, compared with the whole history."""
     from weft.bench.synopses import compare
 
-    compare(events, batch or [1_000, 10_000, 100_000], out, printing.say, ticks=not in_memory)
+    compare(events, batch or [1_000, 10_000, 100_000], out, printing.echo, ticks=not in_memory)

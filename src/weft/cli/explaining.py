@@ -1,4 +1,4 @@
-"""explain."""
+"""The command ``explain``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, example, home_folder, opened, query_text
-from weft.cli.printing import instant, iso, say, say_json, table
+from weft.cli.printing import echo, instant, iso, print_json, table
 from weft.cli.printing import lines as safe_lines
 from weft.cli.queries import DuplicatesOption, KeepName, KeepOption, LanguageName, LanguageOption, StartName
-from weft.cli.synopses import tell_synopsis
-from weft.cli.view_commands import tell_view
+from weft.cli.synopses import print_synopsis
+from weft.cli.view_commands import print_view
 from weft.errors import Refused
 
 if TYPE_CHECKING:
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 QueryArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="SQL|NAME", help="A query, or the name of an installed one or of a view (else --file, else stdin)."
+        metavar="SQL|NAME", help="A query, or the name of an installed query or view (else --file, else stdin)."
     ),
 ]
-FullOption = Annotated[bool, typer.Option("--full", help="Show all of it: the SQL that runs, and what is read.")]
+FullOption = Annotated[bool, typer.Option("--full", help="Show everything, with the SQL that runs and what it reads.")]
 _NAME = re.compile(r"[\w.\-]+")
 _WAYS = {
-    "nothing": "Nothing is read, and Spark is not asked",
+    "nothing": "Nothing is read, and Spark is not used",
     "rows": "Spark runs one job, over rows in the driver's memory.",
     "files": "Spark reads files: several jobs.",
 }
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Add the command."""
     app.command(
         epilog=example(
             'weft explain "SELECT msgid FROM msgs WHERE ts < NOW() - INTERVAL 4 WEEKS"',
@@ -56,25 +56,24 @@ def explain(
     sql: QueryArgument = None,
     file: FileOption = None,
     full: FullOption = False,
-    start: Annotated[StartName, typer.Option("--from", help="Explain it as installed from the start or from now.")] = (
-        StartName.start
-    ),
+    start: Annotated[
+        StartName, typer.Option("--from", help="Explain it as if installed from the start or from now.")
+    ] = (StartName.start),
     tick: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show what the next tick of an installed query would read.")
     ] = None,
     keep: KeepOption = KeepName.history,
     language: LanguageOption = LanguageName.sql,
     duplicates: DuplicatesOption = False,
-    once: Annotated[
-        bool, typer.Option("--once", help="Explain it as `weft try` asks it, at one instant (:t).")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Explain what `weft try` runs, at an instant (:t).")] = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what makes a query's answers appear, and how many they may be; starts no Spark."""
-    from weft.api.explaining import asked, explained, synopsis_of
+    """Show what makes a query's answers appear, and estimate their number; starts no Spark."""
+    from weft.api.explaining import explain_query, sql_asked_once, synopsis_explanation
 
-    synopsis = keep is KeepName.synopsis or language is not LanguageName.sql or duplicates
+    required = keep is KeepName.synopsis
+    synopsis = required or language is not LanguageName.sql or duplicates
     other = once or start is StartName.now
     _require_one_way(tick is not None, sql is not None or file is not None, synopsis, other)
     _require_not_full(full and (tick is not None or once))
@@ -87,17 +86,19 @@ def explain(
         return
     with _known(home, text, json) as known:
         if once:
-            _tell_asked(*asked(text, known), json)
+            _print_asked_once(*sql_asked_once(text, known), json)
         elif synopsis:
-            found = synopsis_of(text, known, language.value, duplicates=duplicates, keep=keep is KeepName.synopsis)
-            tell_synopsis(found, known.assumed, full=full, json=json)
+            explanation = synopsis_explanation(text, known, language.value, duplicates=duplicates, keep=required)
+            print_synopsis(explanation, known.assumed, full=full, json=json)
         else:
-            tell(explained(text, known, from_now=start is StartName.now), known.assumed, full=full, json=json)
+            print_explanation(
+                explain_query(text, known, from_now=start is StartName.now), known.assumed, full=full, json=json
+            )
 
 
 @contextmanager
 def _known(home: Path | None, text: str, json: bool) -> Iterator[Known]:
-    """The tables that a text may be over; what was assumed of them is told where it is refused."""
+    """Yield the tables that a query may name; if the query is refused, print the assumption about them."""
     from weft.api.explaining import known_tables
     from weft.schedule.clock import now_us
 
@@ -106,146 +107,152 @@ def _known(home: Path | None, text: str, json: bool) -> Iterator[Known]:
         yield known
     except Exception:
         if known.assumed and not json:
-            say(f"({known.assumed})", err=True)
+            echo(f"({known.assumed})", err=True)
         raise
 
 
-def _require_one_way(tick: bool, given: bool, synopsis: bool, other: bool) -> None:
-    """Raises Refused where a command asks for two explanations."""
-    if tick and given:
-        raise Refused("--tick names an installed query, and another is given", hint="Leave one of them out.")
+def _require_one_way(tick: bool, query: bool, synopsis: bool, other: bool) -> None:
+    """Raise Refused for options that ask for two different explanations."""
+    if tick and query:
+        raise Refused("--tick names an installed query, but the command also has a query", hint="Omit one of them.")
     if synopsis and (tick or other):
         raise Refused(
-            "a synopsis begins with the history that is there, and is explained as it stands",
-            hint="Leave --tick, --once and --from now out.",
+            "--tick, --once and --from now do not apply to synopses, which start with the whole history",
+            hint="Omit them.",
         )
 
 
 def _require_not_full(full: bool) -> None:
-    """Raises Refused where more is asked for than there is."""
+    """Raise Refused for --full with an explanation that has no longer form."""
     if full:
-        raise Refused("--full goes with neither --tick nor --once, which show all there is", hint="Leave it out.")
+        raise Refused("--full does not apply to --tick and --once, which show everything", hint="Omit --full.")
 
 
 def _explain_installed(name: str, home: Path | None, *, other: bool, full: bool, json: bool) -> None:
     if other:
         raise Refused(
-            f"{name} is explained as it was installed",
-            hint="Leave --from now, --once, --keep and --duplicates out, or give the query's text.",
+            f"{name} is an installed query and is explained as it was installed",
+            hint="Omit --from now, --once, --keep and --duplicates, or write the query's text instead of its name.",
         )
     from weft.planning.explain import Explanation
     from weft.planning.synopsis_words import SynopsisExplanation
 
     with opened(home) as weft:
-        found = weft.explain_installed(name)
-    if isinstance(found, Explanation):
-        tell(found, None, full=full, json=json)
-    elif isinstance(found, SynopsisExplanation):
-        tell_synopsis(found, None, full=full, json=json)
+        explanation = weft.explain_installed(name)
+    if isinstance(explanation, Explanation):
+        print_explanation(explanation, None, full=full, json=json)
+    elif isinstance(explanation, SynopsisExplanation):
+        print_synopsis(explanation, None, full=full, json=json)
     else:
-        tell_view(found, full=full, json=json)
+        print_view(explanation, full=full, json=json)
 
 
-def tell(found: Explanation, assumed: str | None, *, full: bool, json: bool) -> None:
-    """Prints the explanation of a query that Spark runs; ``assumed`` says over which tables, where there are none."""
+def print_explanation(explanation: Explanation, assumed: str | None, *, full: bool, json: bool) -> None:
+    """Print the explanation of a query that Spark runs; ``assumed`` describes assumed tables."""
     if json:
-        say_json({**as_json(found), "assumed": assumed})
+        print_json({**as_json(explanation), "assumed": assumed})
         return
     if assumed:
         typer.echo(f"({assumed})\n", terminal.out())
-    typer.echo(safe_lines("\n".join(as_text(found) if full else found.brief)), terminal.out())
+    typer.echo(safe_lines("\n".join(as_text(explanation) if full else explanation.brief)), terminal.out())
 
 
-def _tell_asked(query: str, selects: Sequence[str], json: bool) -> None:
+def _print_asked_once(query: str, selects: Sequence[str], json: bool) -> None:
     if json:
-        say_json({"query": query, "selects": list(selects)})
+        print_json({"query": query, "selects": list(selects)})
         return
-    lines = ["The query, normalized", *_indented(query), "", "Asked at the instant :t"]
-    lines += _indented("\nUNION\n".join(selects) or "(there can be no row)")
+    lines = ["The query, normalized", *_indented(query), "", "The SQL at the instant :t"]
+    lines += _indented("\nUNION\n".join(selects) or "(no row can exist)")
     typer.echo(safe_lines("\n".join(lines)), terminal.out())
 
 
 def _explain_tick(name: str, home: Path | None, json: bool) -> None:
     with opened(home) as weft:
-        found = weft.explain_tick(name)
-    read = [*found.relations, found.known]
+        forecast = weft.explain_tick(name)
+    read = [*forecast.relations, forecast.known]
     if json:
-        say_json(
+        print_json(
             {
-                "name": found.query.name,
-                "tau": iso(found.tau),
-                "t": iso(found.t),
-                "reads_first": list(found.lower),
-                "relations": [asdict(each) for each in found.relations],
-                "known": {"by": found.known.by, "how": found.known.how},
-                "way": found.way,
-                "quiet": found.quiet,
+                "name": forecast.query.name,
+                "tau": iso(forecast.tau),
+                "t": iso(forecast.t),
+                "reads_first": list(forecast.lower),
+                "relations": [asdict(each) for each in forecast.relations],
+                "known": {"by": forecast.known.by, "how": forecast.known.how},
+                "way": forecast.way,
+                "quiet": forecast.quiet,
             }
         )
         return
-    since = f"from {instant(found.tau)} on" if found.tau is not None else "over everything"
-    say(f"The next tick of {found.query.name}: {since}, before {instant(found.t)}")
-    if found.lower:
-        say(f"{', '.join(found.lower)}, which it reads, would be run first; shown are their answers so far.")
+    since = f"from {instant(forecast.tau)} on" if forecast.tau is not None else "over the whole history"
+    echo(f"The next tick of {forecast.query.name}: {since}, before {instant(forecast.t)}")
+    if forecast.lower:
+        echo(f"It reads {', '.join(forecast.lower)}, which would run first; shown are their answers so far.")
     table(("name", "what", "read by", "how"), [(each.view, each.what, each.by, each.how) for each in read])
-    say(_WAYS[found.way] if found.quiet is None else f"{_WAYS[found.way]}: {found.quiet}.")
+    echo(_WAYS[forecast.way] if forecast.quiet is None else f"{_WAYS[forecast.way]}: {forecast.quiet}.")
 
 
-def as_json(found: Explanation) -> dict[str, Any]:
-    """An explanation as JSON has it."""
+def as_json(explanation: Explanation) -> dict[str, Any]:
+    """Return an explanation for JSON."""
 
     def branch(each: BranchText) -> dict[str, Any]:
         return {"driver": each.driver, "table": each.table, "why": each.why, "sql": each.sql}
 
     return {
-        "query": found.query,
-        "columns": [{"name": name, "type": type_.declared} for name, type_ in found.columns],
-        "plan": found.signature,
-        "parameters": [{"name": name, "type": str(type_), "value": value} for name, type_, value in found.parameters],
-        "from_now": found.from_now,
-        "q_m": [branch(each) for each in found.first],
-        "q_m_closed": found.closed,
-        "q_m_reason": found.closed_reason,
-        "q_i": [branch(each) for each in found.later],
-        "views": [{"name": view.name, "sql": view.sql} for view in found.views],
-        "rows_without_new_data": found.time_driven,
-        "rows_may_leave": not found.lasting,
-        "notes": [{"level": note.level, "text": note.text} for note in found.notes],
-        "name": found.name,
-        "brief": list(found.brief),
+        "query": explanation.query,
+        "columns": [{"name": name, "type": type_.declared} for name, type_ in explanation.columns],
+        "plan": explanation.signature,
+        "parameters": [
+            {"name": name, "type": str(type_), "value": value} for name, type_, value in explanation.parameters
+        ],
+        "from_now": explanation.from_now,
+        "q_m": [branch(each) for each in explanation.first],
+        "q_m_closed": explanation.closed,
+        "q_m_reason": explanation.closed_reason,
+        "q_i": [branch(each) for each in explanation.later],
+        "views": [{"name": view.name, "sql": view.sql} for view in explanation.views],
+        "rows_without_new_data": explanation.time_driven,
+        "rows_may_leave": not explanation.lasting,
+        "notes": [{"level": note.level, "text": note.text} for note in explanation.notes],
+        "name": explanation.name,
+        "brief": list(explanation.brief),
     }
 
 
-def as_text(found: Explanation) -> list[str]:
-    """An explanation in lines for a person: what matters first, the SQL after it."""
-    lines = ["The query, normalized", *_indented(found.query), "", "An answer appears when"]
-    lines += [f"  {number}. {each.why}" for number, each in enumerate(found.later, 1)] or ["  (never)"]
-    arrives = "arrives or ends" if found.summary.ending else "arrives"
-    time = "yes: time alone can make answers appear" if found.summary.time else f"no: only when something {arrives}"
+def as_text(explanation: Explanation) -> list[str]:
+    """Return an explanation as lines of text: the essentials first, then the SQL."""
+    lines = ["The query, normalized", *_indented(explanation.query), "", "An answer appears when"]
+    lines += [f"  {number}. {each.why}" for number, each in enumerate(explanation.later, 1)] or ["  (never)"]
+    arrives = "arrives or ends" if explanation.summary.ending else "arrives"
+    time = "yes: time alone can make answers appear" if explanation.summary.time else f"no: only when a row {arrives}"
     lines += [f"Rows with no new data: {time}.", ""]
-    lines += [line for note in found.notes for line in _note(note.level, note.text)]
-    lines += ["", f"Plan {found.signature}: shared by all queries that differ in these constants only"]
-    lines += [f"  {name} {type_} = {value}" for name, type_, value in found.parameters] or ["  (it has no constants)"]
-    if found.from_now:
-        lines += ["", "From now: rows that were in the answer just before are left out."]
+    lines += [line for note in explanation.notes for line in _note(note.level, note.text)]
+    lines += ["", f"Plan {explanation.signature}: shared by all queries that differ only in these constants"]
+    lines += [f"  {name} {type_} = {value}" for name, type_, value in explanation.parameters] or ["  (none)"]
+    if explanation.from_now:
+        lines += ["", "From now: rows that were in the answer just before are omitted."]
     else:
-        form = "Q^M has the closed form" if found.closed else "Q^M runs the branches with an open window"
-        lines += ["", f"Q^M, the first delivery, run once over what is there ({form}:", f"{found.closed_reason})"]
-        lines += _branches(found.first)
+        form = "Q^M has the closed form" if explanation.closed else "Q^M runs the branches with an open window"
+        lines += [
+            "",
+            f"Q^M, the first delivery, run once over the present rows ({form}:",
+            f"{explanation.closed_reason})",
+        ]
+        lines += _branches(explanation.first)
     lines += ["", "Q^I, each tick: answers that begin in the window [:tau, :t)"]
-    lines += _branches(found.later)
-    lines += ["", "What the names stand for in a tick (read once, shared by all branches)"]
-    for view in found.views:
+    lines += _branches(explanation.later)
+    lines += ["", "The names in a tick (each read once, shared by all branches)"]
+    for view in explanation.views:
         lines += [f"  {view.name}:", *("  " + line for line in _indented(view.sql))]
-    columns = ", ".join(f"c{number} is {name} {type_}" for number, (name, type_) in enumerate(found.columns, 1))
+    columns = ", ".join(f"c{number} is {name} {type_}" for number, (name, type_) in enumerate(explanation.columns, 1))
     lines += [f"  The other names are the tables themselves; {columns}.", ""]
-    lines.append("A tick gives the rows of all branches, each once, less what was delivered before.")
+    lines.append("A tick returns the distinct rows of all branches, without those delivered before.")
     return lines
 
 
-def _branches(found: Sequence[BranchText]) -> list[str]:
+def _branches(branches: Sequence[BranchText]) -> list[str]:
     lines = []
-    for number, each in enumerate(found, 1):
+    for number, each in enumerate(branches, 1):
         lines += [f"  {number}. {each.why}", *("   " + line for line in _indented(each.sql))]
     return lines
 

@@ -1,4 +1,4 @@
-"""What the commands share: their options, the query's text, the open home."""
+"""What the commands share: common options, reading the query's text, opening the home."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ FileOption = Annotated[
 
 
 def example(*lines: str) -> str:
-    """The end of a command's help: what to type."""
+    """Return examples for the end of a command's help."""
     return "Example:\n\n" + "\n\n".join(f"  {line}" for line in lines)
 
 
 def home_folder(home: Path | None) -> Path:
-    """The home that a command is about; raises Refused for a URI that is none of a local folder.
+    """Return the folder of the home that a command is for; raise Refused for a URI that is not a local folder.
 
-    Raises Elsewhere for a home that is not the one that this process was asked to serve.
+    Raises RunLocally if this process serves another home.
     """
-    chosen = configuration()  # what is set wrong is refused, needed or not
+    chosen = configuration()  # check all settings, even those not needed
     remote = terminal.remote()
     folder = home or (chosen.home if remote is None else remote.named_home)
     if str(folder).startswith("file:/"):
@@ -50,17 +50,17 @@ def home_folder(home: Path | None) -> Path:
     folder = terminal.path(folder)
     Location.of(folder)
     if remote is not None and not (folder.exists() and os.path.samefile(remote.weft.home, folder)):
-        raise terminal.Elsewhere
-    configuration(folder)  # its file, too
+        raise terminal.RunLocally
+    configuration(folder)  # check its settings file, too
     remember(home=folder)
     return folder
 
 
 @contextmanager
 def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
-    """The home, open for the block; made with the wall's clock where ``create`` allows it.
+    """Open the home during the block; with ``create``, make it with the wall clock if it does not exist.
 
-    One that was made for a command which is refused is taken away again.
+    A home made for a command that is refused is deleted again.
     """
     from weft.api.weft import Weft
 
@@ -83,19 +83,23 @@ def opened(home: Path | None, *, create: bool = False) -> Iterator[Weft]:
 
 
 def query_text(sql: str | None, file: Path | None) -> str:
-    """The query's text from the argument, a file or stdin; raises Refused where there is none, or two."""
+    """Return the query's text from the argument, a file or stdin; raise Refused for none or two of them."""
     if sql is not None and file is not None:
-        raise Refused("the query is there twice, as an argument and as a file", hint="Leave one of them out.")
+        raise Refused("the query is given twice: as an argument and as a file", hint="Omit one of them.")
     if sql is None and (file is None or str(file) == "-"):
         if file is None and terminal.stdin_is_terminal():
-            raise Refused("there is no query", hint='Write it as an argument ("SELECT …"), with -f FILE, or to stdin.')
+            raise Refused(
+                "no query is given", hint='Write it as an argument ("SELECT …"), in a file (-f FILE), or to stdin.'
+            )
         text = terminal.read_stdin()
     elif sql is not None:
         text = sql
     else:
         text = _read(file)
     if not text.strip():
-        raise Refused("the query is empty", hint='Write it as an argument ("SELECT …"), with -f FILE, or to stdin.')
+        raise Refused(
+            "the query is empty", hint='Write it as an argument ("SELECT …"), in a file (-f FILE), or to stdin.'
+        )
     remember(sql=text)
     return text
 

@@ -1,4 +1,4 @@
-"""history."""
+"""The command ``history``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import instant, iso, say, say_json, screen, shown, table, working_on_spark
+from weft.cli.printing import echo, instant, iso, print_json, screen, shown, table, working_on_spark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,107 +23,109 @@ _GAP = 3
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Add the command."""
     app.command(epilog=example("weft history employees --where \"dept = 'Development'\""))(history)
 
 
 def history(
-    name: Annotated[str, typer.Argument(metavar="TABLE", help="The tracked table.")],
+    name: Annotated[str, typer.Argument(metavar="TABLE", help="The tracked table or view.")],
     where: Annotated[
-        str | None, typer.Option(metavar="CONDITION", help="Only the periods for which this SQL condition holds.")
+        str | None, typer.Option(metavar="CONDITION", help="Show only the periods that satisfy this SQL condition.")
     ] = None,
-    known: Annotated[str | None, typer.Option(metavar="T", help="As it was known at this instant, ISO 8601.")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many periods to show (0: all).")] = 50,
+    known: Annotated[
+        str | None, typer.Option(metavar="T", help="Show the history as known at this instant, ISO 8601.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="The most periods to show (0: all).")] = 50,
     format_: Annotated[
-        Literal["table", "json", "csv", "svg", "html"], typer.Option("--format", help="How they are shown.")
+        Literal["table", "json", "csv", "svg", "html"], typer.Option("--format", help="The output format.")
     ] = "table",
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Draw what a source had when: the periods of a tracked table, by key, along a line of time."""
+    """Draw the periods of a tracked table or view on a time line, by key."""
     with opened(home) as weft:
         if where is None:
-            found = weft.history(name, known=known, limit=limit or None)
+            periods = weft.history(name, known=known, limit=limit or None)
         else:
             with working_on_spark("asking"):
-                found = weft.history(name, where=where, known=known, limit=limit or None)
+                periods = weft.history(name, where=where, known=known, limit=limit or None)
     if json or format_ == "json":
-        _tell_json(found)
+        _print_json(periods)
     elif format_ == "table":
-        _draw(found)
+        _print_table(periods)
     else:
         out = terminal.out()
-        out.write(_csv(found) if format_ == "csv" else _page(found, format_))
+        out.write(_csv(periods) if format_ == "csv" else _page(periods, format_))
         out.flush()
 
 
-def _names(found: History) -> list[str]:
-    return [name for name, _ in found.columns]
+def _names(periods: History) -> list[str]:
+    return [name for name, _ in periods.columns]
 
 
-def _bars(found: History) -> list[Bar]:
+def _bars(periods: History) -> list[Bar]:
     from weft.delivery.timeline import Bar
 
-    return [Bar(", ".join(map(shown, each.values)), each.begin, each.end) for each in found.stretches]
+    return [Bar(", ".join(map(shown, each.values)), each.begin, each.end) for each in periods.stretches]
 
 
-def _draw(found: History) -> None:
+def _print_table(history: History) -> None:
     from weft.delivery.timeline import Span, cells
 
-    if not found.stretches:
-        say(f"{found.name}: there is no such period.")
+    if not history.stretches:
+        echo(f"{history.name}: no such period.")
         return
-    bars = _bars(found)
-    span = Span.of(bars, found.at)
-    shifted = (None, *found.stretches[:-1])
-    texts = [_texts(each, before, found.keys) for each, before in zip(found.stretches, shifted, strict=True)]
-    width = _width([[*_names(found), "from", "to"], *texts])
+    bars = _bars(history)
+    span = Span.of(bars, history.at)
+    shifted = (None, *history.stretches[:-1])
+    texts = [_texts(each, before, history.keys) for each, before in zip(history.stretches, shifted, strict=True)]
+    width = _width([[*_names(history), "from", "to"], *texts])
     rows = [(*each[:-2], cells(bar, span, width), *each[-2:]) for each, bar in zip(texts, bars, strict=True)]
-    say(f"{found.name}: the line goes from {instant(span.first)} to {instant(span.last)}")
-    table((*_names(found), "", "from", "to"), rows, answers=True)
-    if len(rows) < found.count:
-        say(f"{found.count:,} periods, {len(rows):,} shown; --limit 0 shows all.")
+    echo(f"{history.name}: the time line is from {instant(span.first)} to {instant(span.last)}")
+    table((*_names(history), "", "from", "to"), rows, answers=True)
+    if len(rows) < history.count:
+        echo(f"{history.count:,} periods, {len(rows):,} shown; --limit 0 shows all.")
 
 
 def _texts(each: Stretch, before: Stretch | None, keys: int) -> list[str]:
-    """The cells of a period but its bar; a key that the one before has, too, stands there only."""
+    """Return the cells of a period except its bar; a key is blank if the previous period has the same one."""
     repeated = before is not None and before.values[:keys] == each.values[:keys]
     texts = ["" if repeated and n < keys else shown(value) for n, value in enumerate(each.values)]
     return [*texts, instant(each.begin), instant(each.end, "now")]
 
 
 def _width(rows: Sequence[Sequence[str]]) -> int:
-    """How much room the terminal leaves for the bars beside these cells."""
-    taken = sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True))
-    return min(max(screen().width - taken - _GAP, _NARROWEST), _WIDEST)
+    """Return the width that the terminal leaves for the bars next to these cells."""
+    used = sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True))
+    return min(max(screen().width - used - _GAP, _NARROWEST), _WIDEST)
 
 
-def _tell_json(found: History) -> None:
+def _print_json(history: History) -> None:
     from weft.delivery.rendering import json_object
 
-    told = [
+    periods = [
         {
-            **json_object(found.columns, each.values),
+            **json_object(history.columns, each.values),
             "valid_from": iso(each.begin),
             "valid_to": iso(each.end),
         }
-        for each in found.stretches
+        for each in history.stretches
     ]
-    say_json({"table": found.name, "now": iso(found.at), "count": found.count, "periods": told})
+    print_json({"table": history.name, "now": iso(history.at), "count": history.count, "periods": periods})
 
 
-def _csv(found: History) -> str:
+def _csv(history: History) -> str:
     from weft.delivery.rendering import csv_cells
 
-    lines = [csv_cells([*_names(found), "valid_from", "valid_to"])]
-    lines += [csv_cells([*each.values, iso(each.begin), iso(each.end)]) for each in found.stretches]
+    lines = [csv_cells([*_names(history), "valid_from", "valid_to"])]
+    lines += [csv_cells([*each.values, iso(each.begin), iso(each.end)]) for each in history.stretches]
     return "".join(lines)
 
 
-def _page(found: History, form: str) -> str:
+def _page(history: History, form: str) -> str:
     from weft.delivery.timeline import html, svg
 
     if form == "svg":
-        return svg(found.name, _bars(found), found.at)
-    rows = [[*map(shown, each.values), instant(each.begin), instant(each.end, "now")] for each in found.stretches]
-    return html(found.name, _bars(found), [*_names(found), "from", "to"], rows, found.at)
+        return svg(history.name, _bars(history), history.at)
+    rows = [[*map(shown, each.values), instant(each.begin), instant(each.end, "now")] for each in history.stretches]
+    return html(history.name, _bars(history), [*_names(history), "from", "to"], rows, history.at)

@@ -1,4 +1,4 @@
-"""init, config, prepare, doctor."""
+"""The commands ``init``, ``config``, ``prepare`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.frame import HOME_VARIABLE, HomeOption, JsonOption, example, home_folder
-from weft.cli.printing import plain, say, say_json, screen, table, working
+from weft.cli.printing import echo, plain, print_json, screen, table, working
 from weft.errors import Refused
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class ClockName(str, Enum):
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Add the commands."""
     app.command(epilog=example("weft init", "weft init history --clock replay"))(init)
     app.command(epilog=example("weft config", "weft config --json"))(config)
     app.command(epilog=example("weft prepare"))(prepare)
@@ -44,75 +44,75 @@ def init(
     clock: Annotated[
         ClockName | None,
         typer.Option(
-            help="wall: time is now (the default); replay: time moves by `weft tick --now`, to replay a history."
+            help="wall: the present time (the default); replay: `weft tick --now` sets the time, to replay a history."
         ),
     ] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a home: the folder with tables, queries and answers."""
+    """Make a home: a folder with tables, queries and answers."""
     from weft.api.weft import Weft
 
-    made = home_folder(_named(folder, home))
-    before = _mode(made)
-    with Weft.open(made, clock=None if clock is None else clock.value, create=True) as weft:
+    folder_of_home = home_folder(_chosen_folder(folder, home))
+    before = _mode(folder_of_home)
+    with Weft.open(folder_of_home, clock=None if clock is None else clock.value, create=True) as weft:
         record = weft.catalog.home()
         if json:
-            say_json({"home": str(made), "clock": record.clock, "id": record.home_id})
+            print_json({"home": str(folder_of_home), "clock": record.clock, "id": record.home_id})
             return
-        say(f"{made} is a home with the {record.clock} clock.")
-        after = _mode(made)
+        echo(f"{folder_of_home} is a home with the {record.clock} clock.")
+        after = _mode(folder_of_home)
         if before is not None and after != before:
-            say(f"The permissions of the folder were {before:03o} and are now {after:03o} (setting home.access).")
+            echo(f"The permissions of the folder were {before:03o} and are now {after:03o} (setting home.access).")
         others = os.environ.get(HOME_VARIABLE)
-        if others and os.path.realpath(others) != os.path.realpath(made):
-            say(f"{HOME_VARIABLE} is {others}: other commands use that home unless they have --home {made}.")
+        if others and os.path.realpath(others) != os.path.realpath(folder_of_home):
+            echo(f"{HOME_VARIABLE} is {others}: commands without --home {folder_of_home} use that home.")
 
 
 def _mode(folder: Path) -> int | None:
-    """The permissions of a folder; None: it does not exist."""
+    """Return the permissions of a folder, or None if it does not exist."""
     return stat.S_IMODE(folder.stat().st_mode) if folder.exists() else None
 
 
-def _named(folder: str | None, home: Path | None) -> Path | None:
-    """The home that ``init`` names, by FOLDER or by --home; raises Refused where the two are different folders."""
+def _chosen_folder(folder: str | None, home: Path | None) -> Path | None:
+    """Return the home that FOLDER or --home names; raise Refused if they name different folders."""
     if folder == "":
-        raise Refused("FOLDER is empty", hint="Name the home's folder: weft init mine")
+        raise Refused("FOLDER is empty", hint="Name the home's folder: weft init my-home")
     if folder is None or home is None or os.path.abspath(folder) == os.path.abspath(home):
         return home if folder is None else Path(folder)
     raise Refused(
-        f"two homes are named: FOLDER is {folder!r}, --home is {str(home)!r}",
+        f"the command names two homes: FOLDER is {folder!r}, --home is {str(home)!r}",
         hint=f"Name one of them: weft init {shlex.quote(folder)}",
     )
 
 
 def config(home: HomeOption = None, json: JsonOption = False) -> None:
-    """Show every setting: what holds, and where it was set: by a variable, in the home's weft.toml, or nowhere."""
+    """Show every setting: its value, and its origin: a variable, the home's weft.toml, or the default."""
     from weft.configuration import FILE, settings_of
     from weft.delivery.registry import default_channels
 
     folder = home_folder(home)
     default_channels(folder)
-    found = _in_effect(folder, settings_of(folder))
+    settings = _in_effect(folder, settings_of(folder))
     if json:
-        say_json(
+        print_json(
             [
                 {"setting": each.key, "value": as_json(each.value), "from": each.origin, "variable": each.variable}
-                for each in found
+                for each in settings
             ]
         )
         return
     rows = [
         (each.key, as_text(each.value), plain(each.origin.removeprefix(f"{folder}/")), each.variable or "")
-        for each in found
+        for each in settings
     ]
     table(("setting", "value", "from", "variable"), rows)
     file = folder / FILE
-    say(f"Settings of this home go into {file}" + ("." if file.exists() else ", which is not there yet."))
+    echo(f"The settings file of this home is {file}" + ("." if file.exists() else ", which does not exist yet."))
 
 
-def _in_effect(home: Path, found: Sequence[Setting]) -> list[Setting]:
-    """The settings with the values that are computed where none is set; their origin says so."""
+def _in_effect(home: Path, settings: Sequence[Setting]) -> list[Setting]:
+    """Return the settings with computed defaults filled in; their origin says so."""
     from weft.configuration import configuration
     from weft.delivery.registry import delta_root, files_root
     from weft.runtime.java import cache_folder
@@ -131,17 +131,17 @@ def _in_effect(home: Path, found: Sequence[Setting]) -> list[Setting]:
         replace(each, value=computed[each.key], origin="default, computed")
         if each.value is None and each.key in computed
         else each
-        for each in found
+        for each in settings
     ]
 
 
 def as_json(value: object) -> object:
-    """A setting's value as JSON has it."""
+    """Return a setting's value for JSON."""
     return str(value) if isinstance(value, Path) else value
 
 
 def as_text(value: object) -> str:
-    """A setting's value in a table."""
+    """Return a setting's value for a table."""
     if value is None or value == ():
         return "-"
     return plain(
@@ -150,44 +150,44 @@ def as_text(value: object) -> str:
 
 
 def prepare(json: JsonOption = False) -> None:
-    """Make what commands start Spark from, once after an install: Delta's jars, and an archive of Java's classes."""
+    """Download Delta's jars and make an archive of Java classes, once after an install, so that Spark starts faster."""
     from weft.demo.rehearsal import rehearse
     from weft.runtime.archiving import make_archive, wanted_archive
 
-    with working("making the class-data archive (a minute or two; commands work meanwhile)"):
+    with working("making the class-data archive (one or two minutes; other commands work meanwhile)"):
         outcome = make_archive(rehearse)
     archive = wanted_archive()
     file = None if archive is None else str(archive.file)
     if json:
-        say_json({"outcome": outcome, "archive": file})
+        print_json({"outcome": outcome, "archive": file})
         return
-    told = {
+    messages = {
         "made": f"Made {file}.",
-        "there": f"{file} is there already.",
-        "elsewhere": "Another process is making it.",
-        "cluster": "Spark runs on a cluster here: there is nothing to make.",
+        "there": f"{file} already exists.",
+        "elsewhere": "Another process is making the archive.",
+        "cluster": "Spark runs on a cluster here: no archive is needed.",
     }
-    say(told[outcome])
+    echo(messages[outcome])
 
 
 def doctor(home: HomeOption = None, json: JsonOption = False) -> None:
-    """Look whether Weft can run here: Python, Java, Spark, Delta, the home; with the fix where something is wrong."""
-    from weft.cli.server.client import state
+    """Check whether Weft can run here: Python, Java, Spark, Delta, the home; show how to fix what is wrong."""
+    from weft.cli.server.client import server_state
     from weft.delivery.registry import default_channels
     from weft.runtime.doctor import Check, examine
     from weft.schedule.clock import now_us
 
-    well = True
-    found = []
+    all_ok = True
+    checks = []
     folder = home_folder(home)
-    for check in (*examine(folder, now_us(), default_channels), Check("server", *state(folder))):
-        well = well and check.ok
-        found.append({"name": check.name, "ok": check.ok, "seen": check.seen, "fix": check.fix})
+    for check in (*examine(folder, now_us(), default_channels), Check("server", *server_state(folder))):
+        all_ok = all_ok and check.ok
+        checks.append({"name": check.name, "ok": check.ok, "seen": check.seen, "fix": check.fix})
         if not json:
             screen().print("ok  " if check.ok else "BAD ", style="green" if check.ok else "bold red", end="")
             fix = f" - {check.fix}" if check.fix and not check.ok else ""
-            say(f"{check.name}: {check.seen}{fix}")
+            echo(f"{check.name}: {check.seen}{fix}")
     if json:
-        say_json(found)
-    if not well:
+        print_json(checks)
+    if not all_ok:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""install --replace: another text for a query that stands, and what it would come to."""
+"""The option ``install --replace``: replace the text of a standing query, or preview the effect."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft.cli.printing import instant, iso, say, say_json, working_on_spark
+from weft.cli.printing import echo, instant, iso, print_json, working_on_spark
 from weft.errors import Refused
 from weft.printable import counted
 
@@ -20,72 +20,78 @@ if TYPE_CHECKING:
 
 ReplaceOption = Annotated[
     bool,
-    typer.Option("--replace", help="Give the query NAME this text: only what it had not delivered is delivered."),
+    typer.Option(
+        "--replace", help="Replace the text of the query NAME: only answers not delivered so far are delivered."
+    ),
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="With --replace: say how many answers that would deliver, change nothing.")
+    bool, typer.Option("--dry-run", help="With --replace: count the answers that it would deliver, and change nothing.")
 ]
 
 
-def foretell(weft: Weft, name: str, sql: str, given: Mapping[str, Any], *, replace: bool, json: bool) -> None:
-    """Says what replacing would come to, ``given`` being what ``install`` would get.
+def preview_replacement(
+    weft: Weft, name: str, sql: str, arguments: Mapping[str, Any], *, replace: bool, json: bool
+) -> None:
+    """Print what replacing the text would do; ``arguments`` are those of ``install``.
 
-    Raises Refused where nothing is to be replaced.
+    Raises Refused without ``replace``.
     """
     if not replace:
         raise Refused(
-            "--dry-run is for --replace", hint="What a new query would have delivered is told by: weft backtest."
+            "--dry-run needs --replace", hint="To see what a new query would have delivered, use `weft backtest`."
         )
     with working_on_spark("asking"):
         from weft.runtime.cancelling import cancellable
 
         with cancellable(weft.session):
-            found = weft.replacement(name, sql, **given)
+            preview = weft.replacement(name, sql, **arguments)
     if json:
-        say_json(_as_json(found))
+        print_json(_as_json(preview))
     else:
-        _tell(found)
+        _print_preview(preview)
 
 
-def _tell(found: Replacement) -> None:
-    name, old = found.query.name, found.query.rows
-    begin = "from the start" if found.since is None else f"from {instant(found.since)} on"
-    say(f"{counted(found.new, 'answer')} would be delivered at once, {begin}, that {name} has not had.")
+def _print_preview(preview: Replacement) -> None:
+    name, old = preview.query.name, preview.query.rows
+    begin = "from the start" if preview.since is None else f"from {instant(preview.since)} on"
+    echo(f"The next tick would deliver {counted(preview.new, 'answer')} that {name} has not delivered, {begin}.")
     if old:
-        say(f"Of its {counted(old, 'answer')} so far the new text gives {found.known:,}, too.")
-    if found.only_old:
-        say(f"{counted(found.only_old, 'answer')} only the old text gave: what was delivered is not taken back.")
-    say("Nothing was changed.")
+        echo(f"The new text also gives {preview.known:,} of its {counted(old, 'answer')} so far.")
+    if preview.only_old:
+        echo(f"{counted(preview.only_old, 'answer')} came from the old text only: they stay delivered.")
+    echo("Nothing was changed.")
 
 
-def _as_json(found: Replacement) -> dict[str, Any]:
+def _as_json(preview: Replacement) -> dict[str, Any]:
     return {
-        "name": found.query.name,
-        "answers": found.query.rows,
-        "new": found.new,
-        "known": found.known,
-        "only_old": found.only_old,
-        "from_instant": iso(found.since),
-        "now": iso(found.until),
+        "name": preview.query.name,
+        "answers": preview.query.rows,
+        "new": preview.new,
+        "known": preview.known,
+        "only_old": preview.only_old,
+        "from_instant": iso(preview.since),
+        "now": iso(preview.until),
     }
 
 
-def say_replaced(query: QueryRecord, old: ReplacedText) -> None:
-    """What became of the text before."""
+def print_replaced(query: QueryRecord, old: ReplacedText) -> None:
+    """Print the effect of a replacement on the query's answers."""
     stay = (
-        f"Its {counted(old.rows, 'answer')} so far: all stay, none is delivered again" if old.rows else "No answer yet"
+        f"Its {counted(old.rows, 'answer')} so far stay, and none is delivered again"
+        if old.rows
+        else "It has no answers yet"
     )
-    say(f"{stay}; its channels go on.")
+    echo(f"{stay}; its channels are unchanged.")
     if old.tau is None:
-        say("The text before had yet to go through everything: what it alone gives is not delivered.")
+        echo("The old text was never run in full: answers of the old text alone are not delivered.")
     else:
-        say(f"The text before was run up to {instant(old.tau)}: what it alone gives from then on is not delivered.")
+        echo(f"The old text ran up to {instant(old.tau)}: later answers of the old text alone are not delivered.")
     if query.state == "paused":
-        say(f"It stays paused: `weft resume {query.name}` lets it go on.")
+        echo(f"The query stays paused. Resume it with `weft resume {query.name}`.")
 
 
 def replaced_json(text: ReplacedText) -> dict[str, Any]:
-    """A text that a query had before, as JSON has it."""
+    """Return an earlier text of a query for JSON."""
     return {
         "sql": text.sql,
         "from_instant": iso(text.from_instant),

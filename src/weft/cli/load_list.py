@@ -1,4 +1,4 @@
-"""loads list, loads undo."""
+"""The commands ``loads list`` and ``loads undo``."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from typer.core import TyperGroup
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import instant, iso, moment, plain, say, say_json, table
+from weft.cli.printing import echo, instant, iso, moment, plain, print_json, table
 from weft.printable import counted
 
 if TYPE_CHECKING:
     from weft.catalog.load_history import LoadSummary
 
 
-class _ListedUnlessTold(TyperGroup):
-    """``weft loads`` and ``weft loads TABLE`` are ``weft loads list``."""
+class _ListByDefault(TyperGroup):
+    """A group whose default command is ``list``, so that ``weft loads TABLE`` is ``weft loads list TABLE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Puts ``list`` before what names no command."""
+        """Insert ``list`` before arguments that name no command."""
         if not args or (args[0] not in self.commands and args[0] != "--help"):
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
-    loads = typer.Typer(cls=_ListedUnlessTold, help="What was loaded, and taking it back.")
-    loads.command("list", epilog=example("weft loads orders"))(listed)
+    """Add the commands."""
+    loads = typer.Typer(cls=_ListByDefault, help="List loads, or undo one.")
+    loads.command("list", epilog=example("weft loads orders"))(list_loads)
     loads.command("undo", epilog=example("weft loads undo 3"))(undo)
     app.add_typer(loads, name="loads", epilog=example("weft loads", "weft loads undo 3"))
 
 
-def listed(
-    name: Annotated[str | None, typer.Argument(metavar="TABLE", help="Only loads into this table.")] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many of the latest.")] = 20,
+def list_loads(
+    name: Annotated[str | None, typer.Argument(metavar="TABLE", help="Show only the loads of this table.")] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Show the latest N loads.")] = 20,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the latest loads: into which table, when, from what, rows, instants, and what became of each."""
+    """List the latest loads: table, time, source, rows, range of ts, and state."""
     with opened(home) as weft:
-        found = weft.loads(name, limit)
+        loads = weft.loads(name, limit)
     if json:
-        say_json([_as_json(each) for each in found])
-    elif not found:
-        say("Nothing was loaded yet.")
+        print_json([_as_json(each) for each in loads])
+    elif not loads:
+        echo("No loads yet.")
     else:
         rows = [
             (
@@ -59,43 +59,44 @@ def listed(
                 instant(each.last_ts),
                 each.state,
             )
-            for each in found
+            for each in loads
         ]
         table(("id", "table", "when", "from", "rows", "first ts", "last ts", "state"), rows, right=(0, 4))
 
 
 def undo(
-    load_id: Annotated[int, typer.Argument(metavar="ID", help="The load, as `weft loads` numbers it.")],
+    load_id: Annotated[int, typer.Argument(metavar="ID", help="The id of the load, from `weft loads`.")],
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Take out what a load has stored and put in quarantine, while nothing has been answered from it."""
+    """Remove the rows and quarantined records of a load, if nothing has been answered from them."""
     with opened(home) as weft:
-        done = weft.undo_load(load_id)
+        undone = weft.undo_load(load_id)
     if json:
-        again = [each.load.load_id for each in done.again]
-        say_json({**_as_json(done.load), "state": "undone", "load_again": again})
+        again = [each.load.load_id for each in undone.again]
+        print_json({**_as_json(undone.load), "state": "undone", "load_again": again})
         return
-    say(f"{done.load.table}: {counted(done.load.rows, 'row')} taken out, load {load_id} is undone.")
-    for each in done.again:
+    echo(f"{undone.load.table}: load {load_id} is undone, {counted(undone.load.rows, 'row')} removed.")
+    for each in undone.again:
         known = counted(each.load.known, "row")
-        say(f"  Load {each.load.load_id} knew {known}, perhaps some of these: load {plain(each.load.source)} again.")
+        echo(f"  Load {each.load.load_id} skipped {known} as known.")
+        echo(f"    If load {load_id} had stored them, load {plain(each.load.source)} again.")
 
 
-def _as_json(told: LoadSummary) -> dict[str, Any]:
-    load = told.load
+def _as_json(record: LoadSummary) -> dict[str, Any]:
+    load = record.load
     return {
         "id": load.load_id,
-        "table": told.table,
+        "table": record.table,
         "kind": load.kind,
         "source": load.source,
         "started_at": iso(load.started_at),
         "finished_at": iso(load.finished_at),
-        "rows": told.rows,
+        "rows": record.rows,
         "known": load.known,
         "quarantined": load.quarantined,
         "late": load.late,
-        "first_ts": iso(told.first_ts),
-        "last_ts": iso(told.last_ts),
-        "state": told.state,
+        "first_ts": iso(record.first_ts),
+        "last_ts": iso(record.last_ts),
+        "state": record.state,
     }

@@ -1,4 +1,4 @@
-"""ingest, quarantine."""
+"""The commands ``ingest`` and ``quarantine``."""
 
 from __future__ import annotations
 
@@ -9,32 +9,37 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counted, counting, instant, iso, moment, plain, say, say_json, table, working
+from weft.cli.printing import counted, counting, echo, instant, iso, moment, plain, print_json, table, working
 
 if TYPE_CHECKING:
     from weft.api.weft import Weft
     from weft.extraction.storing import Summary
 
 
-# The choices of weft.extraction.timing, which commands that load nothing need not wait for (a test compares them).
+# The choices of weft.extraction.timing, repeated so that other commands need not import it (a test compares them).
 OrderOption = Annotated[
     Literal["own", "arrival"],
-    typer.Option("--ts-order", help="Whether ts is a row's own time, or the latest so far in its source's order."),
+    typer.Option(
+        "--ts-order",
+        help="own: ts is the row's own time; arrival: the latest own time so far, in the order of the source.",
+    ),
 ]
 LateOption = Annotated[
     Literal["stamp", "refuse", "quarantine"],
-    typer.Option("--late", help="What becomes of a row from before the last tick: it counts as arrived now, or not."),
+    typer.Option(
+        "--late", help="Rows older than the last tick: stamp them as arrived now, refuse the load, or quarantine them."
+    ),
 ]
 FutureOption = Annotated[
-    str, typer.Option("--future", metavar="LENGTH", help="How far ahead of the wall's clock a row may lie.")
+    str, typer.Option("--future", metavar="LENGTH", help="How far ahead of the wall clock a row's ts may be.")
 ]
-HoldOption = Annotated[bool, typer.Option("--hold", help="No tick goes on before the whole load is done.")]
+HoldOption = Annotated[bool, typer.Option("--hold", help="Let ticks wait until the whole load is done.")]
 
 
 FilesArgument = Annotated[
     list[Path],
     typer.Argument(
-        metavar="PATH", help="CSV, JSON lines or Parquet files, folders of them, patterns in quotes, - for stdin."
+        metavar="PATH", help="CSV, JSON lines or Parquet files, folders of them, quoted patterns, - for stdin."
     ),
 ]
 TsColumnOption = Annotated[
@@ -42,29 +47,27 @@ TsColumnOption = Annotated[
     typer.Option(
         "--ts-from",
         metavar="COL",
-        help="Take ts from this column, to load a history; several files are merged by it.",
+        help="Take ts from this column, to load a history; files are merged by it.",
     ),
 ]
-KeyOption = Annotated[
-    str | None, typer.Option("--key", metavar="COLS", help="Columns that tell rows apart, with commas between.")
-]
+KeyOption = Annotated[str | None, typer.Option("--key", metavar="COLS", help="The key columns, separated by commas.")]
 TypesOption = Annotated[
-    str | None, typer.Option(metavar="COLS", help='Types that are not to be guessed ("price DECIMAL(12,2)").')
+    str | None, typer.Option(metavar="COLS", help='Types of columns ("price DECIMAL(12,2)"); others are inferred.')
 ]
 RenameOption = Annotated[
-    str | None, typer.Option(metavar="PAIRS", help='Names for columns ("Order ID=order_id, Date=day").')
+    str | None, typer.Option(metavar="PAIRS", help='New names of columns ("Order ID=order_id, Date=day").')
 ]
 EncodingOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The encoding of the text, such as latin-1 (default: guessed).")
+    str | None, typer.Option(metavar="NAME", help="The text encoding, such as latin-1 (default: detected).")
 ]
 TsFormatOption = Annotated[
     str | None,
-    typer.Option("--ts-format", metavar="F", help="How --ts-from is written: s, ms, us, ns, or '%d.%m.%Y %H:%M'."),
+    typer.Option("--ts-format", metavar="F", help="The format of --ts-from: s, ms, us, ns, or '%d.%m.%Y %H:%M'."),
 ]
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Add the commands."""
     ingest = typer.Typer(no_args_is_help=True, help="Load mail, files or logs into tables.")
     ingest.command("mail", epilog=example("weft ingest mail archive.mbox.gz news-spool/ --ts-from date"))(mail)
     ingest.command(
@@ -76,8 +79,8 @@ def add_to(app: typer.Typer) -> None:
     )(file)
     ingest.command("monpoly", epilog=example("weft ingest monpoly events.log --sig events.sig"))(monpoly)
     app.add_typer(ingest, name="ingest", epilog=example("weft ingest mail archive.mbox"))
-    quarantine = typer.Typer(no_args_is_help=True, help="Records that could not be read.")
-    quarantine.command("list", epilog=example("weft quarantine list"))(quarantined)
+    quarantine = typer.Typer(no_args_is_help=True, help="List or retry records that could not be read.")
+    quarantine.command("list", epilog=example("weft quarantine list"))(list_quarantine)
     quarantine.command("retry", epilog=example("weft quarantine retry 3 4"))(retry)
     app.add_typer(quarantine, name="quarantine", epilog=example("weft quarantine list"))
 
@@ -85,7 +88,9 @@ def add_to(app: typer.Typer) -> None:
 def mail(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH", help="mbox, directory of articles, tar of them; gzip'ed or not."),
+        typer.Argument(
+            metavar="PATH", help="An mbox file, a directory of articles, or a tar of either; may be gzipped."
+        ),
     ],
     table_name: Annotated[str, typer.Option("--table", metavar="NAME", help="The table.")] = "msgs",
     ts_from: Annotated[
@@ -93,7 +98,7 @@ def mail(
         typer.Option("--ts-from", metavar="date", help="Take ts from the messages' dates, to load a history."),
     ] = None,
     newsgroup: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The group of messages that have no Newsgroups header.")
+        str | None, typer.Option(metavar="NAME", help="The newsgroup of messages without a Newsgroups header.")
     ] = None,
     ts_order: OrderOption = "own",
     late: LateOption = "stamp",
@@ -103,10 +108,10 @@ def mail(
     json: JsonOption = False,
 ) -> None:
     """Load mail and news articles into a table of messages."""
-    given = [terminal.path(each) for each in paths]
+    files = [terminal.path(each) for each in paths]
     with opened(home, create=True) as weft, counting("loading mail") as progress:
-        done = weft.ingest_mail(
-            given,
+        load = weft.ingest_mail(
+            files,
             table=table_name,
             newsgroup=newsgroup,
             ts_from=ts_from,
@@ -116,13 +121,13 @@ def mail(
             hold=hold,
             progress=progress,
         )
-        ahead = lies_ahead(weft, done)
-    tell_load(done, ahead, json)
+        ahead = lies_ahead(weft, load)
+    tell_load(load, ahead, json)
 
 
 def file(
     paths: FilesArgument,
-    table_name: Annotated[str, typer.Option("--table", metavar="NAME", help="The table, made by its first load.")],
+    table_name: Annotated[str, typer.Option("--table", metavar="NAME", help="The table; its first load makes it.")],
     ts_from: TsColumnOption = None,
     key: KeyOption = None,
     evolve: Annotated[bool, typer.Option("--evolve", help="Add the files' new columns to the table.")] = False,
@@ -139,11 +144,11 @@ def file(
 ) -> None:
     """Load CSV, JSON lines or Parquet files into a table, as one load."""
     keys = [each.strip() for each in key.split(",") if each.strip()] if key else None
-    given = [terminal.stdin_bytes() if str(each) == "-" else terminal.path(each) for each in paths]
+    files = [terminal.stdin_bytes() if str(each) == "-" else terminal.path(each) for each in paths]
     named = paths[0].name if len(paths) == 1 else f"{len(paths)} paths"
     with opened(home, create=True) as weft, counting(f"loading {named}") as progress:
-        done = weft.ingest_file(
-            given,
+        load = weft.ingest_file(
+            files,
             table_name,
             keys=keys,
             evolve=evolve,
@@ -158,69 +163,69 @@ def file(
             hold=hold,
             progress=progress,
         )
-        ahead = lies_ahead(weft, done)
-    tell_load(done, ahead, json)
+        ahead = lies_ahead(weft, load)
+    tell_load(load, ahead, json)
 
 
 def monpoly(
-    log: Annotated[Path, typer.Argument(help="A log in MonPoly's format, packed (.gz) or not.")],
+    log: Annotated[Path, typer.Argument(help="A log in MonPoly's format; may be gzipped.")],
     sig: Annotated[Path, typer.Option(metavar="FILE", help="Its signature: predicates and their types.")],
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Load a log of temporal logic: a table for each predicate, and time_points for its states."""
+    """Load a log of temporal logic: one table per predicate, and the table time_points of its states."""
     paths = terminal.path(log), terminal.path(sig)
     with opened(home, create=True) as weft, counting(f"loading {log.name}") as progress:
-        done = weft.ingest_log(*paths, progress)
+        summaries = weft.ingest_log(*paths, progress)
     if json:
-        counts = [{"table": each.table, "stored": each.stored, "late": each.late} for each in done]
-        say_json({"tables": counts, "already_loaded": any(each.already_loaded for each in done)})
+        counts = [{"table": each.table, "stored": each.stored, "late": each.late} for each in summaries]
+        print_json({"tables": counts, "already_loaded": any(each.already_loaded for each in summaries)})
         return
-    for each in done:
+    for each in summaries:
         tell_load(each, False, json=False)
 
 
-def lies_ahead(weft: Weft, done: Summary) -> bool:
-    """Whether rows were stored that lie ahead of a wall home's clock."""
-    return weft.catalog.home().clock == "wall" and done.last_ts is not None and done.last_ts > weft.clock()
+def lies_ahead(weft: Weft, load: Summary) -> bool:
+    """Return whether a load into a home with the wall clock stored rows that lie in the future."""
+    return weft.catalog.home().clock == "wall" and load.last_ts is not None and load.last_ts > weft.clock()
 
 
-def tell_load(done: Summary, ahead: bool, json: bool) -> None:
-    """Prints what a load did; ``ahead``: some of it lies ahead of the home's clock."""
-    counts = {"stored": done.stored, "known": done.known, "quarantined": done.quarantined, "late": done.late}
+def tell_load(load: Summary, ahead: bool, json: bool) -> None:
+    """Print the summary of a load; ``ahead`` says that some of its rows lie ahead of the home's clock."""
+    counts = {"stored": load.stored, "known": load.known, "quarantined": load.quarantined, "late": load.late}
     if json:
-        bounds = {"first_ts": iso(done.first_ts), "last_ts": iso(done.last_ts)}
-        told = {"differ": done.differ, "already_loaded": done.already_loaded, "notes": done.notes}
-        say_json({"table": done.table, **counts, **bounds, **told})
+        bounds = {"first_ts": iso(load.first_ts), "last_ts": iso(load.last_ts)}
+        rest = {"differ": load.differ, "already_loaded": load.already_loaded, "notes": load.notes}
+        print_json({"table": load.table, **counts, **bounds, **rest})
         return
-    if done.already_loaded:
-        say(f"{done.table}: the very same was loaded before; nothing was stored again.")
+    if load.already_loaded:
+        echo(f"{load.table}: this was loaded before; nothing was stored.")
         return
     words = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    say(f"{done.table}: {words}")
-    if done.differ:
-        others = "1 of them differs" if done.differ == 1 else f"{done.differ:,} of them differ"
-        say(f"  {done.known:,} known, {others}: tables are append-only; a tracked table keeps versions.")
-    if done.stored:
-        say(f"  ts from {instant(done.first_ts)} to {instant(done.last_ts)}")
-    for note in done.notes:
-        say(f"  {plain(note)}")
+    echo(f"{load.table}: {words}")
+    if load.differ:
+        others = "1 of them differs" if load.differ == 1 else f"{load.differ:,} of them differ"
+        echo(f"  {load.known:,} known, {others} from the stored row: use a tracked table to store versions.")
+    if load.stored:
+        echo(f"  ts from {instant(load.first_ts)} to {instant(load.last_ts)}")
+    for note in load.notes:
+        echo(f"  {plain(note)}")
     if ahead:
-        say("  What lies ahead of the clock arrives when the clock gets there.")
-    if done.quarantined:
-        say("  `weft quarantine list` shows what could not be taken.")
-    if done.late:
-        rows = "this row counts" if done.late == 1 else f"these {done.late:,} rows count"
-        say(f"  Late: {rows} as arrived now; answers about the past do not change.")
+        echo("  Rows ahead of the clock arrive when the clock reaches their ts.")
+    if load.quarantined:
+        echo("  `weft quarantine list` shows the records that could not be read.")
+    if load.late:
+        rows = "1 row counts" if load.late == 1 else f"{load.late:,} rows count"
+        echo(f"  Late: {rows} as arrived now; answers about the past do not change.")
 
 
-def quarantined(home: HomeOption = None, json: JsonOption = False) -> None:
-    """List the records that could not be read: where they lay, and why."""
+def list_quarantine(home: HomeOption = None, json: JsonOption = False) -> None:
+    """List the records that could not be read: source, position, and reason."""
     with opened(home) as weft:
-        found = weft.quarantined()
+        records = weft.quarantined()
         names = {record.table_id: record.name for record in weft.tables()}
     if json:
-        say_json(
+        print_json(
             [
                 {
                     "id": r.quarantine_id,
@@ -232,11 +237,11 @@ def quarantined(home: HomeOption = None, json: JsonOption = False) -> None:
                     "at": iso(r.at),
                     "file": f"quarantine/{r.sha256}",
                 }
-                for r in found
+                for r in records
             ]
         )
-    elif not found:
-        say("Nothing is in quarantine.")
+    elif not records:
+        echo("The quarantine is empty.")
     else:
         table(
             ("id", "table", "source", "position", "reason", "bytes", "at"),
@@ -250,37 +255,46 @@ def quarantined(home: HomeOption = None, json: JsonOption = False) -> None:
                     f"{r.size:,}",
                     moment(r.at),
                 )
-                for r in found
+                for r in records
             ],
             right=(0, 5),
         )
 
 
 def _nearby(source: str) -> str:
-    """A source as one would type it here."""
+    """Return a source relative to the working directory, if it is there."""
     return source.removeprefix(f"{terminal.folder()}/")
 
 
 def retry(
-    ids: Annotated[list[int] | None, typer.Argument(metavar="ID", help="Which records (none: all).")] = None,
+    ids: Annotated[
+        list[int] | None, typer.Argument(metavar="ID", help="The ids of the records (default: all).")
+    ] = None,
     late: Annotated[
         Literal["stamp", "quarantine"] | None,
-        typer.Option("--late", help="Take late rows as arrived now, or leave them there (default: as their load did)."),
+        typer.Option("--late", help="Stamp late rows as arrived now, or leave them (default: as in their load)."),
     ] = None,
     future: Annotated[
-        str | None, typer.Option("--future", metavar="LENGTH", help="How far ahead of the wall's clock a row may lie.")
+        str | None,
+        typer.Option("--future", metavar="LENGTH", help="How far ahead of the wall clock a row's ts may be."),
     ] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Read quarantined records again."""
     with opened(home) as weft, working("reading again"):
-        done = weft.retry_quarantine(ids or None, late=late, future=future)
-    counts = {"read": done.read, "kept": done.kept, "stored": done.stored, "known": done.known, "late": done.late}
+        retried = weft.retry_quarantine(ids or None, late=late, future=future)
+    counts = {
+        "read": retried.read,
+        "kept": retried.kept,
+        "stored": retried.stored,
+        "known": retried.known,
+        "late": retried.late,
+    }
     if json:
-        say_json(counts)
+        print_json(counts)
     else:
-        rows = f"{counted(done.stored, 'row')} stored, {done.known:,} known"
-        stay = "stays" if done.kept == 1 else "stay"
-        tried = done.read + done.kept
-        say(f"{tried:,} tried: {done.read:,} could be read ({rows}), {done.kept:,} {stay} in quarantine.")
+        rows = f"{counted(retried.stored, 'row')} stored, {retried.known:,} known"
+        stay = "stays" if retried.kept == 1 else "stay"
+        tried = retried.read + retried.kept
+        echo(f"{tried:,} tried: {retried.read:,} could be read ({rows}), {retried.kept:,} {stay} in quarantine.")

@@ -1,4 +1,4 @@
-"""monitor."""
+"""The command ``monitor``."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import JsonOption, example
-from weft.cli.printing import lines, say, say_json
+from weft.cli.printing import echo, lines, print_json
 from weft.errors import Refused
 
 DIFFERENT = 1
-"""The exit code where a case came out otherwise than expected."""
+"""The exit code if a case does not have the expected outcome."""
 
 
 class MonitoredLanguage(str, Enum):
-    """In which language a formula is written."""
+    """The language of a formula."""
 
     monpoly = "monpoly"
     mutl = "mutl"
@@ -27,8 +27,8 @@ class MonitoredLanguage(str, Enum):
     two_sorted = "2fol"
 
 
-class _Asked(NamedTuple):
-    """What is asked of a run beside its files: the options of ``api.monitoring``."""
+class _RunOptions(NamedTuple):
+    """The options of a run, as in ``api.monitoring.Options``."""
 
     negate: bool = False
     every_point: bool = False
@@ -38,7 +38,7 @@ class _Asked(NamedTuple):
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Add the command."""
     app.command(
         epilog=example(
             "weft monitor --sig events.sig --formula policy.mfotl --log events.log",
@@ -55,70 +55,70 @@ def monitor(
     ] = None,
     formula: Annotated[
         Path | None,
-        typer.Option("--formula", metavar="FILE", help="The formula, in the --language; DejaVu's in a .qtl file."),
+        typer.Option("--formula", metavar="FILE", help="The formula, in the --language; a .qtl file is DejaVu's."),
     ] = None,
     log: Annotated[
-        Path | None, typer.Option("--log", metavar="FILE", help="The log, packed (.gz) or not (-: stdin).")
+        Path | None, typer.Option("--log", metavar="FILE", help="The log; may be gzipped (-: stdin).")
     ] = None,
     cases: Annotated[
-        Path | None, typer.Option("--cases", metavar="FILE", help="Many formulas and logs with expected verdicts.")
+        Path | None,
+        typer.Option("--cases", metavar="FILE", help="Check many formulas and logs with their expected verdicts."),
     ] = None,
-    negate: Annotated[bool, typer.Option("--negate", help="Answer the formula's NOT.")] = False,
+    negate: Annotated[bool, typer.Option("--negate", help="Evaluate the negated formula.")] = False,
     every_point: Annotated[
-        bool, typer.Option("--every-time-point", help="Print time points without answers, too.")
+        bool, typer.Option("--every-time-point", help="Also print time points without answers.")
     ] = False,
     empty_points: Annotated[
         bool,
         typer.Option(
-            "--empty-time-points", help="With --every-time-point: also those without an event of the formula."
+            "--empty-time-points",
+            help="With --every-time-point: also those without any event of the formula.",
         ),
     ] = False,
     language: Annotated[
         MonitoredLanguage,
-        typer.Option("--language", help="monpoly; mutl or mutl-minmax: µTL; 2fol: time points named."),
+        typer.Option("--language", help="monpoly; mutl or mutl-minmax (µTL); 2fol (named time points)."),
     ] = MonitoredLanguage.monpoly,
-    duplicates: Annotated[
-        bool, typer.Option("--duplicates", help="With 2fol: count how often each answer is one.")
-    ] = False,
+    duplicates: Annotated[bool, typer.Option("--duplicates", help="With 2fol: count duplicate answers.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Answer a formula of past temporal logic along a log, and print what MonPoly or DejaVu print. Starts no Spark."""
-    asked = _Asked(negate, every_point, empty_points, language.value, duplicates)
+    """Evaluate a formula of past temporal logic over a log; the output is MonPoly's or DejaVu's. Starts no Spark."""
+    options = _RunOptions(negate, every_point, empty_points, language.value, duplicates)
     if cases is not None:
-        if sig or formula or log or asked != _Asked():
-            raise Refused("--cases has everything in its file", hint="Leave the other options out.")
+        if sig or formula or log or options != _RunOptions():
+            raise Refused("--cases cannot be combined with other options", hint="The file of cases has them.")
         _cases(terminal.path(cases), json)
         return
-    _one(formula, log, sig, asked, json)
+    _one(formula, log, sig, options, json)
 
 
-def _one(formula: Path | None, log: Path | None, sig: Path | None, asked: _Asked, json: bool) -> None:
+def _one(formula: Path | None, log: Path | None, sig: Path | None, options: _RunOptions, json: bool) -> None:
     if formula is None or log is None:
-        raise Refused("a formula and a log are wanted", hint="Give --formula FILE and --log FILE, or --cases FILE.")
+        raise Refused("a formula and a log are required", hint="Add --formula FILE and --log FILE, or --cases FILE.")
     if formula.suffix == ".qtl":
-        if sig or asked != _Asked():
-            raise Refused("a .qtl file takes no option but --log", hint="Leave the other options out.")
+        if sig or options != _RunOptions():
+            raise Refused("a .qtl file allows no other option than --log", hint="Omit the other options.")
         _violations(terminal.path(formula), _log(log), json)
         return
     if sig is None:
-        raise Refused("a signature is wanted", hint="Give --sig FILE, which names the predicates and their types.")
-    _verdicts(terminal.path(sig), terminal.path(formula), _log(log), asked, json)
+        raise Refused("a signature is required", hint="Add --sig FILE, which has the predicates and their types.")
+    _verdicts(terminal.path(sig), terminal.path(formula), _log(log), options, json)
 
 
 def _log(log: Path) -> Path:
     return log if str(log) == "-" else terminal.path(log)
 
 
-def _verdicts(sig: Path, formula: Path, log: Path, asked: _Asked, json: bool) -> None:
+def _verdicts(sig: Path, formula: Path, log: Path, options: _RunOptions, json: bool) -> None:
     from weft.api.monitoring import Options, verdicts
 
-    for line in verdicts(sig, formula, log, Options(**asked._asdict()), _note):
+    for line in verdicts(sig, formula, log, Options(**options._asdict()), _note):
         _line({"verdict": line} if json else line)
 
 
-def _note(told: str) -> None:
-    """On stderr, before the verdicts."""
-    say(f"({told})", err=True)
+def _note(text: str) -> None:
+    """Print a note to stderr, before the verdicts."""
+    echo(f"({text})", err=True)
 
 
 def _violations(formula: Path, log: Path, json: bool) -> None:
@@ -129,29 +129,29 @@ def _violations(formula: Path, log: Path, json: bool) -> None:
 
 
 def _cases(file: Path, json: bool) -> None:
-    from weft.api.monitored_cases import judged
+    from weft.api.monitored_cases import judge_cases
 
     counts: Counter[str] = Counter()
-    for each in judged(file):
+    for each in judge_cases(file):
         counts[each.outcome] += 1
         if each.outcome == "other":
-            _line({"id": each.id, "differs": each.told} if json else f"{each.id}: {each.told}")
+            _line({"id": each.id, "differs": each.difference} if json else f"{each.id}: {each.difference}")
     total = counts.total()
     if json:
-        say_json({"cases": total, **{name: counts[name] for name in ("same", "refused", "other")}}, lines=True)
+        print_json({"cases": total, **{name: counts[name] for name in ("same", "refused", "other")}}, lines=True)
     else:
-        say(
+        echo(
             f"{total} cases: {counts['same']} with the expected verdicts, {counts['refused']} refused as expected, "
-            f"{counts['other']} otherwise"
+            f"{counts['other']} with another outcome"
         )
     if counts["other"]:
         raise typer.Exit(DIFFERENT)
 
 
 def _line(line: object) -> None:
-    """A line as it is, at once."""
+    """Print one line and flush it."""
     if not isinstance(line, str):
-        say_json(line, lines=True)
+        print_json(line, lines=True)
         return
     out = terminal.out()
     out.write(lines(line) + "\n")

@@ -1,4 +1,4 @@
-"""Tables that fit the terminal, JSON, values as text, and a sign of life while something takes long."""
+"""Print tables that fit the terminal, JSON, values as text, and progress of slow operations."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from weft.algebra.schema import DataType
 
 _LONGEST = 300
-"""Characters of one value in a table; --json has all of them."""
+"""Characters of one value in a table; --json prints all of them."""
 _WIDEST = 100_000
 """Characters of a line of answers in a pipe."""
 LIST_WIDTH = 200
-"""Characters of a line of a list in a pipe; --json has all."""
+"""Characters of a line of a list in a pipe; --json prints all."""
 _GAP = 3
 """Characters between two columns."""
 
 
 def screen(*, err: bool = False) -> Console:
-    """The terminal (or the file that stands in its place)."""
+    """Return the console of stdout or stderr, which may be a file."""
     remote = terminal.remote()
     return _console(err) if remote is None else remote.console(err=err)
 
@@ -46,46 +46,46 @@ def _console(err: bool) -> Console:
     return Console(stderr=err, highlight=False, emoji=False, markup=False)
 
 
-def say(text: str, style: str | None = None, *, err: bool = False) -> None:
-    """A line of words, wrapped by the terminal; control characters are made visible."""
+def echo(text: str, style: str | None = None, *, err: bool = False) -> None:
+    """Print a line of text, wrapped by the terminal, with control characters made visible."""
     screen(err=err).print(lines(text), style=style, soft_wrap=True)
 
 
-def say_json(value: object, *, lines: bool = False) -> None:
-    """One JSON document; with ``lines`` on one line."""
+def print_json(value: object, *, lines: bool = False) -> None:
+    """Print one JSON document; with ``lines``, on one line."""
     out = terminal.out()
     out.write(json_text(value, indent=None if lines else 2) + "\n")
     out.flush()
 
 
 def json_text(value: object, indent: int | None = None) -> str:
-    """A value as JSON, in which what a terminal would obey is escaped; no text in it changes by that.
+    r"""Return a value as JSON, in which characters that a terminal interprets are escaped; the value stays the same.
 
-    >>> print(json_text("\\x9b31m"))
-    "\\u009b31m"
+    >>> print(json_text("\x9b31m"))
+    "\u009b31m"
     """
     return escaped_json(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def escaped_json(written: str) -> str:
-    """As ``json_text``, for what is JSON already."""
+    """Escape JSON text as ``json_text`` does."""
     if written.replace("\n", "").isprintable():
         return written
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in written)
 
 
 def instant(micros: int | None, none: str = "-") -> str:
-    """An instant in UTC."""
+    """Format an instant in UTC."""
     return none if micros is None else format_instant(micros)
 
 
 def moment(micros: int) -> str:
-    """An instant of the wall's clock in UTC, to the second."""
+    """Format an instant of the wall clock in UTC, to the second."""
     return format_instant(micros // 1_000_000 * 1_000_000)
 
 
 def iso(micros: int | None) -> str | None:
-    """An instant as RFC 3339, for JSON.
+    """Format an instant as RFC 3339, for JSON.
 
     >>> iso(733968000500000), iso(None)
     ('1993-04-05T00:00:00.500000Z', None)
@@ -94,7 +94,7 @@ def iso(micros: int | None) -> str | None:
 
 
 def shown(value: object) -> str:
-    """A value in a table: one line, nothing in it that the terminal would obey."""
+    """Format a value for a table: one line, with control characters made visible."""
     if value is None:
         return "NULL"
     if isinstance(value, dt.datetime):
@@ -107,26 +107,26 @@ def shown(value: object) -> str:
 
 
 def plain(text: str) -> str:
-    """Text from data as one short line, control characters made visible.
+    r"""Format text from data as one short line, with control characters made visible.
 
-    >>> plain("a\\nb\\x1b[31m")
-    'a b\\\\x1b[31m'
+    >>> plain("a\nb\x1b[31m")
+    'a b\\x1b[31m'
     """
     return one_line(text, _LONGEST)
 
 
 def typed(columns: Iterable[tuple[str, DataType]]) -> str:
-    """Columns and their types on a line, control characters made visible: names of fields may come from a file."""
+    """Format columns and their types on one line, with control characters made visible: names may come from a file."""
     from weft.execution.tabular import columns_text
 
     return visible(columns_text(columns))
 
 
 def lines(text: str) -> str:
-    """A query's text as it was written, control characters but the ends of lines and tabs made visible.
+    r"""Return text with control characters made visible, except line ends and tabs.
 
-    >>> lines("SELECT a\\n\\tFROM b -- \\x1b[31m")
-    'SELECT a\\n\\tFROM b -- \\\\x1b[31m'
+    >>> lines("SELECT a\n\tFROM b -- \x1b[31m")
+    'SELECT a\n\tFROM b -- \\x1b[31m'
     """
     return visible(text, kept="\n\t")
 
@@ -139,18 +139,18 @@ def table(
     right: Sequence[int] = (),
     answers: bool = False,
 ) -> None:
-    """Rows under headings, folded where the terminal ends; ``right`` are the numbers of columns set to the right.
+    """Print rows under headings, folded at the terminal's width; ``right`` are the indexes of right-aligned columns.
 
-    In a pipe or a file each row is a line, without blanks at its end.  There the widest columns of a list are cut with
-    an ellipsis where a line would have more than ``LIST_WIDTH`` characters; ``answers`` are never cut.  The variable
-    COLUMNS has it laid out as on a terminal of that width.  Control characters are made visible.
+    In a pipe or a file each row is one line without trailing spaces.  There the widest columns of a list are cut with
+    an ellipsis so that a line has at most ``LIST_WIDTH`` characters; ``answers`` are never cut.  With the variable
+    COLUMNS the layout is that of a terminal of that width.  Control characters are made visible.
     """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     if title is not None:
-        say(title, style="bold")  # a table's own title would be folded at the table's width
+        echo(title, style="bold")  # a table's own title would be folded at the table's width
     console, remote = screen(), terminal.remote()
     on_lines = not console.is_terminal and "COLUMNS" not in (os.environ if remote is None else remote.variables)
     texts = [[Text(lines(cell)) for cell in row] for row in (columns, *rows)]
@@ -168,23 +168,23 @@ def table(
 
 
 def _shorten(rows: Sequence[Sequence[Text]]) -> None:
-    """Cuts the widest columns, all to one width, so that a line has ``LIST_WIDTH`` characters at most."""
+    """Cut the widest columns to one width, so that a line has at most ``LIST_WIDTH`` characters."""
     widths = [max(text.cell_len for text in column) for column in zip(*rows, strict=True)]
     room = LIST_WIDTH - _GAP * len(widths)
-    narrow, left = 0, len(widths)
-    for width in sorted(widths):  # those that are no wider than an equal share of what is left stay whole
-        if width > (room - narrow) // left:
+    narrow, wide = 0, len(widths)
+    for width in sorted(widths):  # columns no wider than an equal share of the remaining room are not cut
+        if width > (room - narrow) // wide:
             break
-        narrow, left = narrow + width, left - 1
-    if left:
-        most = max((room - narrow) // left, 1)
+        narrow, wide = narrow + width, wide - 1
+    if wide:
+        most = max((room - narrow) // wide, 1)
         for row in rows:
             for text in row:
                 text.truncate(most, overflow="ellipsis")
 
 
 def _print_on_lines(grid: Grid, console: Console) -> None:
-    """Prints a table as wide as it is, without blanks at the ends of its lines."""
+    """Print a table at its full width, without trailing spaces."""
     from rich.console import Console
 
     needed = console.measure(grid, options=console.options.update(width=_WIDEST)).maximum
@@ -195,7 +195,7 @@ def _print_on_lines(grid: Grid, console: Console) -> None:
 
 
 def size(count: int) -> str:
-    """A number of bytes, short.
+    """Format a number of bytes.
 
     >>> size(512), size(40_750), size(3_456_789_012)
     ('512 bytes', '40.8 kB', '3.5 GB')
@@ -211,7 +211,9 @@ def size(count: int) -> str:
 
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
-    """A spinner with text while the block runs, which is given what changes the text; nothing where nobody watches."""
+    """Show a spinner with text during the block, and yield a function that changes the text; no terminal, no
+    spinner.
+    """
     err = screen(err=True)
     if not err.is_terminal:
         yield lambda text: None
@@ -221,17 +223,17 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
 
 
 def working_on_spark(text: str) -> AbstractContextManager[Callable[[str], None]]:
-    """As ``working``; where Spark does not run yet, it says that starting it takes a while."""
+    """Show a spinner as ``working`` does; if Spark does not run yet, say that it takes time to start."""
     from weft.runtime.session import session_started
 
-    return working(text if session_started() else f"{text} (Spark starts first: 5 to 15 s)")
+    return working(text if session_started() else f"{text} (starting Spark takes 5 to 15 s)")
 
 
 @contextmanager
 def counting(text: str) -> Iterator[Any]:
-    """A bar that counts records while the block runs: it gives the function to call with the number so far.
+    """Show a bar that counts records during the block, and yield a function to call with the number so far.
 
-    Called between two batches, where a load that somebody wants to stop stops.
+    A load calls it between two batches, which are also the points at which it can be canceled.
     """
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -245,8 +247,8 @@ def counting(text: str) -> Iterator[Any]:
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         task = progress.add_task(lines(text), total=None)
 
-        def counted(count: int) -> None:
+        def update(count: int) -> None:
             progress.update(task, completed=count)
             stop_here()
 
-        yield counted
+        yield update

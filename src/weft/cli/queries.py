@@ -1,4 +1,4 @@
-"""install, queries, show, pause, resume, remove."""
+"""The commands for standing queries: install, queries, show, pause, resume, remove."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.install_replace import DryRunOption, ReplaceOption, foretell, replaced_json, say_replaced
-from weft.cli.printing import counted, instant, iso, lines, moment, plain, say, say_json, table, typed
+from weft.cli.install_replace import DryRunOption, ReplaceOption, preview_replacement, print_replaced, replaced_json
+from weft.cli.printing import counted, echo, instant, iso, lines, moment, plain, print_json, table, typed
 from weft.configuration import configuration
 from weft.errors import Refused
 
@@ -27,21 +27,21 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The query.")]
 
 
 class StartName(str, Enum):
-    """Which answers a query delivers."""
+    """The first answers that a query delivers."""
 
     start = "start"
     now = "now"
 
 
 class KeepName(str, Enum):
-    """What answers are found from."""
+    """What a query is answered from."""
 
     history = "history"
     synopsis = "synopsis"
 
 
 class LanguageName(str, Enum):
-    """In which language a query is written."""
+    """The language of a query."""
 
     sql = "sql"
     monpoly = "monpoly"
@@ -52,61 +52,63 @@ class LanguageName(str, Enum):
 
 KeepOption = Annotated[
     KeepName,
-    typer.Option("--keep", help="history: answers from all rows; synopsis: from the least of the past, kept by ticks."),
+    typer.Option("--keep", help="history: answer from all stored rows; synopsis: from a synopsis that ticks maintain."),
 ]
 LanguageOption = Annotated[
-    LanguageName, typer.Option("--language", help="sql; monpoly, mutl, mutl-minmax or 2fol: a formula over tables.")
+    LanguageName,
+    typer.Option("--language", help="The query's language: sql, or a formula (monpoly, mutl, mutl-minmax, 2fol)."),
 ]
 
 StartOption = Annotated[
     StartName | None,
-    typer.Option("--from", help="start: the history's answers first (the default); now: only what enters from now."),
+    typer.Option("--from", help="start: deliver the answers of the history first (the default); now: only new ones."),
 ]
 ChannelOption = Annotated[
     list[str] | None,
     typer.Option(
         "--to",
         metavar="CHANNEL",
-        help=f"Where answers go besides `weft results`: {CHANNELS}.",
+        help=f"Send the answers to a channel: {CHANNELS}.",
     ),
 ]
 
 
 class FormName(str, Enum):
-    """What a webhook's messages look like, where they are no signed JSON."""
+    """The form of a webhook's messages, if not signed JSON."""
 
     slack = "slack"
     teams = "teams"
 
 
 FormOption = Annotated[
-    FormName | None, typer.Option("--as", help="What webhooks get: a text as Slack or Teams shows it (default: JSON).")
+    FormName | None, typer.Option("--as", help="Send webhooks a text for Slack or Teams (default: JSON).")
 ]
-UserOption = Annotated[str | None, typer.Option("--user", metavar="U", help="Whose query it is (default: you).")]
+UserOption = Annotated[
+    str | None, typer.Option("--user", metavar="U", help="The owner of the query (default: your user name).")
+]
 EveryOption = Annotated[
-    str | None, typer.Option("--every", metavar="10m", help="Run it at least this often (default: with each tick).")
+    str | None,
+    typer.Option("--every", metavar="10m", help="Run the query at least this often (default: at each tick)."),
 ]
 DigestOption = Annotated[
     str | None,
-    typer.Option("--digest", metavar="WHEN", help="Send together: hourly, daily@08:00, weekly@mon-08:00."),
+    typer.Option("--digest", metavar="WHEN", help="Collect answers until: hourly, daily@08:00, weekly@mon-08:00."),
 ]
 ZoneOption = Annotated[
     str | None,
-    typer.Option("--zone", metavar="ZONE", help="The digest's time zone (default: the person's in the settings)."),
+    typer.Option(
+        "--zone", metavar="ZONE", help="The time zone of the digest (default: the recipient's in the settings)."
+    ),
 ]
 DiscardOption = Annotated[
-    bool, typer.Option("--discard-history", help="Let rows of its tables go once their synopses have taken them in.")
+    bool, typer.Option("--discard-history", help="Delete rows of its tables once all synopses have processed them.")
 ]
-DuplicatesOption = Annotated[
-    bool, typer.Option("--duplicates", help="With --language 2fol: count how often each answer is one.")
-]
-UnboundedOption = Annotated[
-    bool, typer.Option("--allow-unbounded", help="Keep a synopsis of which the size has no bound, too.")
-]
+DuplicatesOption = Annotated[bool, typer.Option("--duplicates", help="With --language 2fol: count duplicate answers.")]
+UnboundedOption = Annotated[bool, typer.Option("--allow-unbounded", help="Allow a synopsis whose size has no bound.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Add the commands."""
     app.command(
         epilog=example(
             "weft install unanswered -f unanswered.sql --every 1h --to file:unanswered.jsonl",
@@ -143,11 +145,11 @@ def install(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Leave a query standing: each of its answers is delivered once, when data or time makes it true."""
+    """Install a standing query: each of its answers is delivered once, when data or time makes it true."""
     text = query_text(sql, file)
     with opened(home) as weft:
-        given: dict[str, Any] = {"every": every, "to": formed(to or (), form), "digest": digest, "zone": zone}
-        given |= {
+        arguments: dict[str, Any] = {"every": every, "to": with_form(to or (), form), "digest": digest, "zone": zone}
+        arguments |= {
             "user": user if user or replace else configuration(weft.home).install_user or terminal.user(),
             "start": None if start is None else start.value,
             "keep": keep.value,
@@ -157,24 +159,24 @@ def install(
             "duplicates": duplicates,
         }
         if dry_run:
-            foretell(weft, name, text, given, replace=replace, json=json)
+            preview_replacement(weft, name, text, arguments, replace=replace, json=json)
             return
         began = weft.clock()
-        query = weft.install(name, text, replace=replace, **given)
-        _say_installed(weft, query, json, replaced=None if not replace else (query.replaced_at or 0) >= began)
+        query = weft.install(name, text, replace=replace, **arguments)
+        _print_installed(weft, query, json, replaced=None if not replace else (query.replaced_at or 0) >= began)
 
 
-def formed(channels: Sequence[str], form: FormName | None) -> list[str]:
-    """The channels, webhooks among them with what they get; raises Refused where there is none to say it of."""
+def with_form(channels: Sequence[str], form: FormName | None) -> list[str]:
+    """Return the channels, with the form appended to webhooks; raise Refused if none of them is a webhook."""
     if form is None:
         return list(channels)
     if not any(each.strip().lower().startswith("webhook:") for each in channels):
-        raise Refused("--as is for webhooks", hint=f"Add --to webhook:https://…, or leave --as {form.value} out.")
+        raise Refused("--as applies to webhooks only", hint=f"Add --to webhook:https://…, or omit --as {form.value}.")
     return [f"{each}#as={form.value}" if each.strip().lower().startswith("webhook:") else each for each in channels]
 
 
-def _say_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bool | None) -> None:
-    """``replaced``: its text took the place of another just now; None: it is a new query."""
+def _print_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bool | None) -> None:
+    """Print the result of an install; ``replaced`` says whether a text was replaced (None: it is a new query)."""
     from weft.api.results import answers_order
     from weft.planning.synopsis_plan import is_synopsis
 
@@ -182,30 +184,31 @@ def _say_installed(weft: Weft, query: QueryRecord, json: bool, *, replaced: bool
     synopsis = is_synopsis(installed.plan.body)
     notes = () if synopsis else weft.explain(query.sql, start=query.from_mode).notes
     if json:
-        say_json(_as_json(query))
+        print_json(_as_json(query))
         return
-    say(f"{query.name} stands, for {query.user}{_shared(installed.sharing)}.")
+    verb = "Installed" if replaced is None else "Updated"
+    echo(f"{verb} {query.name} for {query.user}{_shared(installed.sharing)}.")
     if installed.asks_history:
-        say("It is asked of the kept history: a tick with new rows reads its tables from the beginning, without Spark.")
+        echo("It is evaluated over the stored history: a tick with new rows reads its tables in full, without Spark.")
     elif synopsis:
-        say("It is kept as a synopsis: its ticks start no Spark, and look at what is new and what they have stored.")
+        echo("It is maintained as a synopsis: its ticks read new rows and the synopsis, without Spark.")
     for note in notes:
         if note.level == "warning":
-            say(f"WARNING: {note.text}", style="yellow")
+            echo(f"WARNING: {note.text}", style="yellow")
     if answers_order(query):
-        say("Its ORDER BY sorts what `weft try` and `weft results` show; answers are delivered as they appear.")
+        echo("Its ORDER BY sorts the output of `weft try` and `weft results`; answers are delivered as they appear.")
     if query.from_instant is not None:
-        say(f"It delivers what enters its answer from {instant(query.from_instant)} on.")
+        echo(f"It delivers rows that enter its answer from {instant(query.from_instant)} on.")
     if replaced:
-        say_replaced(query, installed.replaced[-1])
+        print_replaced(query, installed.replaced[-1])
     elif replaced is not None:
-        say(f"Its text is the one it had: it goes on from where it was, every {_every(query)}.")
-    say("It runs with the next `weft tick`, or under `weft run`; `weft results " + query.name + "` shows its answers.")
+        echo(f"Its text is unchanged: it continues where it was, every {_every(query)}.")
+    echo(f"The next `weft tick` or `weft run` runs it; `weft results {query.name}` prints its answers.")
 
 
 def _shared(sharing: int) -> str:
     others = sharing - 1
-    return "" if not others else f", on a plan with {others} other quer{'y' if others == 1 else 'ies'}"
+    return "" if not others else f"; it shares a plan with {others} other quer{'y' if others == 1 else 'ies'}"
 
 
 def _as_json(query: QueryRecord) -> dict[str, Any]:
@@ -229,32 +232,32 @@ def _as_json(query: QueryRecord) -> dict[str, Any]:
 
 
 def queries(
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most N queries.")] = 1_000,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="List at most N queries.")] = 1_000,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
     """List the standing queries."""
     with opened(home) as weft:
-        found = weft.queries(limit=limit)
-        count = weft.catalog.queries.count() if len(found) == limit else len(found)
+        listed = weft.queries(limit=limit)
+        count = weft.catalog.queries.count() if len(listed) == limit else len(listed)
         channels = weft.catalog.subscriptions.counts()
     if json:
-        counted = [(query, *channels.get(query.query_id, (0, 0))) for query in found]
-        say_json([{**_as_json(query), "channels": every, "parked": parked} for query, every, parked in counted])
-    elif not found:
-        say('No query stands yet. `weft install NAME "SELECT …"` leaves one standing.')
+        counted = [(query, *channels.get(query.query_id, (0, 0))) for query in listed]
+        print_json([{**_as_json(query), "channels": every, "parked": parked} for query, every, parked in counted])
+    elif not listed:
+        echo('No queries yet. Install one: weft install NAME "SELECT …"')
     else:
         rows = [
             (q.name, q.user, _state(q, channels), f"{q.rows:,}", _every(q), instant(q.tau, "not yet"), plain(q.sql))
-            for q in found
+            for q in listed
         ]
         table(("query", "user", "state", "answers", "every", "ticked to", "sql"), rows, right=(3,))
-        if count > len(found):
-            say(f"{len(found):,} of {count:,} queries; more with --limit")
+        if count > len(listed):
+            echo(f"{len(listed):,} of {count:,} queries; see --limit")
 
 
 def _state(query: QueryRecord, channels: Mapping[int, tuple[int, int]]) -> str:
-    """The query's state, since when it has its text if not always, and that some of its channels wait for a person."""
+    """Describe the query's state, with the instant of the last replacement and the number of parked channels."""
     every, parked = channels.get(query.query_id, (0, 0))
     replaced = "" if query.replaced_at is None else f", replaced {moment(query.replaced_at)}"
     return f"{query.state}{replaced}" + (f", {parked} of {every} channels parked" if parked else "")
@@ -269,107 +272,109 @@ def _every(query: QueryRecord) -> str:
 def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:
     """Show one query: its text, plan, channels and last ticks."""
     with opened(home) as weft:
-        found = weft.show(name)
+        shown = weft.show(name)
     if json:
-        say_json(_shown_json(found))
+        print_json(_shown_json(shown))
         return
-    query = found.query
-    say(f"{query.name}, for {query.user}: {query.state}" + (f" ({plain(query.reason)})" if query.reason else ""))
-    say(lines(query.sql))
-    say("")
-    say(f"columns    {typed(query.columns)}")
-    say(f"installed  {moment(query.installed_at)}, plan {found.plan.signature}{_shared(found.sharing)}")
+    query = shown.query
+    echo(f"{query.name}, for {query.user}: {query.state}" + (f" ({plain(query.reason)})" if query.reason else ""))
+    echo(lines(query.sql))
+    echo("")
+    echo(f"columns    {typed(query.columns)}")
+    echo(f"installed  {moment(query.installed_at)}, plan {shown.plan.signature}{_shared(shown.sharing)}")
     begin = "the start" if query.from_instant is None else instant(query.from_instant)
-    say(f"answers    {query.rows:,}, from {begin}, ticked to {instant(query.tau, 'not yet')}, every {_every(query)}")
-    for text in found.replaced:
-        told = f"answers to #{text.rows:,}" if text.rows else "no answer"
-        say(f"before     {moment(text.since)} to {moment(text.until)}, {told}: {plain(text.sql)}")
-    if found.reads:
-        say(f"reads      the results of {', '.join(found.reads)}")
-    if found.read_by:
-        say(f"read by    {', '.join(found.read_by)}")
-    for relation, count in found.stored:
-        say(f"stored     {relation.formula}: {counted(count, 'row')}, {relation.bound}")
-    for one in found.subscriptions:
+    echo(f"answers    {query.rows:,}, from {begin}, ticked to {instant(query.tau, 'not yet')}, every {_every(query)}")
+    for text in shown.replaced:
+        answers = f"answers up to #{text.rows:,}" if text.rows else "no answers"
+        echo(f"old text   {moment(text.since)} to {moment(text.until)}, {answers}: {plain(text.sql)}")
+    if shown.reads:
+        echo(f"reads      the results of {', '.join(shown.reads)}")
+    if shown.read_by:
+        echo(f"read by    {', '.join(shown.read_by)}")
+    for relation, count in shown.stored:
+        echo(f"stored     {relation.formula}: {counted(count, 'row')}, {relation.bound}")
+    for one in shown.subscriptions:
         trouble = f"; {plain(one.trouble)}" if one.trouble else ""
-        again = f"; tried again {moment(one.next_attempt_at)}" if one.next_attempt_at and one.is_served else ""
-        told = f"{one.delivered:,} of {query.rows:,} delivered{digest_words(one)}{trouble}{again}"
-        say(f"channel    {one.channel}: {told}")
-    if found.ticks:
+        again = f"; next attempt {moment(one.next_attempt_at)}" if one.next_attempt_at and one.is_served else ""
+        status = f"{one.delivered:,} of {query.rows:,} delivered{digest_words(one)}{trouble}{again}"
+        echo(f"channel    {one.channel}: {status}")
+    if shown.ticks:
         rows = [
             (
                 str(t.tick_id),
-                instant(t.tau, "the beginning"),
+                instant(t.tau, "the start"),
                 instant(t.t),
                 "-" if t.rows is None else f"{t.rows:,}",
                 t.reason or "",
             )
-            for t in found.ticks
+            for t in shown.ticks
         ]
         table(("tick", "from", "to", "new", ""), rows, right=(0, 3))
 
 
-def digest_words(found: Subscription) -> str:
-    """How a subscription's answers go together, and when the next ones do."""
-    if found.digest is None:
+def digest_words(subscription: Subscription) -> str:
+    """Describe a subscription's digest, and when it is due next."""
+    if subscription.digest is None:
         return ""
-    zone = f" in {found.zone}" if found.zone else ""
-    return f", {found.digest}{zone}" + (f", next {moment(found.digest_at)}" if found.digest_at is not None else "")
+    zone = f" in {subscription.zone}" if subscription.zone else ""
+    return f", {subscription.digest}{zone}" + (
+        f", next {moment(subscription.digest_at)}" if subscription.digest_at is not None else ""
+    )
 
 
-def _shown_json(found: Shown) -> dict[str, Any]:
+def _shown_json(shown: Shown) -> dict[str, Any]:
     return {
-        **_as_json(found.query),
-        "plan_signature": found.plan.signature,
-        "replaced": [replaced_json(each) for each in found.replaced],
-        "queries_of_the_plan": found.sharing,
-        "reads": list(found.reads),
-        "read_by": list(found.read_by),
+        **_as_json(shown.query),
+        "plan_signature": shown.plan.signature,
+        "replaced": [replaced_json(each) for each in shown.replaced],
+        "queries_of_the_plan": shown.sharing,
+        "reads": list(shown.reads),
+        "read_by": list(shown.read_by),
         "stored": [
             {"name": each.name, "formula": each.formula, "rows": rows, "bound": each.bound}
-            for each, rows in found.stored
+            for each, rows in shown.stored
         ],
-        "channels": [subscription_json(each) for each in found.subscriptions],
+        "channels": [subscription_json(each) for each in shown.subscriptions],
         "ticks": [
             {"tick": t.tick_id, "from": iso(t.tau), "to": iso(t.t), "rows": t.rows, "reason": t.reason}
-            for t in found.ticks
+            for t in shown.ticks
         ],
     }
 
 
-def subscription_json(found: Subscription) -> dict[str, Any]:
-    """A subscription as JSON has it."""
+def subscription_json(subscription: Subscription) -> dict[str, Any]:
+    """Return a subscription for JSON."""
     return {
-        "channel": found.channel,
-        "state": found.state,
-        "muted": found.muted,
-        "digest": found.digest,
-        "zone": found.zone,
-        "digest_at": iso(found.digest_at),
-        "delivered": found.delivered,
-        "attempts": found.attempts,
-        "next_attempt_at": iso(found.next_attempt_at),
-        "error": found.last_error,
+        "channel": subscription.channel,
+        "state": subscription.state,
+        "muted": subscription.muted,
+        "digest": subscription.digest,
+        "zone": subscription.zone,
+        "digest_at": iso(subscription.digest_at),
+        "delivered": subscription.delivered,
+        "attempts": subscription.attempts,
+        "next_attempt_at": iso(subscription.next_attempt_at),
+        "error": subscription.last_error,
     }
 
 
 def pause(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:
-    """Leave a query out of ticks until it is resumed."""
+    """Exclude a query from ticks until it is resumed."""
     with opened(home) as weft:
         query = weft.pause(name)
-    _changed(query, "is paused; nothing of it is lost: `weft resume` goes on where it stopped", json)
+    _print_changed(query, "is paused; `weft resume` continues it where it stopped, without loss", json)
 
 
 def resume(
     name: NameArgument,
-    skip: Annotated[bool, typer.Option("--skip", help="Leave out the answers that appeared in between.")] = False,
+    skip: Annotated[bool, typer.Option("--skip", help="Omit the answers that appeared in between.")] = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Let a paused or failed query go on, and have its channels that failed tried again with the next tick."""
+    """Resume a paused or failed query, and retry its failed channels at the next tick."""
     with opened(home) as weft:
         query = weft.resume(name, skip=skip)
-    _changed(query, f"goes on from {instant(query.tau, 'its beginning')}", json)
+    _print_changed(query, f"continues from {instant(query.tau, 'the start')}", json)
 
 
 def remove(
@@ -378,14 +383,14 @@ def remove(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Remove a query; files that it wrote stay."""
+    """Remove a query; files that it wrote are left."""
     with opened(home) as weft:
         query = weft.remove(name, purge=purge)
-    _changed(query, "is removed" + (", and its answers with it" if purge else ""), json)
+    _print_changed(query, "is removed" + (", with its answers" if purge else ""), json)
 
 
-def _changed(query: QueryRecord, words: str, json: bool) -> None:
+def _print_changed(query: QueryRecord, words: str, json: bool) -> None:
     if json:
-        say_json(_as_json(query))
+        print_json(_as_json(query))
     else:
-        say(f"{query.name} {words}.")
+        echo(f"{query.name} {words}.")

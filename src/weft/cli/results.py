@@ -1,4 +1,4 @@
-"""results."""
+"""The command ``results``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import escaped_json, instant, plain, say, shown, table
+from weft.cli.printing import echo, escaped_json, instant, plain, shown, table
 from weft.cli.queries import NameArgument
 from weft.errors import Refused
 from weft.interruption import stop_here
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from weft.storage.typed_answers import Columns
 
 _LOOK_SECONDS: Final = 0.5
-"""How often new answers are looked for."""
+"""The pause between two checks for new answers."""
 _SHOWN: Final = 1_000
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Add the command."""
     app.command(
         epilog=example(
             "weft results unanswered --after 100 --json",
@@ -40,24 +40,24 @@ def add_to(app: typer.Typer) -> None:
 def results(
     name: NameArgument,
     after: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Only answers with an ordinal above N (default: 0).")
+        int | None, typer.Option(min=0, metavar="N", help="Print only answers with an ordinal above N (default: 0).")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="At most N answers.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Print new answers as they come, until Ctrl-C.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Print at most N answers.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Print new answers as they appear, until Ctrl-C.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Fetch a query's answers: each has an ordinal that never changes and the first instant at which it was one.
+    """Print a query's answers, each with a permanent ordinal and the first instant at which it was an answer.
 
-    They come in the order of the query's ORDER BY; with --after or --follow, and without ORDER BY, by their ordinals.
+    They are sorted by the query's ORDER BY; with --after or --follow, or without ORDER BY, by ordinal.
     """
     from weft.delivery.rendering import field_names
 
     if json and csv:
-        raise Refused("--json and --csv do not go together", hint="Leave one of them out.")
+        raise Refused("--json and --csv cannot be combined", hint="Omit one of them.")
     if follow and terminal.remote() is not None:
-        raise terminal.Elsewhere  # it may go on for days: a server has other things to do
+        raise terminal.RunLocally  # it may run for days, and would occupy the server
     with opened(home) as weft:
         query = weft.catalog.queries.named(name)
         names = field_names([column for column, _ in query.columns])
@@ -73,12 +73,14 @@ def results(
         elif json or csv:
             _print(weft.results(name, after=after, limit=limit), line)
         else:
-            _tell(weft, name, names, after, limit)
+            _print_table(weft, name, names, after, limit)
 
 
 def _line(names: list[str], columns: Columns, *, json: bool, csv: bool) -> Callable[[ResultRow], str]:
-    """How an answer is printed on a line; without JSON and CSV as while more may come: no table knows how wide these
-    will be."""
+    """Return a function that formats an answer as one line.
+
+    Without JSON and CSV the line has no columns: the width of later answers is unknown.
+    """
     from weft.delivery.rendering import csv_line, json_line
 
     if csv:
@@ -86,15 +88,15 @@ def _line(names: list[str], columns: Columns, *, json: bool, csv: bool) -> Calla
     if json:
         return lambda row: escaped_json(json_line(names, row, columns))
 
-    def told(row: ResultRow) -> str:
+    def text_line(row: ResultRow) -> str:
         values = ", ".join(f"{plain(name)} {shown(value)}" for name, value in zip(names[3:], row.values, strict=True))
         return f"{row.ordinal}  {instant(row.first_at)}  {values}\n"
 
-    return told
+    return text_line
 
 
 def _print(rows: Iterable[ResultRow], line: Callable[[ResultRow], str]) -> int:
-    """Prints the rows; how many there were."""
+    """Print the rows, and return their number."""
     out, count = terminal.out(), 0
     for row in rows:
         out.write(line(row))
@@ -106,31 +108,31 @@ def _print(rows: Iterable[ResultRow], line: Callable[[ResultRow], str]) -> int:
 def _follow(
     weft: Weft, name: str, query_id: int, after: int, limit: int | None, line: Callable[[ResultRow], str]
 ) -> None:
-    """Prints answers as they come, until Ctrl-C, ``limit`` of them, or the query's end."""
+    """Print answers as they appear, until Ctrl-C, ``limit`` of them, or the removal of the query."""
     import time
 
-    left = limit
-    while left is None or left > 0:
+    remaining = limit
+    while remaining is None or remaining > 0:
         query = weft.catalog.queries.by_id(query_id)
         if query.state == "removed":
-            say(f"{name} was removed.")
+            echo(f"{name} was removed.")
             return
         if query.rows > after:
-            count = _print(weft.results(query.name, after=after, limit=left), line)
+            count = _print(weft.results(query.name, after=after, limit=remaining), line)
             after += count
-            left = None if left is None else left - count
+            remaining = None if remaining is None else remaining - count
             continue
         stop_here()
         time.sleep(_LOOK_SECONDS)
 
 
-def _tell(weft: Weft, name: str, names: Sequence[str], after: int | None, limit: int | None) -> None:
+def _print_table(weft: Weft, name: str, names: Sequence[str], after: int | None, limit: int | None) -> None:
     query = weft.catalog.queries.named(name)
     rows = weft.results(name, after=after, limit=limit or _SHOWN)
-    found = [[str(r.ordinal), instant(r.first_at), str(r.tick), *map(shown, r.values)] for r in rows]
-    if found:
-        table(names, found, right=(0, 2), answers=True)
-    left = query.rows - (after or 0) - len(found)
-    further = f"--limit {query.rows}" if rows.order else f"--after {found[-1][0]}" if found else ""
-    more = f"; more with {further}" if found and left > 0 else ""
-    say(f"{len(found):,} of {counted(query.rows, 'answer')}{more}")
+    cells = [[str(r.ordinal), instant(r.first_at), str(r.tick), *map(shown, r.values)] for r in rows]
+    if cells:
+        table(names, cells, right=(0, 2), answers=True)
+    remaining = query.rows - (after or 0) - len(cells)
+    option = f"--limit {query.rows}" if rows.order else f"--after {cells[-1][0]}" if cells else ""
+    more = f"; for more: {option}" if cells and remaining > 0 else ""
+    echo(f"{len(cells):,} of {counted(query.rows, 'answer')}{more}")

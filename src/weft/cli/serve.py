@@ -1,4 +1,4 @@
-"""serve."""
+"""The command ``serve``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from weft.cli.frame import HomeOption, JsonOption, example, home_folder, opened
-from weft.cli.printing import say, say_json
-from weft.cli.ticks import PollOption, keep_ticking, tell_maintained, tell_trouble
+from weft.cli.printing import echo, print_json
+from weft.cli.ticks import PollOption, keep_ticking, print_maintenance, print_retry
 from weft.cli.troubles import INTERRUPTED, run
 from weft.instants import parse_interval
 
@@ -26,8 +26,8 @@ ColdOption = Annotated[
     bool,
     typer.Option(
         "--no-rehearsal",
-        help="Do not tick a small home that is thrown away some twenty times after the start, while no command is "
-        "under way. With it Java has compiled what is done often, and typed commands are quick.",
+        help="Do not rehearse after the start. A rehearsal ticks a small temporary home some twenty times while no "
+        "command runs, so that Java compiles frequent code and later commands are fast.",
     ),
 ]
 
@@ -35,15 +35,15 @@ ReloadOption = Annotated[
     bool,
     typer.Option(
         "--reload",
-        help="Have the server that runs end what is under way and begin anew, with this terminal's settings.",
+        help="Make the running server finish its work and restart with this terminal's settings.",
     ),
 ]
 
-_WARM = "Warm: typed commands need not wait for Java's compilers any more."
+_WARM = "Warm: commands no longer wait for Java's compilers."
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the command; what comes through the door is run by the same application."""
+    """Add the command; the server runs commands with the same application."""
 
     @app.command(epilog=example("weft serve", "weft serve --home mine --poll 1m"))
     def serve(
@@ -53,10 +53,10 @@ def add_to(app: typer.Typer) -> None:
         no_rehearsal: ColdOption = False,
         reload: ReloadOption = False,
     ) -> None:
-        """Do as `run`, and run the commands that are typed elsewhere for this home, with one Spark that stays warm.
+        """Tick like `run`, and run the commands typed in other terminals for this home, with one warm Spark session.
 
-        Ctrl-C or SIGTERM stops after the tick and the commands that are under way, which have 20 s to end; a second
-        Ctrl-C stops at once.
+        Ctrl-C or SIGTERM stops the server after the current tick and the running commands, which have 20 s to end; a
+        second Ctrl-C stops it at once.
         """
         if reload:
             _reload(home, json)
@@ -65,19 +65,19 @@ def add_to(app: typer.Typer) -> None:
         try:
             variables = _open(home, json, pace, lambda arguments: run(app, arguments), not no_rehearsal)
             if variables is not None:
-                _begin_anew(variables)
+                _restart(variables)
         except KeyboardInterrupt:
-            # At once: Python would wait for the threads of commands under way; what they leave is settled later.
+            # Exit at once: Python would wait for the threads of running commands; the next writer settles their work.
             sys.stdout.flush()
             os._exit(INTERRUPTED)
         if not json:
-            say("Stopped; nothing is lost: commands run without the server again.")
+            echo("Stopped without loss. Commands now run without the server.")
 
 
 def _reload(home: Path | None, json: bool) -> None:
-    """Has the server of the home take over the settings of this process."""
+    """Make the home's server restart with the settings of this process."""
     from weft.cli.server import address
-    from weft.cli.server.client import reloaded
+    from weft.cli.server.client import reload_server
     from weft.configuration import configuration
 
     folder = home_folder(home)
@@ -85,20 +85,20 @@ def _reload(home: Path | None, json: bool) -> None:
     named = configuration(folder).smtp_password_env
     if named and os.environ.get(named):
         variables[named] = os.environ[named]
-    process = reloaded(folder, variables)
+    process = reload_server(folder, variables)
     if json:
-        say_json({"process": process, "variables": sorted(variables)})
+        print_json({"process": process, "variables": sorted(variables)})
     else:
-        told = ", ".join(sorted(variables)) or "none but WEFT_HOME"
-        say(f"Process {process} serves {folder} anew, with the variables of this terminal: {told}.")
+        names = ", ".join(sorted(variables)) or "none but WEFT_HOME"
+        echo(f"Process {process} serves {folder}, restarted with the variables of this terminal: {names}.")
 
 
-def _begin_anew(variables: Mapping[str, str]) -> NoReturn:
-    """Runs this very command again in this process, with other settings."""
+def _restart(variables: Mapping[str, str]) -> NoReturn:
+    """Replace this process by the same command with other settings."""
     from weft.cli.server import address
     from weft.runtime.session import stop_session
 
-    stop_session()  # the JVM is this process's child, and would stay one
+    stop_session()  # the JVM is a child of this process and would survive
     others = {name: value for name, value in os.environ.items() if name not in address.settings(os.environ)}
     sys.stdout.flush()
     sys.stderr.flush()
@@ -106,34 +106,34 @@ def _begin_anew(variables: Mapping[str, str]) -> NoReturn:
 
 
 def _open(
-    home: Path | None, json: bool, pace_us: int, line: Callable[[Sequence[str]], int], rehearsed: bool
+    home: Path | None, json: bool, pace_us: int, line: Callable[[Sequence[str]], int], rehearse: bool
 ) -> Mapping[str, str] | None:
-    """Serves the home until a signal or `--reload` asks to stop; return the variables for a restart, if any."""
+    """Serve the home until a signal or `--reload`; return the variables for a restart, or None."""
     from weft.cli.server.listen import listening
-    from weft.cli.server.server import Door, answering
+    from weft.cli.server.server import LocalServer, serving
     from weft.demo import rehearsal
     from weft.schedule.runner import stopped_by_signals
 
     with opened(home) as weft, stopped_by_signals() as stop, listening(weft.home) as listener:
-        door = Door(weft, line, stop.ask)
-        with answering(door, listener):
-            door.warm(rehearsal.days if rehearsed else None, lambda: None if json else say(_WARM))
+        server = LocalServer(weft, line, stop.ask)
+        with serving(server, listener):
+            server.warm(rehearsal.days if rehearse else None, lambda: None if json else echo(_WARM))
             _serve(weft, stop, pace_us, json)
-    return door.reload
+    return server.reload
 
 
 def _serve(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
-    """Ticks until ``stop``, or, where the clock is moved by hand, only maintains the home until then."""
+    """Tick until ``stop``; in a home with the replay clock, only maintain the home."""
     from weft.schedule.idle import Idle
 
     if not json:
-        say(f"Serving {weft.home}; commands typed elsewhere find it. Ctrl-C stops it.")
+        echo(f"Serving {weft.home} for commands from any terminal. Ctrl-C stops the server.")
     if weft.catalog.home().clock == "wall":
         keep_ticking(weft, stop, pace_us, json)
         return
     if not json:
-        say("Its clock is replay: it ticks by `weft tick --now T` only.")
-    idle = Idle(weft.opened, partial(tell_maintained, weft, json), partial(tell_trouble, weft, json))
+        echo("The home has the replay clock: only `weft tick --now T` ticks it.")
+    idle = Idle(weft.opened, partial(print_maintenance, weft, json), partial(print_retry, weft, json))
     while not stop.wished:
         if not idle.step(stop.cancel_token):
             stop.wait(pace_us)

@@ -1,4 +1,4 @@
-"""shell: many commands, one Spark session."""
+"""The command ``shell``: many commands with one Spark session."""
 
 from __future__ import annotations
 
@@ -10,56 +10,55 @@ from pathlib import Path
 import typer
 
 from weft.cli.frame import HOME_VARIABLE, HomeOption, example, home_folder, opened
-from weft.cli.printing import say
-from weft.cli.statements import cut
+from weft.cli.printing import echo
+from weft.cli.statements import split_statements
 from weft.cli.troubles import REFUSED, run
 
 _HISTORY = 1_000
 _LEAVE = ("exit", "quit", "\\q")
 _HELP = ("help", "?", "\\?")
-_TOLD = """\
-SELECT … or WITH … asks a query; it may have several lines, and ends with ; or an empty line.
-explain SELECT … says how it would stand.  Every other line is a weft command: tables, describe NAME,
-install NAME "SELECT …", tick, results NAME, queries.  help lists all of them, help COMMAND explains one.
-Ctrl-C drops what is typed, exit or Ctrl-D leaves."""
+_INTRODUCTION = """\
+SELECT … or WITH … runs a query; it may have several lines, and ends with ; or an empty line.
+explain SELECT … explains it as a standing query.  Any other line is a weft command: tables, describe NAME,
+install NAME "SELECT …", tick, results NAME, queries.  help lists all commands, help COMMAND explains one.
+Ctrl-C discards the present input; exit or Ctrl-D leaves the shell."""
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the command; what is typed in it is run by the same application."""
+    """Add the command; the shell runs commands with the same application."""
 
     @app.command(epilog=example("weft shell", "weft> SELECT msgid FROM msgs;", "weft> tables"))
     def shell(home: HomeOption = None) -> None:
-        """Type many commands with one Spark session: SELECT …; tries a query, anything else is a weft command.
+        """Run many commands with one Spark session: SELECT …; tries a query, anything else is a weft command.
 
-        Fed from a file or a pipe it does all that is in it, and its exit code is that of the last command that was not
-        well.
+        With input from a file or a pipe, it runs all of it, and the exit code is that of the last failed command.
         """
         folder = home_folder(home)
         with opened(folder):
-            pass  # refused here, where there is no home
+            pass  # fails here if the home does not exist
         os.environ[HOME_VARIABLE] = str(folder)
-        code = _talk(app, folder)
+        code = _run_input(app, folder)
         if code and not sys.stdin.isatty():
             raise typer.Exit(code)
 
 
-def _talk(app: typer.Typer, folder: Path) -> int:
-    """Does statement after statement; the last exit code that was not 0."""
-    talks = sys.stdin.isatty()
-    if talks:
+def _run_input(app: typer.Typer, folder: Path) -> int:
+    """Run statements until the input ends; return the last exit code that was not 0."""
+    interactive = sys.stdin.isatty()
+    if interactive:
         _remember_lines(folder / "logs" / "shell-history")
-        say(_TOLD)
+        echo(_INTRODUCTION)
     last, typed = 0, ""
     while True:
         try:
-            line = input(("  ... " if typed else "weft> ") if talks else "")
+            line = input(("  ... " if typed else "weft> ") if interactive else "")
         except EOFError:
-            if talks:
-                say("")
-            return _do_all(app, typed, ended=True)[0] or last
+            if interactive:
+                echo("")
+            return _run_statements(app, typed, ended=True)[0] or last
         except KeyboardInterrupt:
             typed = ""
-            say("")
+            echo("")
             continue
         words = [] if typed else line.strip("; ").split()
         first = words[0].lower() if words else ""
@@ -68,29 +67,29 @@ def _talk(app: typer.Typer, folder: Path) -> int:
         if first in _HELP:
             last = _help(app, words[1:]) or last
             continue
-        code, typed = _do_all(app, f"{typed}{line}\n", ended=not line.strip())
+        code, typed = _run_statements(app, f"{typed}{line}\n", ended=not line.strip())
         last = code or last
 
 
 def _help(app: typer.Typer, command: list[str]) -> int:
-    """Explains a command, or tells which there are and how the shell takes lines; the exit code."""
+    """Explain a command, or list all commands and how the shell reads lines; return the exit code."""
     code = run(app, [*command, "--help"])
     if not command:
-        say(_TOLD)
+        echo(_INTRODUCTION)
     return code
 
 
-def _do_all(app: typer.Typer, typed: str, *, ended: bool) -> tuple[int, str]:
-    """Does the statements that are whole; the last exit code that was not 0, and what waits for more lines."""
+def _run_statements(app: typer.Typer, typed: str, *, ended: bool) -> tuple[int, str]:
+    """Run the complete statements; return the last exit code that was not 0, and the incomplete rest."""
     try:
-        found, rest = cut(typed, ended=ended)
+        statements, rest = split_statements(typed, ended=ended)
     except ValueError as error:
-        say(f"what was typed cannot be read: {error}", style="red")
+        echo(f"the input cannot be read: {error}", style="red")
         return REFUSED, ""
     last = 0
-    for arguments in found:
+    for arguments in statements:
         if arguments[:1] == ["shell"]:
-            say("This is the shell already.")
+            echo("This is already the shell.")
             continue
         last = run(app, arguments) or last
     return last, rest
@@ -99,7 +98,7 @@ def _do_all(app: typer.Typer, typed: str, *, ended: bool) -> tuple[int, str]:
 def _remember_lines(history: Path) -> None:
     try:
         import readline
-    except ImportError:  # not everywhere; input() works without
+    except ImportError:  # not on every system; input() works without it
         return
     import atexit
 
@@ -107,8 +106,8 @@ def _remember_lines(history: Path) -> None:
     with suppress(OSError):
         readline.read_history_file(history)
 
-    def keep() -> None:
+    def save() -> None:
         with suppress(OSError):
             readline.write_history_file(history)
 
-    atexit.register(keep)
+    atexit.register(save)

@@ -1,4 +1,4 @@
-"""source add, poll, history, show, remove; sources."""
+"""The commands ``source`` (add, poll, history, correct, show, remove) and ``sources``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from weft.cli import terminal
 from weft.cli.correcting import correct
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.loads import RenameOption
-from weft.cli.printing import counting, instant, iso, moment, plain, say, say_json, table, typed
-from weft.cli.view_commands import maintained_json, tell_maintained
+from weft.cli.printing import counting, echo, instant, iso, moment, plain, print_json, table, typed
+from weft.cli.view_commands import print_refreshed, refreshed_json
 from weft.printable import counted
 
 if TYPE_CHECKING:
@@ -21,26 +21,29 @@ if TYPE_CHECKING:
     from weft.errors import WeftError
     from weft.extraction.sources.source_lease import Polled
 
-# The choices of weft.catalog.sources, which other commands need not wait for (a test compares them).
+# The choices of weft.catalog.sources, repeated so that other commands need not import it (a test compares them).
 KindOption = Annotated[
     Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"],
-    typer.Option("--kind", help="What the source is.", show_default=False),
+    typer.Option("--kind", help="The kind of the source.", show_default=False),
 ]
 StampsOption = Annotated[
     Literal["clock", "file", "source"] | None,
-    typer.Option("--ts", help="What dates a change: the home's clock (default), or the time of the file."),
+    typer.Option(
+        "--ts",
+        help="The time of a change: clock (the home's clock, the default), file (its time), or source (its own time).",
+    ),
 ]
 TableOption = Annotated[
-    str | None, typer.Option("--table", metavar="T", help="The table of the source, where it has several.")
+    str | None, typer.Option("--table", metavar="T", help="The table in the source, if it has several.")
 ]
 ColumnsOption = Annotated[
     str | None,
-    typer.Option(metavar="COLS", help='The columns that are taken, with types where wanted ("id BIGINT, name").'),
+    typer.Option(metavar="COLS", help='The columns to record, optionally with types ("id BIGINT, name").'),
 ]
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Add the commands."""
     source = typer.Typer(no_args_is_help=True, help="Track a source that keeps no history.")
     source.command("add", epilog=example("weft source add employees --kind csv --at employees.csv --key id"))(add)
     source.command("poll", epilog=example("weft source poll", "weft source poll employees --evolve"))(poll)
@@ -56,27 +59,25 @@ def add_to(app: typer.Typer) -> None:
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The tracked table that is made.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The tracked table to make.")],
     kind: KindOption,
-    at: Annotated[str, typer.Option("--at", metavar="PLACE", help="Where it is: a path, or a URI.")],
-    key: Annotated[
-        str, typer.Option("--key", metavar="COLS", help="Columns that tell its rows apart, with commas between.")
-    ],
+    at: Annotated[str, typer.Option("--at", metavar="PLACE", help="The path or URI of the source.")],
+    key: Annotated[str, typer.Option("--key", metavar="COLS", help="The key columns, separated by commas.")],
     every: Annotated[str, typer.Option(metavar="10m", help="How often `weft run` polls it.")] = "10m",
     of: TableOption = None,
     columns: ColumnsOption = None,
     rename: RenameOption = None,
     ts: StampsOption = None,
     slot: Annotated[
-        str | None, typer.Option(metavar="S", help="The replication slot of PostgreSQL (default: one that is made).")
+        str | None, typer.Option(metavar="S", help="The replication slot in PostgreSQL (default: a new one).")
     ] = None,
     publication: Annotated[
-        str | None, typer.Option(metavar="P", help="The publication of PostgreSQL (default: one that is made).")
+        str | None, typer.Option(metavar="P", help="The publication in PostgreSQL (default: a new one).")
     ] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Track a source as a table with a history; nothing is recorded before the first poll."""
+    """Track a source as a table with its history; the first poll records the first rows."""
     from weft.api.arguments import column_list
 
     how: dict[str, Any] = {"every": every, "ts": ts, "rename": rename, "table": of, "slot": slot}
@@ -84,77 +85,80 @@ def add(
     with opened(home, create=True) as weft:
         chosen = None if columns is None else column_list(columns)
         place = at if "://" in at else str(terminal.path(Path(at)))
-        found = weft.add_source(name, kind, place, keys, columns=chosen, publication=publication, **how)
+        source = weft.add_source(name, kind, place, keys, columns=chosen, publication=publication, **how)
         record = weft.catalog.tables.named(name)
     if json:
-        say_json(_as_json(found))
+        print_json(_as_json(source))
         return
     named = typed((c.name, c.type) for c in record.schema.columns if c.name not in _PERIOD)
-    say(f"{found.name} tracks {plain(found.location)}: {named}")
-    say(f"  `weft source poll {found.name}` records what it holds now; `weft run` polls it every {_every(found)}.")
+    echo(f"{source.name} tracks {plain(source.location)}: {named}")
+    echo(f"  `weft source poll {source.name}` records its present rows; `weft run` polls it every {_every(source)}.")
 
 
 _PERIOD = ("valid_from", "valid_to")
 
 
 def poll(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Which sources (none: all).")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="The sources (default: all).")] = None,
     evolve: Annotated[bool, typer.Option("--evolve", help="Add the source's new columns to the table.")] = False,
     allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="A source that is empty now has lost all its rows.")
+        bool, typer.Option("--allow-empty", help="Accept an empty source: all its rows have ended.")
     ] = False,
     bad_lines: Annotated[
         Literal["refuse", "quarantine"],
-        typer.Option("--bad-lines", help="What becomes of lines of a feed that are no changes."),
+        typer.Option("--bad-lines", help="Refuse a feed with invalid lines, or quarantine the lines."),
     ] = "refuse",
     now: Annotated[str | None, typer.Option(metavar="T", help="The clock, ISO 8601 (replay homes).")] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Record what has changed in sources since the last poll; one source's trouble does not stop the others."""
+    """Record the changes of sources since their last poll; the failure of one does not stop the others."""
     from weft.errors import WeftError
 
     with opened(home) as weft:
-        taken = {"evolve": evolve, "allow_empty": allow_empty, "bad_lines": bad_lines == "quarantine"}
-        done = _polled(weft, names, {"now": now, **taken})
+        accepting = {"evolve": evolve, "allow_empty": allow_empty, "bad_lines": bad_lines == "quarantine"}
+        outcomes = _poll_all(weft, names, {"now": now, **accepting})
         try:
-            maintained, kept = weft.keep_views(now=now), None
-        except WeftError as error:  # what the polls recorded is told all the same
-            maintained, kept = (), error
+            maintained, failure = weft.keep_views(now=now), None
+        except WeftError as error:  # print the results of the polls first
+            maintained, failure = (), error
     if json:
-        polled, followed = [_outcome(name, each) for name, each in done], [maintained_json(each) for each in maintained]
-        say_json({"sources": polled, "views": followed})
-    elif not done:
-        say("There is no source yet. `weft source add NAME --kind csv --at PLACE --key COLS` makes one.")
+        polled, followed = (
+            [_outcome(name, each) for name, each in outcomes],
+            [refreshed_json(each) for each in maintained],
+        )
+        print_json({"sources": polled, "views": followed})
+    elif not outcomes:
+        echo("No sources yet. Add one: weft source add NAME --kind csv --at PLACE --key COLS")
     else:
-        for name, each in done:
-            _tell(name, each)
-        tell_maintained(maintained)
-    if kept is not None:
-        raise kept
-    if any(not _went_well(each) for _, each in done):
+        for name, each in outcomes:
+            _print_outcome(name, each)
+        print_refreshed(maintained)
+    if failure is not None:
+        raise failure
+    if any(not _went_well(each) for _, each in outcomes):
         raise typer.Exit(1)
 
 
-def _polled(weft: Weft, names: list[str] | None, how: dict[str, Any]) -> list[tuple[str, Polled | WeftError]]:
-    """What the polls of these sources (None: all) found; the trouble of the only one that is named is raised."""
+def _poll_all(weft: Weft, names: list[str] | None, how: dict[str, Any]) -> list[tuple[str, Polled | WeftError]]:
+    """Poll these sources (None: all) and return the results; if only one is named, raise its error."""
     from weft.errors import ClockError, WeftError
 
-    done: dict[str, Polled | WeftError] = {}
+    outcomes: dict[str, Polled | WeftError] = {}
     for name in names or [each.name for each in weft.sources()]:
-        found = next((each.name for each in weft.sources() if each.name.lower() == name.lower()), name)
-        if found in done:
+        known = next((each.name for each in weft.sources() if each.name.lower() == name.lower()), name)
+        if known in outcomes:
             continue
         try:
-            with counting(f"polling {found}") as progress:
-                done |= {each.name: each for each in weft.poll_feed(found, progress=progress, **how)}
+            with counting(f"polling {known}") as progress:
+                outcomes |= {each.name: each for each in weft.poll_feed(known, progress=progress, **how)}
         except ClockError:
             raise
         except WeftError as error:
             if names is not None and len(names) == 1:
                 raise
-            done[found] = error
-    return list(done.items())
+            outcomes[known] = error
+    return list(outcomes.items())
 
 
 def _went_well(outcome: Polled | WeftError) -> bool:
@@ -176,65 +180,65 @@ def _outcome(name: str, outcome: Polled | WeftError) -> dict[str, Any]:
     }
 
 
-def _tell(name: str, outcome: Polled | WeftError) -> None:
+def _print_outcome(name: str, outcome: Polled | WeftError) -> None:
     if isinstance(outcome, Exception):
         hint = f" {plain(outcome.hint)}" if outcome.hint else ""
-        say(f"{name}: {plain(outcome.message)}.{hint}", style="yellow")
+        echo(f"{name}: {plain(outcome.message)}.{hint}", style="yellow")
     elif outcome.at is None:
-        say(f"{name}: nothing has changed, {counted(outcome.open_rows, 'row')}")
+        echo(f"{name}: no change, {counted(outcome.open_rows, 'row')}")
     else:
         counts = f"{outcome.began:,} began, {outcome.ended:,} ended, {counted(outcome.open_rows, 'row')} now"
-        say(f"{name}: {counts}, at {instant(outcome.at)}")
+        echo(f"{name}: {counts}, at {instant(outcome.at)}")
     if not isinstance(outcome, Exception):
-        _tell_asides(outcome)
+        _print_remarks(outcome)
 
 
-def _tell_asides(outcome: Polled) -> None:
-    """Prints what a poll did otherwise than the source had it."""
+def _print_remarks(outcome: Polled) -> None:
+    """Print the late transactions and the quarantined lines of a poll."""
     if outcome.late:
         transactions = counted(outcome.late, "transaction")
-        say(f"  Late: {transactions} got the earliest instant that was open, not their own time.")
+        echo(f"  Late: {transactions} got the earliest possible instant instead of their own time.")
     if outcome.quarantined:
         lines = "1 line is" if outcome.quarantined == 1 else f"{outcome.quarantined:,} lines are"
-        say(f"  {lines} in quarantine: no changes. `weft quarantine list` shows them.")
+        echo(f"  {lines} quarantined as invalid: see `weft quarantine list`.")
 
 
 def history(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The source.")],
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV, JSON lines or Parquet file.")],
-    ts_from: Annotated[str, typer.Option("--ts-from", metavar="COL", help="The column that dates each row.")],
+    ts_from: Annotated[str, typer.Option("--ts-from", metavar="COL", help="The column with the instant of each row.")],
     op: Annotated[
         str | None,
-        typer.Option(metavar="COL", help="The rows are changes, and this column says D of one that ended."),
+        typer.Option(metavar="COL", help="The rows are changes; in this column, D marks a deletion."),
     ] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Load what is known of a source's past: all its rows at several instants, or dated changes."""
+    """Load the past of a source: all its rows at several instants, or dated changes."""
     file = terminal.path(path)
     with opened(home) as weft, counting(f"loading {path.name}") as progress:
-        done = weft.load_past(name, file, ts_from, op=op, progress=progress)
+        load = weft.load_past(name, file, ts_from, op=op, progress=progress)
     if json:
-        counts = {"name": done.name, "began": done.began, "ended": done.ended, "already_loaded": done.already}
-        say_json({**counts, "first_ts": iso(done.first), "last_ts": iso(done.last)})
-    elif done.already:
-        say(f"{done.name}: this very file was loaded before; nothing was recorded again.")
-    elif done.first is None:
-        say(f"{done.name}: the file says nothing new.")
+        counts = {"name": load.name, "began": load.began, "ended": load.ended, "already_loaded": load.already}
+        print_json({**counts, "first_ts": iso(load.first), "last_ts": iso(load.last)})
+    elif load.already:
+        echo(f"{load.name}: this file was loaded before; nothing was recorded.")
+    elif load.first is None:
+        echo(f"{load.name}: the file has no new changes.")
     else:
-        span = f"from {instant(done.first)} to {instant(done.last)}"
-        say(f"{done.name}: {done.began:,} began, {done.ended:,} ended, {span}")
+        span = f"from {instant(load.first)} to {instant(load.last)}"
+        echo(f"{load.name}: {load.began:,} began, {load.ended:,} ended, {span}")
 
 
 def sources(home: HomeOption = None, json: JsonOption = False) -> None:
-    """List the sources: what they are, and how their last poll went."""
+    """List the sources, with the result of their last poll."""
     with opened(home) as weft:
-        found = weft.sources()
+        listed = weft.sources()
         keys = {each.table_id: each.keys for each in weft.tables()}
     if json:
-        say_json([{**_as_json(each), "key": keys[each.table_id]} for each in found])
-    elif not found:
-        say("There is no source yet. `weft source add NAME --kind csv --at PLACE --key COLS` makes one.")
+        print_json([{**_as_json(each), "key": keys[each.table_id]} for each in listed])
+    elif not listed:
+        echo("No sources yet. Add one: weft source add NAME --kind csv --at PLACE --key COLS")
     else:
         rows = [
             (
@@ -246,9 +250,9 @@ def sources(home: HomeOption = None, json: JsonOption = False) -> None:
                 instant(each.changed_at),
                 plain(each.trouble or ""),
             )
-            for each in found
+            for each in listed
         ]
-        table(("source", "kind", "key", "rows", "last poll", "last change", "trouble"), rows, right=(3,))
+        table(("source", "kind", "key", "rows", "last poll", "last change", "error"), rows, right=(3,))
 
 
 def show(
@@ -256,25 +260,25 @@ def show(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a source: where it is, its columns, and how its last poll went."""
+    """Show a source: its location, its columns, and the result of its last poll."""
     with opened(home) as weft:
-        found = weft.catalog.sources.named(name)
-        record = weft.catalog.tables.by_id(found.table_id)
+        source = weft.catalog.sources.named(name)
+        record = weft.catalog.tables.by_id(source.table_id)
     columns = [each for each in record.schema.columns if each.name not in _PERIOD]
     if json:
-        told = [{"name": each.name, "type": each.type.declared} for each in columns]
-        say_json({**_as_json(found), "key": record.keys, "columns": told, "changes": record.rows})
+        listed = [{"name": each.name, "type": each.type.declared} for each in columns]
+        print_json({**_as_json(source), "key": record.keys, "columns": listed, "changes": record.rows})
         return
-    say(f"{found.name} tracks {plain(found.location)} ({found.kind}), polled every {_every(found)}")
-    say(f"  key {', '.join(record.keys)}; dated by {_STAMPS[found.stamps]}")
-    say(f"  {counted(found.open_rows, 'row')} now, {record.rows:,} begins and ends recorded")
-    say(f"  last poll {instant(found.polled_at, 'never')}, last change {instant(found.changed_at, 'never')}")
-    if found.trouble is not None:
-        say(f"  trouble: {plain(found.trouble)}", style="yellow")
+    echo(f"{source.name} tracks {plain(source.location)} ({source.kind}), polled every {_every(source)}")
+    echo(f"  key {', '.join(record.keys)}; dated by {_STAMPS[source.stamps]}")
+    echo(f"  {counted(source.open_rows, 'row')} now, {record.rows:,} begins and ends recorded")
+    echo(f"  last poll {instant(source.polled_at, 'never')}, last change {instant(source.changed_at, 'never')}")
+    if source.trouble is not None:
+        echo(f"  error: {plain(source.trouble)}", style="yellow")
     table(("column", "type"), [(each.name, each.type.declared) for each in columns])
 
 
-_STAMPS = {"clock": "the home's clock", "file": "the time of the file", "source": "the source's own time of the change"}
+_STAMPS = {"clock": "the home's clock", "file": "the time of the file", "source": "the source's time of the change"}
 
 
 def remove(
@@ -282,15 +286,15 @@ def remove(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Forget a source; its tracked table stays, with all that was recorded."""
+    """Remove a source; its tracked table stays, with all recorded periods."""
     with opened(home) as weft:
-        found, left = weft.remove_source(name)
+        removed, warning = weft.remove_source(name)
     if json:
-        say_json({"name": found.name, "removed": True, "left": left})
+        print_json({"name": removed.name, "removed": True, "left": warning})
         return
-    say(f"{found.name} is polled no more; its table stays as it is.")
-    if left is not None:
-        say(f"  {plain(left)}", style="yellow")
+    echo(f"{removed.name} is no longer polled; its table is left unchanged.")
+    if warning is not None:
+        echo(f"  {plain(warning)}", style="yellow")
 
 
 def _every(source: SourceRecord) -> str:
@@ -313,12 +317,12 @@ def _as_json(source: SourceRecord) -> dict[str, Any]:
     }
 
 
-def tell_polled(weft: Weft, json: bool, outcome: Polled) -> None:
-    """Prints what a poll of ``weft run`` recorded, with what came late; nothing where nothing has changed."""
+def print_poll(weft: Weft, json: bool, outcome: Polled) -> None:
+    """Print the result of a poll of ``weft run``, unless nothing has changed."""
     if outcome.at is None:
         return
     if json:
-        say_json({"ticks": [], "delivered": [], "polled": _outcome(outcome.name, outcome)}, lines=True)
+        print_json({"ticks": [], "delivered": [], "polled": _outcome(outcome.name, outcome)}, lines=True)
     else:
-        say(f"{instant(weft.clock())}  {outcome.name}: {outcome.began:,} began, {outcome.ended:,} ended")
-        _tell_asides(outcome)
+        echo(f"{instant(weft.clock())}  {outcome.name}: {outcome.began:,} began, {outcome.ended:,} ended")
+        _print_remarks(outcome)

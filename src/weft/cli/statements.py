@@ -1,4 +1,4 @@
-"""What is typed in the shell, cut into command lines: SQL ends with a semicolon, any other command with its line."""
+"""Split the shell's input into command lines: SQL ends with a semicolon, other commands with the line."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _SQL: Final = re.compile(
 _END: Final = re.compile(r"(?<!\\)[;\n]")
 
 
-def cut(text: str, *, ended: bool) -> tuple[list[list[str]], str]:
-    """The command lines in ``text``, lines that each end in a line feed, and what of it waits for more lines.
+def split_statements(text: str, *, ended: bool) -> tuple[list[list[str]], str]:
+    r"""Return the command lines in ``text``, whose lines end in line feeds, and the rest that needs more lines.
 
-    With ``ended`` nothing follows: what waits would be cut as it is.  Comments of SQL are left out where a command
-    line could begin.  Raises ValueError for a quotation that never ends.
+    With ``ended`` no more lines follow, so the rest is complete.  SQL comments are skipped where a command line could
+    begin.  Raises ValueError for an unterminated quotation.
 
-    >>> cut("SELECT a\\n", ended=False)
-    ([], 'SELECT a\\n')
-    >>> cut("SELECT a\\nFROM b; tables\\n", ended=False)
-    ([['try', 'SELECT a\\nFROM b'], ['tables']], '')
-    >>> cut("-- all of them\\nweft explain WITH b AS (SELECT 1) SELECT a FROM b\\n", ended=True)
+    >>> split_statements("SELECT a\n", ended=False)
+    ([], 'SELECT a\n')
+    >>> split_statements("SELECT a\nFROM b; tables\n", ended=False)
+    ([['try', 'SELECT a\nFROM b'], ['tables']], '')
+    >>> split_statements("-- all of them\nweft explain WITH b AS (SELECT 1) SELECT a FROM b\n", ended=True)
     ([['explain', 'WITH b AS (SELECT 1) SELECT a FROM b']], '')
     """
-    found: list[list[str]] = []
+    commands: list[list[str]] = []
     while text := _without_comments(text):
         sql = _SQL.match(text)
-        taken = _query(sql, text, ended) if sql else _command(text, ended)
-        if taken is None:
+        statement = _query(sql, text, ended) if sql else _command(text, ended)
+        if statement is None:
             break
-        words, text = taken
-        found.append(words)
-    return found, text
+        words, text = statement
+        commands.append(words)
+    return commands, text
 
 
 def _without_comments(text: str) -> str:
@@ -54,12 +54,12 @@ def _query(sql: re.Match[str], text: str, ended: bool) -> tuple[list[str], str] 
 
 
 def _command(text: str, ended: bool) -> tuple[list[str], str] | None:
-    """A command goes on in the next line after a backslash, and where a quotation is open."""
+    """Split off a command, which continues on the next line after a backslash or in an open quotation."""
     ends = [match.start() for match in _END.finditer(text)]
     for end in [*ends, *([len(text)] if ended else [])]:
         with suppress(ValueError):  # a quotation is open there
             words = shlex.split(text[:end].replace("\\\n", " "))
             return words[words[0].lower() == "weft" :], text[end:]
     if ended:
-        raise ValueError("a quotation never ends")
+        raise ValueError("a quotation is not terminated")
     return None

@@ -1,4 +1,4 @@
-"""How a synopsis is shown: its formulas, what they are over, and what is stored."""
+"""Print the explanation of a synopsis: its formulas, what they read, and what is stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from weft.cli import terminal
-from weft.cli.printing import lines, say_json
+from weft.cli.printing import lines, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,83 +16,83 @@ if TYPE_CHECKING:
     from weft.planning.synopsis_words import SynopsisExplanation
 
 
-def tell_synopsis(found: SynopsisExplanation, assumed: str | None, *, full: bool, json: bool) -> None:
-    """Prints what is or would be stored of a query; ``assumed`` says over which tables, where there are none."""
+def print_synopsis(explanation: SynopsisExplanation, assumed: str | None, *, full: bool, json: bool) -> None:
+    """Print the explanation of a synopsis; ``assumed`` describes assumed tables."""
     if json:
-        say_json(_as_json(found, assumed))
+        print_json(_as_json(explanation, assumed))
         return
     if assumed:
         typer.echo(f"({assumed})\n", terminal.out())
-    typer.echo(lines("\n".join(as_text(found) if full else found.brief)), terminal.out())
+    typer.echo(lines("\n".join(as_text(explanation) if full else explanation.brief)), terminal.out())
 
 
-def _as_json(found: SynopsisExplanation, assumed: str | None) -> dict[str, object]:
+def _as_json(explanation: SynopsisExplanation, assumed: str | None) -> dict[str, object]:
     return {
-        "plan": found.signature,
-        "columns": [{"name": name, "type": str(type_)} for name, type_ in found.columns],
-        "states": found.states,
-        "formulas": list(found.formulas),
-        "predicates": [asdict(each) for each in found.predicates],
+        "plan": explanation.signature,
+        "columns": [{"name": name, "type": str(type_)} for name, type_ in explanation.columns],
+        "states": explanation.states,
+        "formulas": list(explanation.formulas),
+        "predicates": [asdict(each) for each in explanation.predicates],
         "relations": [
             {**asdict(each), "columns": [{"name": name, "type": str(type_)} for name, type_ in each.columns]}
-            for each in found.relations
+            for each in explanation.relations
         ],
-        "gamma": list(found.gamma),
-        "delta": list(found.delta),
-        "history": found.history,
-        "verdict": found.verdict,
-        "faults": [asdict(each) for each in found.faults],
+        "gamma": list(explanation.gamma),
+        "delta": list(explanation.delta),
+        "history": explanation.history,
+        "verdict": explanation.verdict,
+        "faults": [asdict(each) for each in explanation.faults],
         "assumed": assumed,
-        "name": found.name,
-        "brief": list(found.brief),
+        "name": explanation.name,
+        "brief": list(explanation.brief),
     }
 
 
-def _triple(found: SynopsisExplanation) -> Iterator[str]:
-    """∅, Δ and Γ, in terms of the relations above."""
-    if not found.relations:
+def _triple(explanation: SynopsisExplanation) -> Iterator[str]:
+    """Yield ∅, Δ and Γ, in terms of the stored relations."""
+    if not explanation.relations:
         return
-    yield "∅: every relation begins without rows"
+    yield "∅: every relation starts empty"
     yield "Δ: after a state"
-    yield from (f"  {rule}" for rule in found.delta)
+    yield from (f"  {rule}" for rule in explanation.delta)
     yield "Γ: the answers at a state"
-    yield from (f"  {formula}" for formula in found.gamma)
+    yield from (f"  {formula}" for formula in explanation.gamma)
     yield ""
 
 
-def as_text(found: SynopsisExplanation) -> Iterator[str]:
-    """An explanation in lines for a person."""
-    if found.history:
-        yield "Asked of the kept history: each tick with new rows reads its tables from the beginning, without Spark."
-        yield f"That is so because {found.history}."
+def as_text(explanation: SynopsisExplanation) -> Iterator[str]:
+    """Yield the explanation as lines of text."""
+    if explanation.history:
+        yield "Evaluated over the stored history: each tick with new rows reads its tables in full, without Spark."
+        yield f"The reason: {explanation.history}."
     else:
-        yield "Kept as a synopsis: each tick takes in what arrived and looks at no earlier row, without Spark."
-    yield f"In it {found.states}."
+        yield "Maintained as a synopsis: each tick reads new rows and no earlier ones, without Spark."
+    yield f"In it {explanation.states}."
     yield ""
-    yield "Answers are those of" if len(found.formulas) == 1 else "Answers are those of all of"
-    yield from (f"  {formula}" for formula in found.formulas)
+    yield "The answers are those of" if len(explanation.formulas) == 1 else "The answers are those of all of"
+    yield from (f"  {formula}" for formula in explanation.formulas)
     yield ""
     yield "where"
-    for predicate in found.predicates:
+    for predicate in explanation.predicates:
         conditions = f" WHERE {' AND '.join(predicate.conditions)}" if predicate.conditions else ""
         columns = ", ".join(predicate.columns) or "1"
         yield f"  {predicate.name} is SELECT {columns} FROM {predicate.table} AS e{conditions}"
     yield ""
-    yield "Stored between ticks" if found.relations else "Nothing is stored between ticks."
-    for number, relation in enumerate(found.relations, 1):
+    yield "Stored between ticks" if explanation.relations else "Nothing is stored between ticks."
+    for number, relation in enumerate(explanation.relations, 1):
         yield f"  R{number}: {relation.formula}"
         columns = ", ".join(f"{name} {type_}" for name, type_ in relation.columns)
         yield f"     {relation.name}: {columns}; key {', '.join(relation.key) or '(one row)'}"
         yield f"     {relation.bound}"
-    if found.relations:
-        yield "  where |D| values have been there, |T| states, dupl(S) of a row in one of them, w states in an interval"
+    if explanation.relations:
+        yield "  with |D| values so far, |T| states, dupl(S) duplicates of a row in a state, w states in an interval"
     yield ""
-    yield from _triple(found)
-    yield f"Verdict: {found.verdict}"
-    for fault in found.faults:
+    yield from _triple(explanation)
+    yield f"Verdict: {explanation.verdict}"
+    for fault in explanation.faults:
         yield f"  {fault.formula}: {fault.reason}"
         if fault.bounded:
-            yield f"  bounded is {fault.bounded}"
-            yield "  and the formula as it is by smallest and greatest counts: --language mutl-minmax"
+            yield f"  A bounded formula: {fault.bounded}"
+            yield "  The same formula is bounded with smallest and greatest counts: --language mutl-minmax"
     yield ""
-    yield f"Plan {found.signature}"
+    yield f"Plan {explanation.signature}"

@@ -1,4 +1,4 @@
-"""tables, table drop, table rename, describe."""
+"""The commands ``tables``, ``table`` (create, drop, rename) and ``describe``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from weft.cli.appending import create
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import instant, iso, say, say_json, shown, table
+from weft.cli.printing import echo, instant, iso, print_json, shown, table
 from weft.printable import counted
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Add the commands."""
     app.command(epilog=example("weft tables"))(tables)
-    table_ = typer.Typer(no_args_is_help=True, help="Make a table, give it another name, or take it away.")
+    table_ = typer.Typer(no_args_is_help=True, help="Create, rename or drop a table.")
     table_.command("create", epilog=example('weft table create votes "msgid STRING, score INT" --key msgid'))(create)
     table_.command("drop", epilog=example("weft table drop orders"))(drop)
     table_.command("rename", epilog=example("weft table rename orders old_orders"))(rename)
@@ -35,10 +35,10 @@ def tables(home: HomeOption = None, json: JsonOption = False) -> None:
     from weft.execution.synopsis.discarding import discarded_tables
 
     with opened(home) as weft:
-        found, discarded = weft.tables(), discarded_tables(weft.catalog)
-        standing = weft.catalog.queries.count()
+        listed, discarded = weft.tables(), discarded_tables(weft.catalog)
+        queries = weft.catalog.queries.count()
     if json:
-        say_json(
+        print_json(
             [
                 {
                     "name": t.name,
@@ -49,24 +49,26 @@ def tables(home: HomeOption = None, json: JsonOption = False) -> None:
                     "last_ts": iso(t.last_ts),
                     "keys": t.keys,
                 }
-                for t in found
+                for t in listed
             ]
         )
-    elif not found:
-        say("There is no table yet. `weft ingest mail PATH` or `weft ingest file PATH --table NAME` makes one.")
+    elif not listed:
+        echo("No tables yet. Make one: weft ingest file PATH --table NAME, or weft ingest mail PATH")
     else:
-        rows = [(t.name, f"{t.rows:,}", instant(t.first_ts), instant(t.last_ts), _kind(t, discarded)) for t in found]
+        rows = [(t.name, f"{t.rows:,}", instant(t.first_ts), instant(t.last_ts), _kind(t, discarded)) for t in listed]
         table(("table", "rows", "first ts", "last ts", ""), rows, right=(1,))
-        if any(t.tracked for t in found):
-            say("Of a tracked table each begin and each end of a row is counted.")
+        if any(t.tracked for t in listed):
+            echo("The rows of a tracked table are the begins and ends of its periods.")
         if discarded:
-            say("Rows of a discarded table go once its synopses have taken them in; all that ever came are counted.")
-    if standing and not json:
-        say("The answers of each query are a table, too, FROM results.NAME: `weft describe results.NAME`.")
+            echo(
+                "Rows of a discarded table are deleted once its synopses have processed them; the count includes them."
+            )
+    if queries and not json:
+        echo("The answers of a query are the table results.NAME: see `weft describe results.NAME`.")
 
 
-def _kind(found: TableRecord, discarded: Collection[int]) -> str:
-    return "tracked" if found.tracked else "discarded" if found.table_id in discarded else ""
+def _kind(record: TableRecord, discarded: Collection[int]) -> str:
+    return "tracked" if record.tracked else "discarded" if record.table_id in discarded else ""
 
 
 def drop(
@@ -74,13 +76,13 @@ def drop(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Take a table away with all its rows; refused while queries, views or a source use it."""
+    """Drop a table with all its rows; refused while queries, views or a source use it."""
     with opened(home) as weft:
-        gone = weft.drop_table(name)
+        dropped = weft.drop_table(name)
     if json:
-        say_json({"name": gone.name, "rows": gone.rows, "dropped": True})
+        print_json({"name": dropped.name, "rows": dropped.rows, "dropped": True})
     else:
-        say(f"{gone.name} is dropped, with {counted(gone.rows, 'row')}.")
+        echo(f"Dropped {dropped.name} with {counted(dropped.rows, 'row')}.")
 
 
 def rename(
@@ -89,72 +91,76 @@ def rename(
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Give a table another name; refused while queries, views or a source use it."""
+    """Rename a table; refused while queries, views or a source use it."""
     with opened(home) as weft:
         record = weft.rename_table(old, new)
     if json:
-        say_json({"name": record.name, "rows": record.rows})
+        print_json({"name": record.name, "rows": record.rows})
     else:
-        say(f"{old} is {record.name} now.")
+        echo(f"Renamed {old} to {record.name}.")
 
 
 def describe(
     name: Annotated[str, typer.Argument(metavar="TABLE", help="The table, or results.NAME.")],
-    samples: Annotated[int, typer.Option(min=0, max=100, help="How many rows to show.")] = 3,
+    samples: Annotated[int, typer.Option(min=0, max=100, help="The number of sample rows.")] = 3,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a table, or the answers of a query as one (results.NAME): columns, rows, first and last ts, samples."""
+    """Show a table, or the answers of a query (results.NAME): columns, rows, range of ts, samples."""
     from weft.api.tabling import ResultsDescription
     from weft.execution.synopsis.discarding import discarded_tables
 
     with opened(home) as weft:
-        found = weft.describe(name, samples)
-        if isinstance(found, ResultsDescription):
-            _describe_results(found, json)
+        description = weft.describe(name, samples)
+        if isinstance(description, ResultsDescription):
+            _print_results(description, json)
             return
-        discarded = found.table.table_id in discarded_tables(weft.catalog)
-    record = found.table
+        discarded = description.table.table_id in discarded_tables(weft.catalog)
+    record = description.table
     if json:
-        say_json(_as_json(found, discarded))
+        print_json(_as_json(description, discarded))
         return
-    say(_extent(record))
+    echo(_extent(record))
     if discarded:
-        say("Its rows go once its synopses have taken them in; all that ever came are counted.")
+        echo("Its rows are deleted once its synopses have processed them; the count includes them.")
     if record.keys:
-        say(f"rows are told apart by {', '.join(record.keys)}")
-    _show_columns(record.schema, found.samples)
+        echo(f"key {', '.join(record.keys)}")
+    _print_columns(record.schema, description.samples)
 
 
-def _describe_results(found: ResultsDescription, json: bool) -> None:
-    """The table of a query's answers; its samples are the latest of them."""
+def _print_results(description: ResultsDescription, json: bool) -> None:
+    """Print the table of a query's answers, with the latest ones as samples."""
     from weft.delivery.rendering import json_object
     from weft.instants import format_rfc3339
 
-    query = found.query
+    query = description.query
     schema = query.results
     if json:
         columns = [(c.name, c.type) for c in schema.columns]
-        values = ((*row.values, format_rfc3339(row.first_at), row.ordinal) for row in found.samples)
+        values = ((*row.values, format_rfc3339(row.first_at), row.ordinal) for row in description.samples)
         document = {
             "name": schema.name,
             "query": query.name,
             "columns": [{"name": c.name, "type": c.type.declared} for c in schema.columns],
             "rows": query.rows,
-            "first_at": iso(found.first.first_at if found.first else None),
+            "first_at": iso(description.first.first_at if description.first else None),
             "last_first_at": iso(query.last_first_at),
             "samples": [json_object(columns, row) for row in values],
         }
-        say_json(document)
+        print_json(document)
         return
-    span = f", _first_at from {instant(found.first.first_at)} to {instant(query.last_first_at)}" if found.first else ""
-    say(f"{schema.name}: {counted(query.rows, 'answer')} of the query {query.name}{span}")
-    _show_columns(schema, [(*row.values, instant(row.first_at), row.ordinal) for row in found.samples])
+    span = (
+        f", _first_at from {instant(description.first.first_at)} to {instant(query.last_first_at)}"
+        if description.first
+        else ""
+    )
+    echo(f"{schema.name}: {counted(query.rows, 'answer')} of the query {query.name}{span}")
+    _print_columns(schema, [(*row.values, instant(row.first_at), row.ordinal) for row in description.samples])
     name = query.name if query.name.isidentifier() else f"`{query.name}`"
-    say(f"Queries read it as any table, FROM results.{name}; a column that begins with _ is selected AS another name.")
+    echo(f"Queries read it FROM results.{name}; select a column that begins with _ AS another name.")
 
 
-def _show_columns(schema: TableSchema, samples: Sequence[Sequence[object]]) -> None:
+def _print_columns(schema: TableSchema, samples: Sequence[Sequence[object]]) -> None:
     rows = [
         (c.name, c.type.declared, "" if c.nullable else "not null", *(shown(row[n]) for row in samples))
         for n, c in enumerate(schema.columns)
@@ -162,10 +168,10 @@ def _show_columns(schema: TableSchema, samples: Sequence[Sequence[object]]) -> N
     table(("column", "type", "", *(f"sample {n}" for n in range(1, len(samples) + 1))), rows)
 
 
-def _as_json(found: Description, discarded: bool) -> dict[str, object]:
+def _as_json(description: Description, discarded: bool) -> dict[str, object]:
     from weft.delivery.rendering import json_object
 
-    record = found.table
+    record = description.table
     columns = [(c.name, c.type) for c in record.schema.columns]
     return {
         "name": record.name,
@@ -177,12 +183,12 @@ def _as_json(found: Description, discarded: bool) -> dict[str, object]:
         "last_ts": iso(record.last_ts),
         "keys": record.keys,
         "ts_from": record.ts_from,
-        "samples": [json_object(columns, row) for row in found.samples],
+        "samples": [json_object(columns, row) for row in description.samples],
     }
 
 
 def _extent(record: TableRecord) -> str:
-    """How much a table has, and of which time."""
+    """Describe a table's number of rows and range of instants."""
     span = f"{instant(record.first_ts)} to {instant(record.last_ts)}"
     if record.tracked:
         return f"{record.name}: tracked, {record.rows:,} begins and ends of rows from {span}"

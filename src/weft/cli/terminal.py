@@ -1,7 +1,6 @@
-"""Whose terminal a command talks to: that of this process, or that of a person whose command came through the door of
-``weft serve``.
+"""The terminal of a command: that of this process, or that of a client of ``weft serve``.
 
-Commands print, read stdin and look at paths through this module only, so that one process can run the commands of many
+Commands print, read stdin and resolve paths only through this module, so that one process can run the commands of many
 terminals at once.
 """
 
@@ -26,19 +25,19 @@ if TYPE_CHECKING:
     from weft.api.weft import Weft
 
 
-class Elsewhere(BaseException):
-    """The command belongs into the process in which it was typed; raised before anything is printed or done.
+class RunLocally(BaseException):
+    """The command must run in the client's process; raised before anything is printed or done.
 
-    As SystemExit it passes by whatever handles errors.
+    Like SystemExit, it is not an Exception, so error handlers do not catch it.
     """
 
 
-class StdinWanted(BaseException):
-    """The command reads stdin, which was not sent along; raised before anything is printed or done."""
+class StdinNeeded(BaseException):
+    """The command needs stdin, which the client has not sent; raised before anything is printed or done."""
 
 
 class Sink(TextIOBase):
-    """A stream whose text goes to a function."""
+    """A text stream that passes its text to a function."""
 
     def __init__(self, put: Callable[[str], None], *, is_terminal: bool, encoding: str) -> None:
         super().__init__()
@@ -46,29 +45,29 @@ class Sink(TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """What the terminal's own stream is encoded in: tables are drawn with ASCII where it has no lines."""
+        """The encoding of the client's stream; tables are drawn in ASCII if it has no box characters."""
         return self._encoding
 
     def isatty(self) -> bool:
-        """Whether somebody watches."""
+        """Return whether the client's stream is a terminal."""
         return self._is_terminal
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def write(self, text: str) -> int:
-        """Passes the text on."""
+        """Pass the text on."""
         self._put(text)
         return len(text)
 
 
 @dataclass(frozen=True)
 class Remote:
-    """The terminal of another process: where its command was typed, and the home that this process keeps open.
+    """The terminal of a client, and the home that this process serves.
 
-    ``stdin`` is None where it was not sent along; ``variables`` are those of the environment by which rich finds out
-    what the terminal can show; ``width`` and ``height`` count characters.
+    ``stdin`` is None if it was not sent; ``variables`` are the environment variables from which rich determines what
+    the terminal can show; ``width`` and ``height`` are in characters.
     """
 
     out: Sink
@@ -84,7 +83,7 @@ class Remote:
     named_home: Path
 
     def console(self, *, err: bool) -> Console:
-        """The terminal as rich writes to it."""
+        """Return a rich console for the terminal."""
         from rich.console import Console
 
         return Console(
@@ -103,13 +102,13 @@ _remote: ContextVar[Remote | None] = ContextVar("remote", default=None)
 
 
 def remote() -> Remote | None:
-    """The other process's terminal; None where a command runs in the process in which it was typed."""
+    """Return the client's terminal, or None if the command runs in the process in which it was typed."""
     return _remote.get()
 
 
 @contextmanager
-def typed_at(terminal: Remote) -> Iterator[None]:
-    """Runs the block, in this thread, for that terminal."""
+def use_terminal(terminal: Remote) -> Iterator[None]:
+    """Use that terminal for commands in this thread during the block."""
     token = _remote.set(terminal)
     try:
         yield
@@ -117,15 +116,15 @@ def typed_at(terminal: Remote) -> Iterator[None]:
         _remote.reset(token)
 
 
-def escape_what_cannot_be_shown() -> None:
-    """From now on this process prints a letter that its terminal's encoding lacks as JSON would escape it."""
-    codecs.register_error(_ESCAPED, _escaped)
+def escape_unencodable() -> None:
+    """Make this process print characters that its terminal's encoding lacks as JSON escapes."""
+    codecs.register_error(_ESCAPED, _json_escape)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors=_ESCAPED)
 
 
-def _escaped(error: UnicodeError) -> tuple[str, int]:
+def _json_escape(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
@@ -134,38 +133,38 @@ _ESCAPED: Final = "weft.escaped"
 
 
 def out() -> TextIO:
-    """Where what was asked for is printed."""
-    there = _remote.get()
-    return sys.stdout if there is None else cast("TextIO", there.out)
+    """Return the stream for results."""
+    client = _remote.get()
+    return sys.stdout if client is None else cast("TextIO", client.out)
 
 
 def err() -> TextIO:
-    """Where everything else is printed."""
-    there = _remote.get()
-    return sys.stderr if there is None else cast("TextIO", there.err)
+    """Return the stream for everything else."""
+    client = _remote.get()
+    return sys.stderr if client is None else cast("TextIO", client.err)
 
 
 def stdin_is_terminal() -> bool:
-    """Whether a person would have to type what is read."""
-    there = _remote.get()
-    return sys.stdin.isatty() if there is None else there.stdin_is_terminal
+    """Return whether stdin is a terminal."""
+    client = _remote.get()
+    return sys.stdin.isatty() if client is None else client.stdin_is_terminal
 
 
 def read_stdin() -> str:
-    """All that stdin has, to be read before anything else is done.
+    """Return all of stdin; must be called before the command does anything else.
 
-    Raises StdinWanted, and Refused where stdin is not UTF-8 text.
+    Raises StdinNeeded, and Refused if stdin is not UTF-8 text.
     """
-    there = _remote.get()
-    if there is None:
+    client = _remote.get()
+    if client is None:
         return own_stdin()
-    if there.stdin is None:
-        raise StdinWanted
-    return there.stdin
+    if client.stdin is None:
+        raise StdinNeeded
+    return client.stdin
 
 
 def own_stdin() -> str:
-    """All that this process's stdin has; raises Refused where it is not UTF-8 text."""
+    """Return all of this process's stdin; raise Refused if it is not UTF-8 text."""
     try:
         return require_text(sys.stdin.read() if sys.stdin else "", "stdin")
     except UnicodeDecodeError as error:
@@ -173,31 +172,31 @@ def own_stdin() -> str:
 
 
 def stdin_bytes() -> BinaryIO:
-    """Stdin as it is, which may be no text; raises Elsewhere where that is another process's."""
+    """Return stdin as a byte stream; raise RunLocally if it belongs to a client."""
     if _remote.get() is not None:
-        raise Elsewhere
+        raise RunLocally
     return sys.stdin.buffer
 
 
 def folder() -> Path:
-    """The folder in which the command was typed."""
-    there = _remote.get()
-    return Path.cwd() if there is None else there.folder
+    """Return the folder in which the command was typed."""
+    client = _remote.get()
+    return Path.cwd() if client is None else client.folder
 
 
 def path(typed: Path) -> Path:
-    """A path as it was meant where it was typed; raises Elsewhere for a descriptor of another process."""
-    there = _remote.get()
-    if there is None:
+    """Resolve a path in the folder in which it was typed; raise RunLocally for a file descriptor of a client."""
+    client = _remote.get()
+    if client is None:
         return typed
     from weft.extraction.paths import descriptor
 
-    if descriptor(there.folder / typed) is not None:
-        raise Elsewhere
-    return there.folder / typed
+    if descriptor(client.folder / typed) is not None:
+        raise RunLocally
+    return client.folder / typed
 
 
 def user() -> str | None:
-    """Whose command it is, where that is not the owner of this process's environment."""
-    there = _remote.get()
-    return None if there is None or there.user is None else require_text(there.user, "the user's name")
+    """Return the client's user name, or None for a local command."""
+    client = _remote.get()
+    return None if client is None or client.user is None else require_text(client.user, "the user's name")

@@ -1,4 +1,4 @@
-"""tick, run."""
+"""The commands ``tick`` and ``run``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.maintaining import in_short
-from weft.cli.printing import instant, iso, plain, say, say_json, table, working_on_spark
-from weft.cli.sources import tell_polled
+from weft.cli.maintaining import describe_step
+from weft.cli.printing import echo, instant, iso, plain, print_json, table, working_on_spark
+from weft.cli.sources import print_poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,41 +29,41 @@ if TYPE_CHECKING:
 
 
 _LINES: Final = 40
-"""Queries that a tick tells of one by one."""
+"""The most queries that a tick lists one by one."""
 _REASONS: Final = 5
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Add the commands."""
     app.command(epilog=example("weft tick", "weft tick --now 1993-05-10 unanswered"))(tick)
     app.command(epilog=example("weft run"))(run)
 
 
 def tick(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Which queries (none: all).")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="The queries (default: all).")] = None,
     now: Annotated[str | None, typer.Option(metavar="T", help="The clock, ISO 8601 (replay homes).")] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run one tick: find every answer that began since the last one, and deliver it."""
+    """Run one tick: find the answers that began since the last tick, and deliver them."""
     began = time.monotonic()
     with opened(home) as weft:
         with working_on_spark("ticking"):
-            done = weft.tick(names or (), now=now)
+            ticked = weft.tick(names or (), now=now)
         if json:
-            say_json(as_json(weft, done, time.monotonic() - began))
+            print_json(as_json(weft, ticked, time.monotonic() - began))
         else:
-            for report in done.reports:
-                tell_tick(weft, report)
-            _tell_delivered(done.delivered)
-            say(f"in {time.monotonic() - began:.1f} s")
-    if any(_set_aside(each) for report in done.reports for each in report.outcomes):
+            for report in ticked.reports:
+                print_tick(weft, report)
+            _print_deliveries(ticked.delivered)
+            echo(f"in {time.monotonic() - began:.1f} s")
+    if any(_failed(each) for report in ticked.reports for each in report.outcomes):
         raise typer.Exit(1)
 
 
-def as_json(weft: Weft, done: Ticked, seconds: float | None = None) -> dict[str, Any]:
-    """A tick as JSON has it."""
-    timely = weft.time_driven(each.query for report in done.reports for each in report.outcomes)
+def as_json(weft: Weft, ticked: Ticked, seconds: float | None = None) -> dict[str, Any]:
+    """Return a tick for JSON."""
+    timely = weft.time_driven(each.query for report in ticked.reports for each in report.outcomes)
     return {
         "ticks": [
             {
@@ -76,65 +76,66 @@ def as_json(weft: Weft, done: Ticked, seconds: float | None = None) -> dict[str,
                         "to": iso(each.t),
                         "rows": each.rows,
                         "reason": each.reason,
-                        "failed": _set_aside(each),
+                        "failed": _failed(each),
                         "next_by_time": iso(_next(each)),
                         "time_alone": timely[each.query.query_id],
                     }
                     for each in report.outcomes
                 ],
             }
-            for report in done.reports
+            for report in ticked.reports
         ],
-        "delivered": _delivered_json(done.delivered),
+        "delivered": _delivered_json(ticked.delivered),
         "seconds": None if seconds is None else round(seconds, 3),
     }
 
 
-def _delivered_json(found: Sequence[Delivered] | None) -> list[dict[str, Any]] | None:
-    if found is None:
+def _delivered_json(deliveries: Sequence[Delivered] | None) -> list[dict[str, Any]] | None:
+    if deliveries is None:
         return None
     return [
-        {"query": each.query_name, "channel": each.channel, "rows": each.rows, "error": each.error} for each in found
+        {"query": each.query_name, "channel": each.channel, "rows": each.rows, "error": each.error}
+        for each in deliveries
     ]
 
 
-def tell_tick(weft: Weft, report: TickReport) -> None:
-    """Prints a tick: for each query its window, its new rows, and why there are none.
+def print_tick(weft: Weft, report: TickReport) -> None:
+    """Print a tick: for each query its window, its new rows, and the reason if there are none.
 
-    Of many queries a few lines: those that were set aside and those with most news; the others are counted.
+    If there are many queries, only failed ones and those with the most new rows are listed; the others are counted.
     """
     title = f"tick {report.tick_id}, up to {instant(report.t)}"
     if not report.outcomes:
-        say(f"{title}: no query is active.")
+        echo(f"{title}: no active queries.")
         return
     timely = weft.time_driven(each.query for each in report.outcomes)
     shown: Sequence[QueryOutcome] = report.outcomes
     counted: Sequence[QueryOutcome] = ()
     if len(report.outcomes) > _LINES:
-        ordered = sorted(report.outcomes, key=lambda each: (not _set_aside(each), -each.rows))
-        told = min(_LINES, sum(1 for each in ordered if _set_aside(each) or each.rows))
-        shown, counted = ordered[:told], ordered[told:]
+        ordered = sorted(report.outcomes, key=lambda each: (not _failed(each), -each.rows))
+        listed = min(_LINES, sum(1 for each in ordered if _failed(each) or each.rows))
+        shown, counted = ordered[:listed], ordered[listed:]
     rows = [
-        (each.query.name, instant(each.tau, "the beginning"), f"{each.rows:,}", _remark(each, timely)) for each in shown
+        (each.query.name, instant(each.tau, "the start"), f"{each.rows:,}", _remark(each, timely)) for each in shown
     ]
     if rows or not counted:
         table(("query", "window from", "new", ""), rows, title=title, right=(2,))
     else:
-        say(title, style="bold")
-    _tell_counted(counted, timely)
+        echo(title, style="bold")
+    _print_counts(counted, timely)
 
 
-def _tell_counted(outcomes: Sequence[QueryOutcome], timely: Mapping[int, bool | None]) -> None:
-    """A line for the queries with news among these, and one for each reason why others have none."""
+def _print_counts(outcomes: Sequence[QueryOutcome], timely: Mapping[int, bool | None]) -> None:
+    """Print a line for the queries with new rows, and one per reason for those without."""
     news = [each for each in outcomes if each.rows]
     if news:
         rows = sum(each.rows for each in news)
-        say(f"{_queries(len(news), more=True)} with {rows:,} new answer{'s' * (rows != 1)}")
+        echo(f"{_queries(len(news), more=True)} with {rows:,} new answer{'s' * (rows != 1)}")
     reasons = Counter(_remark(each, timely) for each in outcomes if not each.rows)
     for reason, count in reasons.most_common(_REASONS):
-        say(f"{_queries(count)}: {reason}" if reason else f"{_queries(count)} without a new answer")
-    if left := reasons.total() - sum(count for _, count in reasons.most_common(_REASONS)):
-        say(f"{_queries(left, more=True)} without a new answer; `weft tick --json` and `weft show NAME` say why")
+        echo(f"{_queries(count)}: {reason}" if reason else f"{_queries(count)} without new answers")
+    if rest := reasons.total() - sum(count for _, count in reasons.most_common(_REASONS)):
+        echo(f"{_queries(rest, more=True)} without new answers; see `weft tick --json` or `weft show NAME`")
 
 
 def _queries(count: int, *, more: bool = False) -> str:
@@ -147,14 +148,14 @@ def _remark(each: QueryOutcome, timely: Mapping[int, bool | None]) -> str:
     why = plain(each.reason or "")
     when = _next(each)
     if when is not None:
-        return f"{why}; next by time alone: {instant(when)}"
-    if _set_aside(each) or (timely[each.query.query_id] and each.next_due is None):
+        return f"{why}; next due {instant(when)}"
+    if _failed(each) or (timely[each.query.query_id] and each.next_due is None):
         return why
-    return f"{why}; time alone adds none" if why else "time alone adds none"
+    return f"{why}; time alone adds no answers" if why else "time alone adds no answers"
 
 
-def _set_aside(each: QueryOutcome) -> bool:
-    """Whether the query failed in this tick."""
+def _failed(each: QueryOutcome) -> bool:
+    """Return whether the query failed in this tick."""
     return each.query.state == "failed"
 
 
@@ -164,68 +165,65 @@ def _next(each: QueryOutcome) -> int | None:
     return None if each.next_due is None or each.next_due >= NEVER else each.next_due
 
 
-def _tell_delivered(found: Sequence[Delivered] | None) -> None:
-    if found is None:
-        say("Another process is delivering; what is new goes to channels with the next tick.")
-    for each in found or ():
+def _print_deliveries(deliveries: Sequence[Delivered] | None) -> None:
+    if deliveries is None:
+        echo("Another process is delivering; the next tick sends the new answers.")
+    for each in deliveries or ():
         if each.rows:
-            say(f"{each.rows:,} answer{'s' * (each.rows != 1)} of {each.query_name} to {each.channel}")
+            echo(f"{each.rows:,} answer{'s' * (each.rows != 1)} of {each.query_name} to {each.channel}")
         if each.error:
-            parked = "; parked: `weft resume` tries it again" if each.parked else "; it will be tried again"
-            say(
-                f"{each.channel} did not take answers of {each.query_name}: {plain(each.error)}{parked}", style="yellow"
-            )
+            parked = "; parked until `weft resume`" if each.parked else "; to be retried"
+            echo(f"delivery of {each.query_name} to {each.channel} failed: {plain(each.error)}{parked}", style="yellow")
 
 
 PollOption = Annotated[
-    str, typer.Option("--poll", metavar="10s", help="How often queries without --every are run, if something arrived.")
+    str, typer.Option("--poll", metavar="10s", help="How often to run queries without --every, if rows have arrived.")
 ]
 
 
 def run(home: HomeOption = None, json: JsonOption = False, poll: PollOption = "10s") -> None:
-    """Tick for ever, each query at least as often as its --every; Ctrl-C or SIGTERM stops after the current tick."""
+    """Tick until Ctrl-C or SIGTERM, each query at least as often as its --every; the current tick is completed."""
     from weft.instants import parse_interval
     from weft.schedule.runner import stopped_by_signals
 
     pace = parse_interval(poll)
     with opened(home) as weft, stopped_by_signals() as stop:
         if not json and weft.catalog.home().clock == "wall":
-            say(f"Running {weft.home}; Ctrl-C stops it.")
+            echo(f"Running {weft.home}; Ctrl-C stops it.")
         keep_ticking(weft, stop, pace, json)
         if not json:
-            say("Stopped; nothing is lost: the next tick goes on from here.")
+            echo("Stopped without loss: the next tick continues from here.")
 
 
 def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
-    """Ticks by timeliness until ``stop``, each tick and delivery told as it comes; raises as ``Weft.run``."""
+    """Tick by timeliness until ``stop``, and print each tick and delivery; raise as ``Weft.run``."""
 
-    def ticked(done: Ticked) -> None:
+    def ticked(tick: Ticked) -> None:
         if json:
-            say_json(as_json(weft, done), lines=True)
+            print_json(as_json(weft, tick), lines=True)
             return
-        for report in done.reports:
+        for report in tick.reports:
             news = [each for each in report.outcomes if each.rows]
             if len(news) > _LINES:
                 news.sort(key=lambda each: -each.rows)
-            told = news[:_LINES]
-            new = ", ".join(f"{each.query.name} +{each.rows:,}" for each in told)
-            if left := news[len(told) :]:
-                new += f", {_queries(len(left), more=True)} +{sum(each.rows for each in left):,}"
-            failed = [each for each in report.outcomes if _set_aside(each)]
-            say(f"{instant(report.t)}  tick {report.tick_id}: {new or 'nothing new'}")
+            new = ", ".join(f"{each.query.name} +{each.rows:,}" for each in news[:_LINES])
+            if rest := news[_LINES:]:
+                new += f", {_queries(len(rest), more=True)} +{sum(each.rows for each in rest):,}"
+            failed = [each for each in report.outcomes if _failed(each)]
+            echo(f"{instant(report.t)}  tick {report.tick_id}: {new or 'nothing new'}")
             for each in failed:
-                say(f"  {each.query.name} {plain(each.reason or '')}", style="yellow")
-        _tell_delivered(done.delivered)
+                echo(f"  {each.query.name} {plain(each.reason or '')}", style="yellow")
+        _print_deliveries(tick.delivered)
 
-    def delivered(found: list[Delivered]) -> None:
+    def delivered(deliveries: list[Delivered]) -> None:
         if json:
-            say_json({"ticks": [], "delivered": _delivered_json(found)}, lines=True)
+            print_json({"ticks": [], "delivered": _delivered_json(deliveries)}, lines=True)
         else:
-            _tell_delivered(found)
+            _print_deliveries(deliveries)
 
-    troubled, maintained = partial(tell_trouble, weft, json), partial(tell_maintained, weft, json)
-    polled = partial(tell_polled, weft, json)
-    with _told_of_another(weft, json):
+    troubled, maintained = partial(print_retry, weft, json), partial(print_maintenance, weft, json)
+    polled = partial(print_poll, weft, json)
+    with _warn_of_another(weft, json):
         weft.run(
             stop,
             ticked=ticked,
@@ -238,29 +236,29 @@ def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
 
 
 @contextmanager
-def _told_of_another(weft: Weft, json: bool) -> Iterator[None]:
+def _warn_of_another(weft: Weft, json: bool) -> Iterator[None]:
     from weft.schedule.presence import ticking_alone
 
     with ticking_alone(weft.home) as other:
         if other is not None:
-            _tell_other(other, json)
+            _print_other(other, json)
         yield
 
 
-def _tell_other(process: int, json: bool) -> None:
-    told = f"Process {process} ticks this home already. Both may run, one tick at a time; one is enough."
-    say(told, style="yellow", err=json)
+def _print_other(process: int, json: bool) -> None:
+    text = f"Process {process} already ticks this home. Both can run, one tick at a time, but one is enough."
+    echo(text, style="yellow", err=json)
 
 
-def tell_trouble(weft: Weft, json: bool, error: WeftError) -> None:
-    """Prints what went wrong and will be tried again, in a line."""
-    told = f"{instant(weft.clock())}  {plain(error.message)}; trying again"
-    say(told, style="yellow", err=json)
+def print_retry(weft: Weft, json: bool, error: WeftError) -> None:
+    """Print an error after which the operation is retried, in one line."""
+    text = f"{instant(weft.clock())}  {plain(error.message)}; trying again"
+    echo(text, style="yellow", err=json)
 
 
-def tell_maintained(weft: Weft, json: bool, step: Step) -> None:
-    """Prints what maintenance did while nothing was due, in a line."""
+def print_maintenance(weft: Weft, json: bool, step: Step) -> None:
+    """Print a maintenance step done while nothing was due, in one line."""
     if json:
-        say_json({"ticks": [], "delivered": [], "maintained": asdict(step)}, lines=True)
+        print_json({"ticks": [], "delivered": [], "maintained": asdict(step)}, lines=True)
     else:
-        say(f"{instant(weft.clock())}  {in_short(step)}")
+        echo(f"{instant(weft.clock())}  {describe_step(step)}")

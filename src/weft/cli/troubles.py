@@ -1,5 +1,7 @@
-"""One command line run, and what becomes of its errors: a sentence that says what was given, where, why it is refused
-and what to do instead, never a traceback; and an exit code."""
+"""Run one command line and report its errors: what was given, where, why it is refused, and what to do instead.
+
+An error never prints a traceback; it determines the exit code.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,15 @@ INTERRUPTED = 130
 REFUSED = 2
 _PLACE = re.compile(r"line (\d+), column (\d+)")
 _EXTRA: Final = re.compile(r"Got unexpected extra argument\(s\) \((.*)\)", re.DOTALL)
-"""The words of click for arguments that a command does not take."""
+"""How click reports surplus arguments."""
 _NUMBERS: Final = ("N", "ORDINAL")
 """The metavars of options that take a whole number."""
 _CHANNEL: Final = re.compile(r"[a-z]+:\S+")
 
 
 @dataclass
-class _Seen:
-    """What a command is about, for a message that comes later."""
+class _Context:
+    """What the running command works on, for later messages."""
 
     arguments: tuple[str, ...] = ()
     home: Path | None = None
@@ -40,142 +42,144 @@ class _Seen:
 
     @property
     def json(self) -> bool:
-        """Whether JSON was asked for."""
+        """Whether the command has the option --json."""
         words = self.arguments
         return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
-_seen: Final[ContextVar[_Seen]] = ContextVar("seen")
+_context: Final[ContextVar[_Context]] = ContextVar("context")
 
 
 def run(app: typer.Typer, arguments: Sequence[str]) -> int:
-    """Runs one command line; its exit code.  In a server, raises Elsewhere and StdinWanted."""
-    begin(arguments)
+    """Run one command line, and return its exit code; in a server, raise RunLocally and StdinNeeded."""
+    start_command(arguments)
     try:
         code = app(list(arguments), prog_name="weft", standalone_mode=False)
         terminal.out().flush()
     except WeftError as error:
-        tell(error)
+        print_error(error)
         return error.exit_code
     except ClickException as error:
-        _tell_usage(error)
+        _print_usage(error)
         return REFUSED
     except (KeyboardInterrupt, typer.Abort, Stopped):
         return INTERRUPTED
     except BrokenPipeError:
         return _reader_gone()
-    except SystemExit as end:  # typer's and rich's answer to a broken pipe
+    except SystemExit as end:  # how typer and rich respond to a broken pipe
         if isinstance(end.__context__, BrokenPipeError):
             return _reader_gone()
         raise
-    except Exception as error:  # noqa: BLE001 - a person sees one line, the traceback goes to a log
-        return tell_unexpected(error)
+    except Exception as error:  # noqa: BLE001 - print one line, and log the traceback
+        return print_unexpected(error)
     return code if isinstance(code, int) else 0
 
 
-def begin(arguments: Sequence[str]) -> None:
-    """Notes the command line that later messages are about."""
-    _seen.set(_Seen(tuple(arguments)))
+def start_command(arguments: Sequence[str]) -> None:
+    """Record the command line for later messages."""
+    _context.set(_Context(tuple(arguments)))
 
 
 def _reader_gone() -> int:
-    """The reader has seen enough (`weft results … | head`): a success, and nothing more is printed."""
+    """Discard further output, since the reader closed the pipe (`weft results … | head`); this is a success."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
 
 
-def _tell_usage(error: ClickException) -> None:
+def _print_usage(error: ClickException) -> None:
     from typer.rich_utils import rich_format_error
 
     if terminal.remote() is not None:
-        raise terminal.Elsewhere  # the words are laid out for the terminal of the process
-    message, hint = _extra(error) or (error.format_message(), None)
-    if _seen.get(_Seen()).json:
-        _tell_json("refused", message, hint=hint or "`weft COMMAND --help` shows what there is.")
+        raise terminal.RunLocally  # the message is formatted for the terminal of its process
+    message, hint = _surplus_argument(error) or (error.format_message(), None)
+    if _context.get(_Context()).json:
+        _print_json("refused", message, hint=hint or "`weft COMMAND --help` shows its options.")
         return
     error.message = visible(f"{message}\n{hint}" if hint else message, kept="\n")
     rich_format_error(error)
 
 
-def _extra(error: ClickException) -> tuple[str, str] | None:
-    """The message and the hint for an argument too many; None for another error."""
+def _surplus_argument(error: ClickException) -> tuple[str, str] | None:
+    """Return the message and hint for a surplus argument, or None for another error."""
     match = _EXTRA.fullmatch(error.format_message())
     context = error.ctx if isinstance(error, UsageError) else None
     if match is None or context is None:
         return None
     arguments = (each for each in context.command.params if each.param_type_name == "argument")
-    taken = [each.metavar or str(each.name).upper() for each in arguments]
-    takes = f"takes only {' '.join(taken)}" if taken else "takes no argument"
-    if "SQL" in taken:
-        return f"{context.command_path} {takes}; there is more: {match[1]}", "Put the whole query in quotes."
-    ways = [_way(each) for each in _fitting(context.command.params, match[1])]
-    hint = f"Give it with its option: {' or '.join(ways)}." if ways else f"`{context.command_path} --help` shows all."
-    return f"{context.command_path} {takes}; there is more: {match[1]}", hint
+    names = [each.metavar or str(each.name).upper() for each in arguments]
+    takes = f"takes only {' '.join(names)}" if names else "takes no arguments"
+    if "SQL" in names:
+        return f"{context.command_path} {takes}; not expected: {match[1]}", "Put the whole query in quotes."
+    ways = [_usage_of(each) for each in _options_for(context.command.params, match[1])]
+    hint = f"Write it with its option: {' or '.join(ways)}." if ways else f"See `{context.command_path} --help`."
+    return f"{context.command_path} {takes}; not expected: {match[1]}", hint
 
 
-def _fitting(parameters: Sequence[Any], given: str) -> list[Any]:
-    """The options that the words ``given`` may be for: those of channels, else of numbers, else all with a value."""
+def _options_for(parameters: Sequence[Any], argument: str) -> list[Any]:
+    """Return the options that a surplus argument may belong to: for channels, else for numbers, else all with
+    values.
+    """
     options = [
         each
         for each in parameters
         if each.param_type_name == "option" and not each.is_flag and "--home" not in each.opts
     ]
-    channels = [each for each in options if each.metavar == "CHANNEL" and _CHANNEL.fullmatch(given)]
-    numbers = [each for each in options if each.metavar in _NUMBERS and given.isdecimal()]
+    channels = [each for each in options if each.metavar == "CHANNEL" and _CHANNEL.fullmatch(argument)]
+    numbers = [each for each in options if each.metavar in _NUMBERS and argument.isdecimal()]
     return channels or numbers or [each for each in options if each.metavar not in _NUMBERS]
 
 
-def _way(option: Any) -> str:
+def _usage_of(option: Any) -> str:
     return f"{option.opts[0]} {option.metavar or str(option.name).upper()}"
 
 
 def remember(*, home: Path | None = None, sql: str | None = None) -> None:
-    """Notes what the command is about, for a message that comes later."""
-    seen = _seen.get(_Seen())
-    seen.home, seen.sql = home or seen.home, sql or seen.sql
+    """Record what the command works on, for later messages."""
+    context = _context.get(_Context())
+    context.home, context.sql = home or context.home, sql or context.sql
 
 
-def tell(error: WeftError) -> None:
-    """Prints an error with its place and hint, the line that it is about under it; as JSON where that was asked for.
+def print_error(error: WeftError) -> None:
+    """Print an error with its place, the line of the query in question, and its hint; with --json, as JSON.
 
-    What it names may come from a file: control characters are made visible.
+    Names may come from a file, so control characters are made visible.
     """
-    from weft.cli.printing import say, screen
+    from weft.cli.printing import echo, screen
 
     word = "refused" if error.exit_code == REFUSED else "failed"
-    if _seen.get(_Seen()).json:
+    if _context.get(_Context()).json:
         reasons = [{key: value for key, value in _as_json(each).items() if value} for each in error.reasons]
-        _tell_json(word, error.message, where=error.where, excerpt=error.excerpt, hint=error.hint, reasons=reasons)
+        _print_json(word, error.message, where=error.where, excerpt=error.excerpt, hint=error.hint, reasons=reasons)
         return
     screen(err=True).print(f"{word}:", style="bold red", end=" ")
     if error.reasons:
         place = f" ({error.where})" if error.where else ""
-        say(f"{len(error.reasons)} reasons{place}", err=True)
+        echo(f"{len(error.reasons)} reasons{place}", err=True)
     for number, reason in enumerate(error.reasons or (error,), 1):
         place = f" ({reason.where})" if reason.where else ""
         count = f"{number}. " if error.reasons else ""
         pointed = reason.excerpt or _pointed(reason.where)
         for line in (f"{count}{reason.message}{place}", pointed, f"  {reason.hint}" if reason.hint else None):
             if line:
-                say(line, err=True)
+                echo(line, err=True)
 
 
 def _as_json(error: WeftError) -> dict[str, str | None]:
     return {"message": error.message, "where": error.where, "excerpt": error.excerpt, "hint": error.hint}
 
 
-def _tell_json(outcome: str, message: str, **more: Any) -> None:
-    """Prints an error as one object on one line of stderr: its ``outcome`` is that of the exit code."""
+def _print_json(outcome: str, message: str, **more: Any) -> None:
+    """Print an error as one JSON object on one line of stderr; ``outcome`` corresponds to the exit code."""
     from weft.cli.printing import json_text
 
-    told = {"outcome": outcome, "message": message, **{key: value for key, value in more.items() if value}}
-    print(json_text({"error": told}), file=terminal.err())
+    fields = {"outcome": outcome, "message": message, **{key: value for key, value in more.items() if value}}
+    print(json_text({"error": fields}), file=terminal.err())
 
 
 def _pointed(where: str | None) -> str | None:
-    """The line of the query and a mark under the column."""
+    """Return the line of the query, with a mark under the column."""
     match = _PLACE.fullmatch(where or "")
-    sql = _seen.get(_Seen()).sql
+    sql = _context.get(_Context()).sql
     if match is None or sql is None:
         return None
     line, column = int(match[1]), int(match[2])
@@ -183,33 +187,35 @@ def _pointed(where: str | None) -> str | None:
     if not 1 <= line <= len(lines):
         return None
     text = lines[line - 1]
-    begin = max(0, column - 50)
-    return f"    {text[begin : begin + 100]}\n    {' ' * (column - 1 - begin)}^"
+    start = max(0, column - 50)
+    return f"    {text[start : start + 100]}\n    {' ' * (column - 1 - start)}^"
 
 
-def tell_unexpected(error: Exception) -> int:
-    """Prints one line about a defect, or about what the operating system refused (a full disk), and writes the
-    traceback to the home's log; the exit code of a failure."""
+def print_unexpected(error: Exception) -> int:
+    """Report a defect of Weft, or an error of the operating system (such as a full disk), in one line.
+
+    The traceback goes to the home's log.  Returns the exit code of a failure.
+    """
     log = _write_log(error)
     if isinstance(error, OSError) and error.strerror:
         place = f" ({error.filename})" if error.filename else ""
-        told = f"{error.strerror}{place}"
+        message = f"{error.strerror}{place}"
     else:
-        told = f"Weft has a defect here: {error_summary(error)}"
-    if _seen.get(_Seen()).json:
-        _tell_json("failed", told, log=str(log) if log else None)
+        message = f"Weft has a defect here: {error_summary(error)}"
+    if _context.get(_Context()).json:
+        _print_json("failed", message, log=str(log) if log else None)
         return 1
-    print(f"failed: {visible(told)}", file=terminal.err())
-    print(f"  The whole story is in {log}." if log else "  No log could be written.", file=terminal.err())
+    print(f"failed: {visible(message)}", file=terminal.err())
+    print(f"  The traceback is in {log}." if log else "  No log could be written.", file=terminal.err())
     return 1
 
 
 def _write_log(error: Exception) -> Path | None:
     from weft.schedule.clock import now_us
 
-    seen = _seen.get(_Seen())
-    folder = seen.home / "logs" if seen.home is not None and seen.home.is_dir() else _own_folder()
-    return log_defect(folder, now_us(), f"weft {' '.join(seen.arguments)}", error)
+    context = _context.get(_Context())
+    folder = context.home / "logs" if context.home is not None and context.home.is_dir() else _own_folder()
+    return log_defect(folder, now_us(), f"weft {' '.join(context.arguments)}", error)
 
 
 def _own_folder() -> Path:

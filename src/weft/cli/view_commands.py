@@ -1,4 +1,4 @@
-"""view add, refresh, explain, show, remove; views."""
+"""The commands ``view`` (add, refresh, explain, show, remove) and ``views``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import instant, iso, lines, plain, say, say_json, size, table, typed, working
+from weft.cli.printing import echo, instant, iso, lines, plain, print_json, size, table, typed, working
 from weft.printable import counted
 
 if TYPE_CHECKING:
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from weft.planning.view_plan_words import ViewExplanation
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The view.")]
-NONE_YET = 'There is no view yet. `weft view add NAME "SELECT …"` keeps one.'
+NONE_YET = 'No views yet. Add one: weft view add NAME "SELECT …"'
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
-    view = typer.Typer(no_args_is_help=True, help="Keep temporal views: answers with the periods in which they held.")
+    """Add the commands."""
+    view = typer.Typer(
+        no_args_is_help=True, help="Maintain temporal views: answers with the periods in which they held."
+    )
     view.command(
         "add",
         epilog=example(
@@ -46,136 +48,136 @@ def add(
     sql: SqlArgument = None,
     file: FileOption = None,
     batched: Annotated[
-        bool, typer.Option("--batched", help="Maintain it when it is read or refreshed, not after each poll.")
+        bool, typer.Option("--batched", help="Refresh it when it is read, not after each poll.")
     ] = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Keep a temporal view over tracked tables and other views, from the history that is recorded already."""
+    """Add a temporal view over tracked tables and other views, starting with their recorded history."""
     text = query_text(sql, file)
     with opened(home) as weft:
-        found = weft.add_view(name, text, batched=batched)
+        view = weft.add_view(name, text, batched=batched)
         columns, warnings = weft.show_view(name).columns, weft.warnings_of_view(name)
     if json:
-        say_json({**_as_json(found), "warnings": list(warnings)})
+        print_json({**_as_json(view), "warnings": list(warnings)})
         return
-    say(f"{found.name} is kept: {typed(columns)}")
-    when = "it is read or refreshed" if batched else "a poll has changed what it reads"
-    say(f"  It is maintained when {when}; `weft view refresh {found.name}` does so now.")
+    echo(f"Added the view {view.name}: {typed(columns)}")
+    when = "it is read" if batched else "a poll changes what it reads"
+    echo(f"  It is refreshed when {when}, or by `weft view refresh {view.name}`.")
     for warning in warnings:
-        say(f"WARNING: {warning}.", style="yellow")
+        echo(f"WARNING: {warning}.", style="yellow")
 
 
 def refresh(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Which views (none: all).")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="The views (default: all).")] = None,
     now: Annotated[str | None, typer.Option(metavar="T", help="The clock, ISO 8601 (replay homes).")] = None,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Maintain views: what has changed in what they read, and what the passing of time does to them."""
-    with opened(home) as weft, working("maintaining"):
-        done = weft.refresh_views(names or (), now=now)
+    """Refresh views: apply the changes of what they read, and the passing of time."""
+    with opened(home) as weft, working("refreshing"):
+        outcomes = weft.refresh_views(names or (), now=now)
         any_view = bool(weft.views())
     if json:
-        say_json([maintained_json(each) for each in done])
-    elif not done:
-        say("Every view is current." if any_view else NONE_YET)
+        print_json([refreshed_json(each) for each in outcomes])
+    elif not outcomes:
+        echo("Every view is current." if any_view else NONE_YET)
     else:
-        tell_maintained(done)
-    if any(each.trouble is not None for each in done):
+        print_refreshed(outcomes)
+    if any(each.trouble is not None for each in outcomes):
         raise typer.Exit(1)
 
 
-def maintained_json(done: Refreshed) -> dict[str, Any]:
-    """What a maintenance did, as JSON has it."""
-    trouble = done.trouble
+def refreshed_json(outcome: Refreshed) -> dict[str, Any]:
+    """Return the outcome of a refresh for JSON."""
+    trouble = outcome.trouble
     return {
-        "name": done.name,
-        "at": iso(done.t),
-        "changed": done.changed,
-        "gone": done.gone,
+        "name": outcome.name,
+        "at": iso(outcome.t),
+        "changed": outcome.changed,
+        "gone": outcome.gone,
         "trouble": None if trouble is None else trouble.message,
     }
 
 
-def tell_maintained(done: Iterable[Refreshed]) -> None:
-    """Prints what maintenances did, a line each."""
-    for each in done:
+def print_refreshed(outcomes: Iterable[Refreshed]) -> None:
+    """Print the outcomes of refreshes, one per line."""
+    for each in outcomes:
         if each.trouble is not None:
             hint = f" {plain(each.trouble.hint)}" if each.trouble.hint else ""
-            say(f"{each.name}: {plain(each.trouble.message)}.{hint}", style="yellow")
+            echo(f"{each.name}: {plain(each.trouble.message)}.{hint}", style="yellow")
         elif each.changed or each.gone:
-            gone = f", {each.gone:,} gone" if each.gone else ""
-            say(f"{each.name}: {counted(each.changed, 'period')} new or with another end{gone}, at {instant(each.t)}")
+            gone = f", {each.gone:,} removed" if each.gone else ""
+            echo(f"{each.name}: {counted(each.changed, 'period')} new or with a new end{gone}, at {instant(each.t)}")
         else:
-            say(f"{each.name}: nothing has changed, at {instant(each.t)}")
+            echo(f"{each.name}: no change, at {instant(each.t)}")
 
 
 def explain(
     name: NameArgument,
-    full: Annotated[bool, typer.Option("--full", help="Show all of it: what is computed, and why.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show everything: what is computed, and why.")] = False,
     home: HomeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what changes a view, and whether time alone does; in full, how it is maintained."""
+    """Show what changes a view, and whether time alone does; with --full, how it is maintained."""
     with opened(home) as weft:
-        found = weft.explain_view(name)
-    tell_view(found, full=full, json=json)
+        explanation = weft.explain_view(name)
+    print_view(explanation, full=full, json=json)
 
 
-def tell_view(found: ViewExplanation, *, full: bool, json: bool) -> None:
-    """Prints the explanation of a view."""
+def print_view(explanation: ViewExplanation, *, full: bool, json: bool) -> None:
+    """Print the explanation of a view."""
     if json:
-        say_json(
+        print_json(
             {
-                "view": found.view,
-                "reads": [{"as": alias, "table": table_name} for alias, table_name in found.sources],
-                "auxiliaries": [{"name": part, "sql": text} for part, text in found.parts],
-                "events": [{"event": each.event, "lines": each.lines} for each in found.events],
-                "brief": list(found.brief),
+                "view": explanation.view,
+                "reads": [{"as": alias, "table": table_name} for alias, table_name in explanation.sources],
+                "auxiliaries": [{"name": part, "sql": text} for part, text in explanation.parts],
+                "events": [{"event": each.event, "lines": each.lines} for each in explanation.events],
+                "brief": list(explanation.brief),
             }
         )
         return
     if not full:
-        say(lines("\n".join(found.brief)))
+        echo(lines("\n".join(explanation.brief)))
         return
-    for line in found.view:
-        say(line)
-    for alias, table_name in found.sources:
-        say(f"  {alias} is {table_name}")
-    for part, text in found.parts:
-        say(f"  {part} is the auxiliary view {plain(text)}")
-    for each in found.events:
-        say("")
-        say(each.event, style="bold")
+    for line in explanation.view:
+        echo(line)
+    for alias, table_name in explanation.sources:
+        echo(f"  {alias} is {table_name}")
+    for part, text in explanation.parts:
+        echo(f"  {part} is the auxiliary view {plain(text)}")
+    for each in explanation.events:
+        echo("")
+        echo(each.event, style="bold")
         for line in each.lines:
-            say(f"  {line}")
+            echo(f"  {line}")
 
 
 def views(home: HomeOption = None, json: JsonOption = False) -> None:
-    """List the temporal views: what each is, and up to when it has been maintained."""
+    """List the temporal views: their queries, and when each was last refreshed."""
     with opened(home) as weft:
-        found = weft.views()
+        listed = weft.views()
     if json:
-        say_json([_as_json(each) for each in found])
-    elif not found:
-        say(NONE_YET)
+        print_json([_as_json(each) for each in listed])
+    elif not listed:
+        echo(NONE_YET)
     else:
         rows = [
             (
                 each.name,
                 each.mode,
-                instant(each.tau, "not yet: when it is read"),
+                instant(each.tau, "not yet (when it is read)"),
                 plain(each.trouble or ""),
                 plain(each.sql),
             )
-            for each in found
+            for each in listed
         ]
-        table(("view", "mode", "maintained at", "trouble", "query"), rows)
+        table(("view", "mode", "refreshed at", "error", "query"), rows)
 
 
 def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:
-    """Show a view: its query, its columns, what it reads and what reads it, and how much is kept of it."""
+    """Show a view: its query, its columns, what it reads, what reads it, and its size."""
     with opened(home) as weft:
         shown = weft.show_view(name)
     view = shown.view
@@ -183,35 +185,35 @@ def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) 
         columns = [{"name": column, "type": type_.declared} for column, type_ in shown.columns]
         counts = {"periods": shown.periods, "open": shown.open, "recorded": shown.recorded, "bytes": shown.size}
         named = {"reads": shown.reads, "read_by": shown.readers, "auxiliaries": list(map(_part, shown.auxiliaries))}
-        say_json({**_as_json(view), "columns": columns, **named, **counts})
+        print_json({**_as_json(view), "columns": columns, **named, **counts})
         return
-    say(lines(view.sql.strip()))
-    say(f"  reads {', '.join(shown.reads)}" + (f"; read by {', '.join(shown.readers)}" if shown.readers else ""))
-    say(f"  {view.mode}, maintained at {instant(view.tau, 'no instant yet')}")
-    say(f"  {_kept(shown)}")
+    echo(lines(view.sql.strip()))
+    echo(f"  reads {', '.join(shown.reads)}" + (f"; read by {', '.join(shown.readers)}" if shown.readers else ""))
+    echo(f"  {view.mode}, last refreshed {instant(view.tau, 'never')}")
+    echo(f"  {_size(shown)}")
     if view.trouble is not None:
-        say(f"  trouble: {plain(view.trouble)}", style="yellow")
+        echo(f"  error: {plain(view.trouble)}", style="yellow")
     for each in shown.auxiliaries:
-        say(f"  of {each.of} it keeps the auxiliary view {plain(each.sql)}")
-        say(f"    {_kept(each)}")
-        say(f"    shared with {', '.join(each.shared) or 'no other view'}")
+        echo(f"  auxiliary view of {each.of}: {plain(each.sql)}")
+        echo(f"    {_size(each)}")
+        echo(f"    shared with {', '.join(each.shared) or 'no other view'}")
     table(("column", "type"), [(column, type_.declared) for column, type_ in shown.columns])
 
 
-def _kept(found: ShownView | ShownAuxiliary) -> str:
-    """How much is kept of a view or of an auxiliary one."""
-    periods, changes = counted(found.periods, "period"), counted(found.recorded, "change")
-    return f"{periods}, {found.open:,} of them open; {changes} in {size(found.size)}"
+def _size(shown: ShownView | ShownAuxiliary) -> str:
+    """Describe the size of a view or of an auxiliary view."""
+    periods, changes = counted(shown.periods, "period"), counted(shown.recorded, "change")
+    return f"{periods}, {shown.open:,} of them open; {changes} in {size(shown.size)}"
 
 
 def remove(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:
-    """Take a view away with all that was recorded of it; refused while something reads it."""
+    """Remove a view with all its recorded periods; refused while a view or query reads it."""
     with opened(home) as weft:
-        found = weft.remove_view(name)
+        removed = weft.remove_view(name)
     if json:
-        say_json({"name": found.name, "removed": True})
+        print_json({"name": removed.name, "removed": True})
     else:
-        say(f"{found.name} is kept no more.")
+        echo(f"Removed the view {removed.name}.")
 
 
 def _part(part: ShownAuxiliary) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a channel is: something that takes messages, and can say what became of one that was interrupted."""
+"""The interface of channels: a channel sends messages and recovers from interrupted ones."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from weft.errors import DeliveryError
 from weft.storage.ledger import Answers, ResultRow
 
 Recovery = Literal["undone", "sent", "unknown", "again"]
-"""What ``recover`` found: nothing of the message is left (or it may be sent again, the place knowing what it has), all
-of it went, or nobody can tell: then a person decides
-(``unknown``), or it is sent again unasked (``again``), where whoever receives it can tell that it is the same."""
+"""The outcome of ``recover``.
+
+``undone``: the channel holds nothing of the message, or recognizes a repeated one.  ``sent``: the message was sent.
+``unknown``: it may have been sent, and a person decides.  ``again``: it may have been sent, and is sent again
+automatically, since the receiver recognizes its id.
+"""
 
 
 @dataclass(frozen=True)
 class About:
-    """What a message says beside its answers, as of the instant at which it was created.
+    """The contents of a message other than its answers, as of its creation.
 
-    The outbox stores it with the message: every attempt says the same.  ``sql``, ``user`` and ``query_id`` are the
-    query's; ``total`` is the number of its answers; ``home`` is the home's folder and ``home_id`` its id, the same
-    wherever it is moved; ``at`` is when the message was created (wall clock, microseconds UTC).  ``before`` are the
-    keys of the first and of the latest message that went the same way before.  ``zone`` is the time zone in which
-    instants are shown.
+    The outbox stores it with the message, so that every attempt sends the same.  ``sql``, ``user`` and ``query_id`` are
+    the query's; ``total`` is the number of its answers.  ``home`` is the home's folder, and ``home_id`` its id, which
+    stays when the home is moved.  ``at`` is when the message was created (wall clock, microseconds UTC).  ``before``
+    are the keys of the first and the latest message sent through the same subscription.  ``zone`` is the time zone for
+    showing instants.
     """
 
     sql: str
@@ -40,22 +43,22 @@ class About:
     zone: str = field(kw_only=True)
 
     def as_json(self) -> str:
-        """The text that the outbox stores."""
+        """Return the text that the outbox stores."""
         return json.dumps({**asdict(self), "home": str(self.home)}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> About:
-        """What ``as_json`` wrote."""
-        found = json.loads(text)
-        return cls(**{**found, "home": Path(found["home"]), "before": tuple(found["before"])})
+        """Parse the text written by ``as_json``."""
+        fields = json.loads(text)
+        return cls(**{**fields, "home": Path(fields["home"]), "before": tuple(fields["before"])})
 
 
 @dataclass(frozen=True)
 class Message:
-    """Answers of one query, in order; ``key`` is the same at every attempt and for no other message of the home.
+    """Consecutive answers of one query.  Every attempt has the same ``key``, and no other message of the home has it.
 
-    ``count`` is how many answers it is about; ``rows`` are the first of them for a channel that shows only some.
-    ``is_test``: it is about no query, and says that it is a test.  ``attempt_at`` is the instant of this attempt (wall
+    ``count`` is the number of answers; ``rows`` are all of them, or the first ones for a channel that shows only some.
+    ``is_test`` marks a test message, which belongs to no query.  ``attempt_at`` is the instant of this attempt (wall
     clock, microseconds UTC), for signatures; nothing else differs between attempts.
     """
 
@@ -70,21 +73,21 @@ class Message:
 
     @property
     def last_ordinal(self) -> int:
-        """The ordinal of the last answer that it is about."""
+        """The ordinal of the message's last answer."""
         return self.rows[0].ordinal + self.count - 1
 
     @property
     def answers(self) -> Answers:
-        """Whose answers they are."""
+        """The query and home of the message's answers."""
         return Answers(self.about.home_id, self.about.query_id, self.query_name, self.columns)
 
 
 class Rejected(DeliveryError):
-    """A message that its place does not take, now or later, unless a person changes something there."""
+    """A message that the receiver refuses permanently, until a person changes something there."""
 
 
 class Later(DeliveryError):
-    """A place that takes nothing now; ``wait_us`` is how long it asks to be left alone (microseconds)."""
+    """A receiver that accepts nothing now; ``wait_us`` is how long it asks senders to wait (microseconds)."""
 
     def __init__(self, message: str, *, where: str, wait_us: int) -> None:
         super().__init__(message, where=where)
@@ -92,46 +95,50 @@ class Later(DeliveryError):
 
 
 class Unreachable(DeliveryError):
-    """The place where a channel's messages are handed over cannot be reached, lets nobody in, or stopped answering."""
+    """A server that cannot be reached, refuses the login, or stopped responding."""
+
+
+class Lost(Unreachable):
+    """A server that received the whole message but did not reply: it may have accepted the message."""
 
 
 class Channel(Protocol):
-    """A place that answers go to; every method raises DeliveryError where the place does not do its part.
+    """A destination of answers; every method raises DeliveryError if the destination fails.
 
-    For each message the outbox calls ``prepare``, stores what it says, and only then ``send``.
+    For each message the outbox calls ``prepare``, stores the result, and only then calls ``send``.
     """
 
     @property
     def shown_rows(self) -> int | None:
-        """How many rows a message shows, of as many as there are; None: it has every row, and is divided."""
+        """The most rows that a message shows; None: it contains every row, and many rows are split into messages."""
 
     @property
     def server(self) -> str | None:
-        """What several channels hand their messages to; where it is Unreachable the others do not wait for it, too."""
+        """The server that several channels share; once it is Unreachable, a run skips the other channels too."""
 
     @property
     def schedule(self) -> Schedule:
-        """When it is tried again after it failed."""
+        """The times of retries after failures."""
 
     @property
     def address(self) -> str:
-        """The channel's one name (``file:a.jsonl``), whichever way it was written."""
+        """The channel's canonical name, such as ``file:a.jsonl``."""
 
     @property
     def person(self) -> str | None:
-        """The address of whoever gets the messages, by which the settings know them; None: it is no person."""
+        """The address of the person who receives the messages, as in the settings; None if no person does."""
 
     def require(self, answers: Answers) -> None:
-        """Raises Refused where what is there is not theirs, or can never take answers of such columns."""
+        """Raise Refused if the destination belongs to others, or can never accept answers with these columns."""
 
     def prepare(self) -> str | None:
-        """A note (JSON) from which ``recover`` can later tell what an interrupted send left behind."""
+        """Return a position (JSON) from which ``recover`` can determine what an interrupted send left behind."""
 
     def send(self, message: Message, position: str | None) -> str | None:
-        """Sends the message; when it returns, the message is there for good.  What the place answered, if it did."""
+        """Send the message durably, and return the receiver's reply, if any."""
 
     def recover(self, position: str | None) -> Recovery:
-        """Undoes what a send that failed or was interrupted left behind, where it can be; may be called twice."""
+        """Undo what a failed or interrupted send left behind, if possible; may be called twice."""
 
     def test(self, message: Message) -> str:
-        """Sends a message that says it is a test, where one can be sent; what came of it, in words."""
+        """Send a message that says it is a test, if possible, and return a sentence about the outcome."""

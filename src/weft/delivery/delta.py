@@ -1,6 +1,6 @@
-"""Delta tables of a user's own: answers appended in typed columns, each once, under one folder.
+"""Deliver to Delta tables outside the home's own: append answers in typed columns, each once, under one folder.
 
-A message is one commit, and the table's own log tells which messages it has: sending one again does nothing.
+A message is one commit.  The table's log records the messages it contains, so sending one again has no effect.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.delivery.channel import Message, Recovery
-from weft.delivery.places import below
+from weft.delivery.places import path_below
 from weft.delivery.retrying import DOUBLING
 from weft.errors import Conflict, DeliveryError, Refused, StorageError
 from weft.location import Location
@@ -22,7 +22,7 @@ from weft.storage.ledger import Answers
 
 
 class DeltaChannel:
-    """One Delta table under ``root``; folders on the way are made, symbolic links on the way are refused."""
+    """One Delta table under ``root``; missing folders are created, and symbolic links in the path are refused."""
 
     shown_rows: Final = None
     server: Final = None
@@ -31,63 +31,63 @@ class DeltaChannel:
 
     def __init__(self, path: str, root: Path) -> None:
         self._root = root
-        self._path = below(path, root, usage="delta:NAME", variable="WEFT_DELTA_ROOT")
+        self._path = path_below(path, root, usage="delta:NAME", variable="WEFT_DELTA_ROOT")
         self._table = Location.of(root / self._path)
 
     @property
     def address(self) -> str:
-        """The channel's one name, whichever way it was written."""
+        """The channel's canonical name."""
         return f"delta:{self._path}"
 
     def require(self, answers: Answers) -> None:
-        """Raises Refused where a table of others is there, or no Delta table can have such columns."""
+        """Raise Refused if the table belongs to others, or if a Delta table cannot have these columns."""
         require_fit(answers)
         require_own(self._place(), answers)
 
     def prepare(self) -> str:
-        """Which table is there, by its id in Delta."""
+        """Return the id of the present Delta table."""
         with self._sending():
             self._root.mkdir(parents=True, exist_ok=True)
             return json.dumps({"table": table_id(self._place())})
 
     def send(self, message: Message, position: str | None) -> None:
-        """Appends those of the message's rows that the table does not have."""
+        """Append those of the message's rows that the table does not have."""
         with self._sending():
             append_answers(self._place(), message.answers, message.rows)
 
     def test(self, message: Message) -> str:
-        """Looks whether a table can be there.  No row is added: it has answers only, and programs read them."""
+        """Check that the table can be written, without adding a row: programs read the table and expect answers
+        only.
+        """
         self.prepare()
-        return "it can be written to; no row was added, since a table has answers only"
+        return "the table can be written; no test row was added, since the table contains answers only"
 
     def recover(self, position: str | None) -> Recovery:
-        """Nothing is to be undone: the table knows what it has.  ``unknown`` where it is gone, or another one."""
+        """Return ``undone``, since the table knows what it contains; ``unknown`` if it is missing or was replaced."""
         before = None if position is None else json.loads(position)["table"]
         with self._sending():
             return "undone" if before in (None, table_id(self._place())) else "unknown"
 
     def _place(self) -> Location:
-        """The table's folder; raises Conflict where it cannot be a table's."""
+        """Return the table's folder; raise Conflict if it cannot be a table's folder."""
         folder = self._root
         for part in self._path.parts:
             if (folder / "_delta_log").exists():
-                raise Conflict("the path is inside of another Delta table", where=self.address)
+                raise Conflict("the path is inside another Delta table", where=self.address)
             folder /= part
             if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
                 raise Conflict(
-                    "the path goes through a symbolic link or something that is no folder",
+                    "the path contains a symbolic link, or a file in place of a folder",
                     where=self.address,
                     hint=f"Deliver to a table in real folders under {self._root}.",
                 )
         if folder.exists() and not (folder / "_delta_log").exists() and os.listdir(folder):
-            raise Conflict(
-                "the folder has other files", where=self.address, hint="Deliver to a path where nothing is yet."
-            )
+            raise Conflict("the folder has other files", where=self.address, hint="Deliver to a new path.")
         return self._table
 
     @contextmanager
     def _sending(self) -> Iterator[None]:
-        """What the table does not take, as the outbox is told of it."""
+        """Raise the table's errors as DeliveryError."""
         try:
             yield
         except (Refused, StorageError) as error:

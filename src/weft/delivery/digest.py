@@ -1,6 +1,6 @@
-"""When a digest goes: every hour, every day or every week at a time of the clock on somebody's wall.
+"""Compute when a digest is due: every hour, day or week, at a local time.
 
-Pure: the instants follow from the digest, the time zone and the instant before.
+The functions are pure: the instants depend only on the digest, the time zone and the previous instant.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HINT: Final = "Write hourly, daily@08:00 or weekly@mon-08:00."
 
 @dataclass(frozen=True)
 class Digest:
-    """``every`` hour (local minute 0), day or week at ``hour:minute``; ``day`` of the week counts from Monday, 0."""
+    """A schedule: ``every`` hour (local minute 0), day or week at ``hour:minute``; ``day`` counts from Monday, 0."""
 
     every: Literal["hour", "day", "week"]
     hour: int = 0
@@ -40,7 +40,7 @@ class Digest:
 
 
 def parse_digest(text: str) -> Digest:
-    """Reads ``hourly``, ``daily@08:00`` or ``weekly@mon-08:00``; raises Refused.
+    """Parse ``hourly``, ``daily@08:00`` or ``weekly@mon-08:00``; raise Refused.
 
     >>> str(parse_digest("Daily@8:05")), parse_digest("weekly@mon-08:00").day
     ('daily@08:05', 0)
@@ -48,40 +48,42 @@ def parse_digest(text: str) -> Digest:
     written = text.strip().lower()
     if written == "hourly":
         return Digest("hour")
-    found = re.fullmatch(r"(daily|weekly)@(?:([a-z]+)-)?(\d{1,2}):(\d{2})", written)
-    if found is None or (found[1] == "weekly") != (found[2] is not None):
+    match = re.fullmatch(r"(daily|weekly)@(?:([a-z]+)-)?(\d{1,2}):(\d{2})", written)
+    if match is None or (match[1] == "weekly") != (match[2] is not None):
         near = difflib.get_close_matches(written.partition("@")[0], _WHOLE, 1, 0.6)
-        raise Refused(f"{text!r} is no digest" + (f": is it {_WHOLE[near[0]]}?" if near else ""), hint=_HINT)
-    hour, minute = int(found[3]), int(found[4])
+        raise Refused(f"{text!r} is not a digest" + (f": did you mean {_WHOLE[near[0]]}?" if near else ""), hint=_HINT)
+    hour, minute = int(match[3]), int(match[4])
     if hour > 23 or minute > 59:
-        raise Refused(f"{text!r} is no digest: there is no time {found[3]}:{found[4]}", hint=_HINT)
-    if found[2] is None:
+        raise Refused(f"{text!r} is not a digest: {match[3]}:{match[4]} is not a time of day", hint=_HINT)
+    if match[2] is None:
         return Digest("day", hour, minute)
-    if found[2][:3] not in _DAYS:
-        raise Refused(f"{text!r} is no digest: {found[2]!r} is no day", hint=f"The days are {', '.join(_DAYS)}.")
-    return Digest("week", hour, minute, _DAYS.index(found[2][:3]))
+    if match[2][:3] not in _DAYS:
+        raise Refused(
+            f"{text!r} is not a digest: {match[2]!r} is not a day of the week", hint=f"The days are {', '.join(_DAYS)}."
+        )
+    return Digest("week", hour, minute, _DAYS.index(match[2][:3]))
 
 
 def next_digest(digest: Digest, zone: str, after: int) -> int:
-    """The first instant after ``after`` (microseconds UTC) at which the digest is due in the time zone.
+    """Return the first instant after ``after`` (microseconds UTC) at which the digest is due in the time zone.
 
-    A time of day that a change of the clocks skips is taken as much later as they went forward, one that comes twice
-    when it comes first: so there is one digest a day, or a week, and one for each hour that passes.
+    If a clock change skips the time of day, the digest is as much later as the clock moved.  If the time occurs
+    twice, the digest is due the first time.  So each day or week has one digest, and so does each elapsed hour.
     """
     place = ZoneInfo(zone)
     try:
         return _next_hour(place, after) if digest.every == "hour" else _next_day(digest, place, after)
-    except OverflowError:  # a replay home's clock may stand at the ends of the calendar
+    except OverflowError:  # a replay home's clock may be near the ends of the calendar
         return after + _LENGTHS[digest.every]
 
 
 def _next_hour(place: ZoneInfo, after: int) -> int:
     minute = after // _MINUTE * _MINUTE
-    # Minute by minute: the clocks may change before the next full hour, and not by hours only.
+    # Minute by minute, since a clock change may come before the next full hour and need not be a whole hour.
     for step in range(1, 121):
         if to_datetime(minute + step * _MINUTE).astimezone(place).minute == 0:
             return minute + step * _MINUTE
-    return after + _HOUR  # no full hour in two: no zone of today
+    return after + _HOUR  # no full hour within two hours: no present time zone does this
 
 
 def _next_day(digest: Digest, place: ZoneInfo, after: int) -> int:

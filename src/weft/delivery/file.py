@@ -1,7 +1,7 @@
-"""Files: answers appended as JSON lines or CSV, each once, under one folder.
+"""Deliver to files: append answers as JSON lines or CSV, each once, under one folder.
 
-A message is one append from an offset that the outbox stored before; what an interrupted append left is cut off again.
-So a file belongs to one query, and nobody else should append to it.
+A message is one append at an offset that the outbox has stored; recovery truncates the file to that offset.  So a
+file belongs to one query, and nothing else should append to it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from weft.delivery.channel import Message, Recovery
-from weft.delivery.places import below
+from weft.delivery.places import path_below
 from weft.delivery.rendering import csv_header, csv_line, field_names, json_line
 from weft.delivery.retrying import DOUBLING
 from weft.errors import Conflict, DeliveryError, Refused
@@ -32,25 +32,26 @@ _TAIL_BYTES: Final = 64 * 1024
 
 
 def relative_path(text: str, root: Path) -> PurePosixPath:
-    """The file's path under ``root``; raises Refused for one that leaves it or whose suffix names no format.
+    """Return the file's path relative to ``root``; raise Refused if it leaves ``root`` or has an unknown suffix.
 
     >>> relative_path("a/./b.jsonl", Path("/srv/files"))
     PurePosixPath('a/b.jsonl')
     """
-    given = below(text, root, usage="file:NAME.jsonl or file:NAME.csv", variable="WEFT_FILES_ROOT")
-    if given.suffix.lower() not in (*_JSON_SUFFIXES, _CSV_SUFFIX):
+    path = path_below(text, root, usage="file:NAME.jsonl or file:NAME.csv", variable="WEFT_FILES_ROOT")
+    if path.suffix.lower() not in (*_JSON_SUFFIXES, _CSV_SUFFIX):
         raise Refused(
-            f"the suffix of {text!r} names no format", hint="Use .jsonl, .ndjson or .json for JSON lines, .csv for CSV."
+            f"{text!r} has a suffix that is not a file format",
+            hint="Use .jsonl, .ndjson or .json for JSON lines, .csv for CSV.",
         )
-    return given
+    return path
 
 
 class _Gone(DeliveryError):
-    """The file, or a folder on the way to it, is not there."""
+    """The file, or a folder in its path, is missing."""
 
 
 class FileChannel:
-    """One file under ``root``; folders on the way are made, symbolic links on the way are refused."""
+    """One file under ``root``; missing folders are created, and symbolic links in the path are refused."""
 
     shown_rows: Final = None
     server: Final = None
@@ -64,11 +65,11 @@ class FileChannel:
 
     @property
     def address(self) -> str:
-        """The channel's one name, whichever way it was written."""
+        """The channel's canonical name."""
         return f"file:{self._path}"
 
     def require(self, answers: Answers) -> None:
-        """Raises Conflict where the file has other columns."""
+        """Raise Conflict if the file has other columns."""
         try:
             with self._opened(create=False) as file:
                 if os.fstat(file).st_size:
@@ -79,22 +80,22 @@ class FileChannel:
             raise Conflict(error.message, where=error.where, hint=error.hint) from error
 
     def prepare(self) -> str:
-        """Makes the file where there is none; its size, and by what it is known again: what it ends with.
+        """Create the file if it is missing; return its size, and a digest of its tail by which it is recognized.
 
-        Not its number in the file system alone: a home that was restored from a copy goes on.
+        The inode alone does not identify it: a home restored from a copy continues with the copied file.
         """
         with self._opened(create=True) as file:
-            found = os.fstat(file)
-            return json.dumps({"offset": found.st_size, "tail": _tail(file, found.st_size), "inode": found.st_ino})
+            status = os.fstat(file)
+            return json.dumps({"offset": status.st_size, "tail": _tail(file, status.st_size), "inode": status.st_ino})
 
     def send(self, message: Message, position: str | None) -> None:
-        """Appends the message's rows at the position and waits until they are on the disk."""
+        """Append the message's rows at the position and sync the file."""
         place = _read_position(position)
         offset = place.offset
         names = field_names(name for name, _ in message.columns)
         with self._opened(create=False) as file:
             if not place.is_in(file):
-                raise DeliveryError("the file was replaced while it was written to", where=self.address)
+                raise DeliveryError("the file was replaced during the delivery", where=self.address)
             if offset:
                 self._require_columns(file, names)
             content = self._content(file, message, names, offset)
@@ -106,12 +107,12 @@ class FileChannel:
             os.fsync(file)
 
     def test(self, message: Message) -> str:
-        """Opens the file as a delivery does.  No row is added: a file has answers only, and programs read them."""
+        """Open the file as a delivery does, without adding a row: programs read the file and expect answers only."""
         self.prepare()
-        return "it can be written to; no row was added, since a file has answers only"
+        return "the file can be written; no test row was added, since the file contains answers only"
 
     def recover(self, position: str | None) -> Recovery:
-        """Cuts the file back to the position; ``unknown`` where it is another file by now, or a shorter one."""
+        """Truncate the file to the position; return ``unknown`` if the file was replaced or is shorter."""
         place = _read_position(position)
         try:
             with self._opened(create=False) as file:
@@ -130,31 +131,31 @@ class FileChannel:
         else:
             head = ""
             lines = (json_line(names, row, message.columns) for row in message.rows)
-        # A line that someone left without its end must not run into the first of ours.
+        # Complete a line that someone left without a line end.
         joint = "\n" if offset and os.pread(file, 1, offset - 1) != b"\n" else ""
         return (joint + head + "".join(lines)).encode("utf-8", errors="surrogatepass")
 
     def _require_columns(self, file: int, names: list[str]) -> None:
-        """Raises DeliveryError where the file's first line is not that of rows with such columns."""
+        """Raise DeliveryError if the file's first line does not match rows with these columns."""
         line = _first_line(file)
         if (line + b"\n" == csv_header(names).encode()) if self._csv else (_fields(line) == names):
             return
         raise DeliveryError(
-            f"the file has other columns than {', '.join(names)}",
+            f"the file does not have the columns {', '.join(names)}",
             where=self.address,
-            hint="Move the file away, or deliver to another one.",
+            hint="Move the file away, or deliver to another file.",
         )
 
     @contextmanager
     def _opened(self, *, create: bool) -> Iterator[int]:
-        """The file, open for reading and writing; raises DeliveryError."""
+        """Open the file for reading and writing; raise DeliveryError."""
         with contextlib.ExitStack() as stack:
             try:
                 yield self._open(stack, create=create)
             except FileNotFoundError as error:
-                raise _Gone("the file is not there any more", where=self.address) from error
+                raise _Gone("the file no longer exists", where=self.address) from error
             except OSError as error:
-                raise self._explained(error) from error
+                raise self._delivery_error(error) from error
 
     def _open(self, stack: contextlib.ExitStack, *, create: bool) -> int:
         if create:
@@ -166,7 +167,7 @@ class FileChannel:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
                     os.fsync(folder)
-            # Step by step and never through a link: what was a folder at install may be a link by now.
+            # Open each folder without following links: a folder may have become a link since the query was installed.
             folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
             stack.callback(os.close, folder)
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -175,70 +176,72 @@ class FileChannel:
         file = os.open(self._path.name, flags, 0o666, dir_fd=folder)
         stack.callback(os.close, file)
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise DeliveryError("this is not an ordinary file", where=self.address, hint="Deliver to another one.")
+            raise DeliveryError("this is not a regular file", where=self.address, hint="Deliver to another file.")
         if create:
             os.fsync(folder)
         return file
 
-    def _explained(self, error: OSError) -> DeliveryError:
+    def _delivery_error(self, error: OSError) -> DeliveryError:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             return DeliveryError(
-                "the path goes through a symbolic link or something that is no folder",
+                "the path contains a symbolic link, or a file in place of a folder",
                 where=self.address,
                 hint=f"Deliver to a file in real folders under {self._root}.",
             )
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return DeliveryError("the disk is full", where=self.address, hint="Make room: it is tried again.")
+            return DeliveryError(
+                "the disk is full", where=self.address, hint="Free some space; the delivery is retried."
+            )
         return DeliveryError(f"the file cannot be written: {error.strerror}", where=self.address)
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where a message begins; ``tail`` is the digest of what comes right before, None in notes of an older Weft."""
+class _Position:
+    """The position of a message; ``tail`` is the digest of the bytes before it, None in positions of an older Weft."""
 
     offset: int
     tail: str | None
     inode: int
 
     def is_in(self, file: int) -> bool:
-        """Whether this is the file: the same one, or a copy that has the same before the place."""
-        found = os.fstat(file)
-        if found.st_size < self.offset:
+        """Return whether ``file`` is the same file, or a copy with the same bytes before the position."""
+        status = os.fstat(file)
+        if status.st_size < self.offset:
             return False
         if self.tail is not None and _tail(file, self.offset) != self.tail:
             return False
-        # Of a message that begins the file nothing comes before: another file there must not be cut.
-        return found.st_ino == self.inode or (self.tail is not None and (self.offset > 0 or found.st_size == 0))
+        # A position at the start has no tail to compare: do not truncate another file there.
+        return status.st_ino == self.inode or (self.tail is not None and (self.offset > 0 or status.st_size == 0))
 
 
-def _read_position(position: str | None) -> _Place:
+def _read_position(position: str | None) -> _Position:
     if position is None:
-        raise DeliveryError("a file's message has no position")
+        raise DeliveryError("the outbox has no position for this message to a file")
     note = json.loads(position)
-    return _Place(int(note["offset"]), note.get("tail"), int(note["inode"]))
+    return _Position(int(note["offset"]), note.get("tail"), int(note["inode"]))
 
 
 def _tail(file: int, offset: int) -> str:
-    """A digest of the bytes right before the offset."""
+    """Return a digest of the bytes before the offset."""
     length = min(offset, _TAIL_BYTES)
     return hashlib.sha256(os.pread(file, length, offset - length)).hexdigest()
 
 
 def _first_line(file: int) -> bytes:
-    """The file's first line, without its end."""
-    found = b""
-    while b"\n" not in found and (more := os.pread(file, _TAIL_BYTES, len(found))):
-        found += more
-    return found.partition(b"\n")[0]
+    """Return the file's first line, without its line end."""
+    content = b""
+    while b"\n" not in content and (more := os.pread(file, _TAIL_BYTES, len(content))):
+        content += more
+    return content.partition(b"\n")[0]
 
 
 def _fields(line: bytes) -> list[str] | None:
-    """The names in a line of JSON, in their order; None where it is no such line."""
+    """Return the field names of a JSON object in order, or None if the line is not a JSON object."""
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except ValueError:
         return None
-    return list(found) if isinstance(found, dict) else None
+    return list(value) if isinstance(value, dict) else None
 
 
 def _write_at(file: int, content: bytes, offset: int) -> None:

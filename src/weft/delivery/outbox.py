@@ -1,7 +1,8 @@
-"""The outbox: every subscription's answers go to its channel in order, each once (design section 6).
+"""Deliver the answers of every subscription to its channel, in order and each once (design section 6).
 
-A message is logged with its range and its channel's position, then sent, then marked; what died between is first
-undone by its channel.  A channel that failed is tried again after a pause that doubles, and at last parked.
+A message is recorded with its range and its channel's position, then sent, then marked as sent.  If the process dies
+in between, the channel first undoes the message.  A failed channel is retried after pauses that double, and is parked
+after the last one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _MESSAGE_CHARACTERS: Final = 32 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Delivered:
-    """What one run did for one subscription: ``rows`` went out, up to ``last_ordinal``; ``error`` stopped it there."""
+    """The result of one run for one subscription: ``rows`` were sent, up to ``last_ordinal``, until ``error``
+    occurred.
+    """
 
     query_name: str
     channel: str
@@ -55,28 +58,28 @@ def deliver(
     clock: Callable[[], int] | None = None,
     wait_us: int = 0,
 ) -> list[Delivered]:
-    """Sends what is due to each subscription of ``queries`` (ids; None: all), and says what came of it.
+    """Send the due answers to each subscription of ``queries`` (ids; None: all), and return the results.
 
-    ``at`` is the wall's time in microseconds when the run begins, ``clock`` reads it while the run goes on (None: it
-    stands still); digests are due by the home's clock.  Works under the lease of ``sender``, else under one of its own
-    (LeaseBusy, having waited ``wait_us`` for it); with ``clock`` it is renewed before each message.  A failure
-    of a channel is stored and told, never raised; subscriptions with nothing to send are left out.
+    ``at`` is the wall clock's time at the start in microseconds; ``clock`` reads it during the run (None: the time
+    stays at ``at``).  Digests are due by the home's clock.  The run holds the lease of ``sender``, or else its own, for
+    which it waits ``wait_us`` and then raises LeaseBusy; with ``clock`` the lease is renewed before each message.  The
+    failure of a channel is stored and returned, not raised.  Subscriptions with nothing to send are omitted.
     """
     own = catalog.delivering(clock or (lambda: at), wait_us=wait_us) if sender is None else nullcontext(sender)
-    with own as held:
-        run = _Run(held, home, at, clock)
+    with own as writer:
+        run = _Run(writer, home, at, clock)
         run.recover()
-        run.pass_over_digests()
-        found = (
+        run.reschedule_empty_digests()
+        results = (
             run.send_all(subscription, query)
             for subscription, query in run.waiting()
             if queries is None or query.query_id in queries
         )
-        return [each for each in found if each is not None]
+        return [each for each in results if each is not None]
 
 
 def settle(sender: Writer, home: Path, at: int) -> None:
-    """Settles every message that was begun and not marked, under the lease of ``sender``."""
+    """Settle every message that was begun but not marked as sent, under the lease of ``sender``."""
     _Run(sender, home, at, None).recover()
 
 
@@ -88,15 +91,15 @@ class _Run:
         self._home = home
         self._begun = at
         self._now = sender.home().now_at(at)
-        """The home's clock; None: nothing has set it, so no digest is due."""
+        """The home's clock; None if it was never set, so that no digest is due."""
         self._clock = clock
         self._blocked: set[str] = set()
         self._down: set[str] = set()
 
     def recover(self) -> None:
-        """Settles every message that was begun and not marked, before anything else goes anywhere.
+        """Settle every message that was begun but not marked as sent, before sending anything.
 
-        Those of removed queries and parked subscriptions too: their place may be another's soon.
+        This includes removed queries and parked subscriptions: another query may soon use their destination.
         """
         for entry in self._sender.outbox.unsent():
             if entry.state != "pending":
@@ -117,21 +120,21 @@ class _Run:
                 self._settle(entry, schedule, outcome, "sending was interrupted")
 
     def _wall(self) -> int:
-        """The wall's time, which goes on while a run sends: microseconds UTC."""
+        """Return the wall clock's time, which advances during a run: microseconds UTC."""
         return self._begun if self._clock is None else max(self._clock(), self._begun)
 
     def waiting(self) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """The subscriptions that have answers to take and may be tried."""
+        """Return the subscriptions that have answers to send and may be tried."""
         return self._sender.subscriptions.waiting(self._begun, self._now)
 
-    def pass_over_digests(self) -> None:
-        """Of digests that are due and have nothing to send, or may not send it, notes when the next is."""
+    def reschedule_empty_digests(self) -> None:
+        """Set the next time of due digests that have nothing to send or may not be sent."""
         if self._now is None:
             return
         for subscription, query in self._sender.subscriptions.digests_due(self._now):
             waits = subscription.is_served and subscription.delivered < query.rows
             if subscription.digest_at is None or not waits:
-                # A channel that the settings do not know is reported where the answers are sent.
+                # An unknown channel is reported when its answers are sent.
                 with suppress(Refused, DeliveryError):
                     with self._isolated(subscription):
                         digest_at = self._next_digest(subscription, query, self._now)
@@ -149,7 +152,7 @@ class _Run:
         return configuration(self._home).zone_of(query.user, person)
 
     def send_all(self, subscription: Subscription, query: QueryRecord) -> Delivered | None:
-        """Sends a subscription's messages until none is left or one fails; None where there was nothing to do."""
+        """Send a subscription's messages until none is left or one fails; return None if there was nothing to do."""
         if subscription.channel in self._blocked:
             return None
         before, error = subscription.delivered, None
@@ -161,15 +164,15 @@ class _Run:
             again = self._next_attempt(subscription, DOUBLING)
             self._sender.subscriptions.note_failure(subscription.sub_id, error, again)
         if channel is not None and channel.server in self._down:
-            return None  # one of the others has waited for it; this one's turn comes with the next run
+            return None  # another subscription has waited for the server: try again in the next run
         current = subscription
-        # One reading of the ledger serves all the messages: each takes from it what it may hold.
+        # All messages read from one pass over the ledger.
         rows = read_rows(self._sender.data, query, before)
         last = self._last(channel, subscription, query)
         while channel is not None and error is None and current.delivered < last:
             try:
                 error = self._send_next(channel, current, query, rows, last)
-            except (Conflict, NotFound):  # a person has muted or ended it, or removed the query: the next run sees that
+            except (Conflict, NotFound):  # muted, ended or removed meanwhile: the next run sees that
                 break
             current = self._sender.subscriptions.by_id(current.sub_id)
         if channel is None and error is None:  # the cursor
@@ -181,7 +184,7 @@ class _Run:
     def _send_next(
         self, channel: Channel, subscription: Subscription, query: QueryRecord, answers: Iterator[ResultRow], end: int
     ) -> str | None:
-        """Sends one message of those up to the ordinal ``end``; why it did not go, or None."""
+        """Send one message, with answers up to the ordinal ``end``; return its error or None."""
         if self._clock is not None:
             self._sender.renew(self._wall())
         digest_at = None
@@ -215,9 +218,9 @@ class _Run:
 
     @contextmanager
     def _isolated(self, subscription: Subscription, *, of_channel: bool = True) -> Iterator[None]:
-        """Raises what belongs to one subscription as DeliveryError: the others' messages go.
+        """Raise errors that belong to one subscription as DeliveryError, so that the others continue.
 
-        What its channel raises belongs to it, errors of the operating system among it, unless ``of_channel`` is false.
+        With ``of_channel`` this includes errors of the operating system, which the channel raises.
         """
         try:
             yield
@@ -227,21 +230,21 @@ class _Run:
             if is_of_the_home(error) and not (of_channel and isinstance(error, OSError)):
                 raise
             doing = f"delivering to {subscription.channel}"
-            found = isolated_error(error, layout.logs_folder(self._home), self._wall(), doing)
-            raise DeliveryError(found.message, where=found.where or subscription.channel, hint=found.hint) from error
+            own = isolated_error(error, layout.logs_folder(self._home), self._wall(), doing)
+            raise DeliveryError(own.message, where=own.where or subscription.channel, hint=own.hint) from error
 
-    def _held(self, subscription: Subscription) -> OutboxEntry | None:
-        """A message that was begun and did not go."""
+    def _unsent(self, subscription: Subscription) -> OutboxEntry | None:
+        """Return the subscription's message that was begun but not sent."""
         unsent = self._sender.outbox.unsent()
         return next((entry for entry in unsent if entry.sub_id == subscription.sub_id), None)
 
     def _last(self, channel: Channel | None, subscription: Subscription, query: QueryRecord) -> int:
-        """Up to which answer is sent: of a digest that did not go in time no further than it went, as one message."""
-        held = self._held(subscription) if subscription.digest and channel and channel.shown_rows else None
-        return query.rows if held is None else held.last_ordinal
+        """Return the last ordinal to send; a digest that failed is sent again unchanged, as one message."""
+        unsent = self._unsent(subscription) if subscription.digest and channel and channel.shown_rows else None
+        return query.rows if unsent is None else unsent.last_ordinal
 
     def _about(self, subscription: Subscription, query: QueryRecord, person: str | None) -> About:
-        """What a message that is created now says beside its answers."""
+        """Return the contents, other than answers, of a message created now."""
         return About(
             query_id=query.query_id,
             sql=query.sql,
@@ -255,22 +258,25 @@ class _Run:
         )
 
     def _message(self, entry: OutboxEntry, query: QueryRecord, rows: tuple[ResultRow, ...]) -> Message:
-        """The message of an entry that was opened; it says what was stored when it was created."""
+        """Return the message of an outbox entry, with the contents stored at its creation."""
         assert entry.about is not None
         about = About.from_json(entry.about)
-        told = (entry.idempotency_key, query.name, query.columns, rows, entry.rows, about)
-        return Message(*told, attempt_at=self._wall())
+        contents = (entry.idempotency_key, query.name, query.columns, rows, entry.rows, about)
+        return Message(*contents, attempt_at=self._wall())
 
     def _next_rows(
         self, channel: Channel, subscription: Subscription, query: QueryRecord, answers: Iterator[ResultRow]
     ) -> tuple[tuple[ResultRow, ...], int]:
-        """The next message's rows, and its last ordinal: those of a message that did not go before, else as many as one
-        may hold; of a channel that shows only some the first of all that there are."""
-        held = self._held(subscription)
+        """Return the next message's rows and its last ordinal.
+
+        A message that failed has the same answers again.  A new message has as many rows as it may contain; if its
+        channel shows only some rows, it covers all answers and has the first rows.
+        """
+        unsent = self._unsent(subscription)
         shown = channel.shown_rows
         limit = MESSAGE_ROWS if shown is None else query.rows - subscription.delivered
-        if held is not None:
-            limit = held.last_ordinal - held.first_ordinal + 1
+        if unsent is not None:
+            limit = unsent.last_ordinal - unsent.first_ordinal + 1
         rows: list[ResultRow] = []
         characters = last = 0
         for row in islice(answers, limit):
@@ -279,12 +285,12 @@ class _Run:
                 continue
             rows.append(row)
             characters += sum(len(value) for value in row.values if isinstance(value, str | bytes))
-            if held is None and shown is None and characters > _MESSAGE_CHARACTERS:
+            if unsent is None and shown is None and characters > _MESSAGE_CHARACTERS:
                 break
         return tuple(rows), last
 
     def _undo(self, channel: Channel, subscription: Subscription, entry: OutboxEntry, error: DeliveryError) -> None:
-        """Settles at once a message that its channel refused in the middle."""
+        """Settle a message that its channel refused while sending."""
         try:
             with self._isolated(subscription):
                 outcome = channel.recover(entry.position)
@@ -307,13 +313,13 @@ class _Run:
             return
         subscription = self._sender.subscriptions.by_id(entry.sub_id)
         pause_end = self._next_attempt(subscription, schedule) if outcome == "again" else None
-        then = "They are sent again under the same id." if pause_end is not None else "Resuming sends them again."
-        reason = f"the answers {entry.first_ordinal} to {entry.last_ordinal} may have gone or not: {why}. {then}"
+        then = "They are sent again under the same id." if pause_end is not None else "`weft resume` sends them again."
+        reason = f"the answers {entry.first_ordinal} to {entry.last_ordinal} may have been sent: {why}. {then}"
         self._sender.outbox.settle(entry.entry_id, "unknown", why)
         self._sender.subscriptions.note_failure(entry.sub_id, reason, pause_end)
 
     def _block(self, subscription: Subscription, schedule: Schedule, error: DeliveryError | Refused) -> None:
-        """Nothing may go to a place in which an interrupted message is still to be undone."""
+        """Block a channel while an interrupted message there cannot be settled."""
         self._blocked.add(subscription.channel)
         again = self._next_attempt(subscription, schedule)
         self._sender.subscriptions.note_failure(subscription.sub_id, str(error), again)

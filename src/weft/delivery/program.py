@@ -1,7 +1,7 @@
-"""``exec:COMMAND``: a program of this machine gets answers as JSON lines on its stdin, where the settings allow it.
+"""Deliver to a local program: ``exec:COMMAND`` receives answers as JSON lines on stdin, if the settings allow it.
 
-Its exit code says whether it has taken them.  Of a program that was ended, or whose Weft was, nobody knows what it has
-done: it gets them again under the same id.  No shell reads the command.
+Its exit code says whether it accepted them.  If the program or Weft was killed, the outcome is unknown, and the program
+receives the answers again under the same id.  The command does not go through a shell.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TAIL_LINES: Final = 5
 
 
 class ProgramChannel:
-    """One command; raises Refused for one that the settings do not allow word for word."""
+    """One command; raises Refused if the settings do not allow it literally."""
 
     shown_rows: Final = None
     server: Final = None
@@ -44,58 +44,58 @@ class ProgramChannel:
         if self._words not in [_split(each) for each in chosen.exec_commands]:
             written = shlex.join(self._words)
             raise Refused(
-                f"the command {written!r} is not among those that the settings allow",
-                hint="Whoever may write the home's weft.toml allows it there, word for word: below [exec], "
+                f"the settings do not allow the command {written!r}",
+                hint="To allow it, write the same command into weft.toml in the home: below [exec], "
                 f"commands = [{_toml(written)}].",
             )
         self._may_have_gone = True
-        """Of a process that died nobody knows how far it came."""
+        """True at first, since an earlier process may have died while it sent."""
 
     @property
     def address(self) -> str:
-        """The channel's one name."""
+        """The channel's canonical name."""
         return f"exec:{shlex.join(self._words)}"
 
     def require(self, answers: Answers) -> None:
-        """Any answers can be written as JSON lines."""
+        """Accept any columns, since JSON lines can represent them."""
 
     def prepare(self) -> None:
-        """Nothing has to be noted: a message is known by its id."""
+        """Return no position: the program recognizes a message by its id."""
         return
 
     def send(self, message: Message, position: str | None) -> str:
-        """Runs the command with the message's rows; the last lines that it wrote to stderr."""
+        """Run the command with the message's rows, and return the last lines of its stderr."""
         self._may_have_gone = False
         names = field_names(name for name, _ in message.columns)
         rows = "".join(json_line(names, row, message.columns) for row in message.rows).encode(
             "utf-8", errors="surrogatepass"
         )
-        with tempfile.TemporaryFile() as said:
-            code = self._run(message, rows, said)
+        with tempfile.TemporaryFile() as stderr:
+            code = self._run(message, rows, stderr)
             failpoint("exec.ended")
-            told = _last_lines(said)
+            output = _last_lines(stderr)
         if code == 0:
-            return told or "exit code 0"
+            return output or "exit code 0"
         self._may_have_gone = False
-        how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
-        raise DeliveryError(f"the command {how}" + (f": {told}" if told else ""), where=self.address)
+        how = f"failed with exit code {code}" if code > 0 else f"was killed by signal {-code}"
+        raise DeliveryError(f"the command {how}" + (f": {output}" if output else ""), where=self.address)
 
     def test(self, message: Message) -> str:
-        """Runs the command with one row, whose text says that it is a test."""
-        return f"it took a test message: {self.send(message, None)}"
+        """Run the command with one row, whose text says that it is a test."""
+        return f"the command accepted a test message: {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
-        """Whether the message was taken is known only where the command has said so by its exit code."""
+        """Return ``undone`` only if the command reported the outcome by its exit code."""
         return "again" if self._may_have_gone else "undone"
 
-    def _run(self, message: Message, rows: bytes, said: IO[bytes]) -> int:
-        """The command's exit code; raises DeliveryError where it does not begin, or not end in time."""
+    def _run(self, message: Message, rows: bytes, stderr: IO[bytes]) -> int:
+        """Return the command's exit code; raise DeliveryError if it does not start or does not end in time."""
         try:
             process = subprocess.Popen(
                 self._words,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=stderr,
                 cwd=self._home,
                 env=self._environment(message),
                 start_new_session=True,
@@ -108,29 +108,29 @@ class ProgramChannel:
             process.communicate(rows, timeout=self._timeout)
         except subprocess.TimeoutExpired:
             raise DeliveryError(
-                f"the command was ended: it took longer than {self._timeout:g} s",
+                f"the command was killed: it took longer than {self._timeout:g} s",
                 where=self.address,
-                hint="exec.timeout in weft.toml is how long it may take.",
+                hint="exec.timeout in weft.toml sets the time limit.",
             ) from None
         finally:
             _end(process)
         return process.returncode
 
     def _environment(self, message: Message) -> dict[str, str]:
-        """This process's environment without secrets of Weft, and which message of what it is."""
-        kept = {name: value for name, value in os.environ.items() if name not in self._secrets}
+        """Return this process's environment without Weft's secrets, with the query's name and the message's id."""
+        environment = {name: value for name, value in os.environ.items() if name not in self._secrets}
         key = f"{message.about.home_id}.{message.key}"
-        return {**kept, "WEFT_QUERY": message.query_name, "WEFT_MESSAGE_ID": key}
+        return {**environment, "WEFT_QUERY": message.query_name, "WEFT_MESSAGE_ID": key}
 
 
 def _split(command: str) -> list[str]:
-    """The words of a command; raises Refused where quotes are left open, or there is none."""
+    """Split a command into words; raise Refused for unbalanced quotes or an empty command."""
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise Refused(f"{command!r} is no command: {error}", hint="Quote it as for a shell.") from None
+        raise Refused(f"{command!r} is not a command: {error}", hint="Quote it as for a shell.") from None
     if not words or "\0" in command:
-        raise Refused(f"{command!r} is no command", hint='Write exec:"notify --room ops".')
+        raise Refused(f"{command!r} is not a command", hint='Write exec:"notify --room ops".')
     return words
 
 
@@ -139,7 +139,7 @@ def _toml(text: str) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends what is left of the command, the programs that it started among it."""
+    """Kill the command's process group, which includes the programs it started."""
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -149,8 +149,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.stdin.close()
 
 
-def _last_lines(said: IO[bytes]) -> str:
-    size = said.seek(0, os.SEEK_END)
-    said.seek(max(size - _TAIL_BYTES, 0))
-    lines: Sequence[str] = said.read().decode("utf-8", "replace").splitlines()
+def _last_lines(stderr: IO[bytes]) -> str:
+    size = stderr.seek(0, os.SEEK_END)
+    stderr.seek(max(size - _TAIL_BYTES, 0))
+    lines: Sequence[str] = stderr.read().decode("utf-8", "replace").splitlines()
     return "\n".join("".join(c if c.isprintable() else " " for c in line) for line in lines[-_TAIL_LINES:]).strip()

@@ -1,4 +1,4 @@
-"""The channels that there are, by the word before the colon; a new one is a file and a line here."""
+"""The kinds of channels by scheme; a new kind is one module and one line here."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from weft.catalog import layout
 from weft.configuration import FILE, configuration
 from weft.delivery.channel import Channel
 from weft.delivery.file import FileChannel
-from weft.delivery.mail.addresses import addressed
+from weft.delivery.mail.addresses import parse_recipients
 from weft.errors import Refused
 from weft.storage.ledger import Answers
 
 CURSOR: Final = "cursor"
-"""Answers that are fetched, not sent: every query has this one."""
+"""The channel that every query has; its answers are fetched, not sent."""
 
 
 def files_root(home: Path) -> Path:
-    """The folder under which file channels write: the settings', else ``files`` in the home."""
+    """Return the folder under which file channels write: from the settings, else ``files`` in the home."""
     return configuration(home).files_root or layout.files_folder(home)
 
 
@@ -32,11 +32,11 @@ def _email(address: str, home: Path) -> Channel:
     from weft.delivery.mail.channel import EmailChannel
 
     chosen = configuration(home)
-    return EmailChannel(addressed(address, chosen), chosen)
+    return EmailChannel(parse_recipients(address, chosen), chosen)
 
 
 def delta_root(home: Path) -> Path:
-    """The folder under which channels write Delta tables: the settings', else ``delta`` in the home."""
+    """Return the folder under which channels write Delta tables: from the settings, else ``delta`` in the home."""
     return configuration(home).delta_root or layout.delta_folder(home)
 
 
@@ -48,10 +48,10 @@ def _delta(address: str, home: Path) -> Channel:
 
 def _webhook(address: str, home: Path) -> Channel:
     from weft.delivery.webhook.channel import WebhookChannel
-    from weft.delivery.webhook.destination import destination
+    from weft.delivery.webhook.destination import parse_destination
 
     chosen = configuration(home)
-    return WebhookChannel(destination(address, chosen), chosen)
+    return WebhookChannel(parse_destination(address, chosen), chosen)
 
 
 def _exec(address: str, home: Path) -> Channel:
@@ -70,15 +70,17 @@ _CHANNELS: Final[Mapping[str, Callable[[str, Path], Channel]]] = {
 
 
 def canonical(text: str, home: Path) -> str:
-    """A channel's one name, for ``install``; raises Refused for one that is not known or cannot be."""
+    """Return a channel's canonical name; raise Refused for an unknown or invalid channel."""
     if text.strip().lower() == CURSOR:
         return CURSOR
-    return _made(text, home).address
+    return _parse_channel(text, home).address
 
 
 def default_channels(home: Path) -> tuple[str, ...]:
-    """The channels of new queries that name none, by their one names; raises Refused, naming the key, where one of
-    ``install.to`` cannot be."""
+    """Return the canonical names of the default channels of new queries.
+
+    Raises Refused, with the key ``install.to``, for an invalid one.
+    """
     try:
         return tuple(canonical(each, home) for each in configuration(home).install_to)
     except Refused as error:
@@ -86,8 +88,8 @@ def default_channels(home: Path) -> tuple[str, ...]:
         raise
 
 
-def require_taken(channels: Iterable[str], home: Path, answers: Answers) -> None:
-    """Raises Refused, naming the channel, where one of them can not take such answers; for ``install``."""
+def require_accepted(channels: Iterable[str], home: Path, answers: Answers) -> None:
+    """Raise Refused, with the channel's name, if one of the channels cannot accept such answers."""
     for each in channels:
         channel = open_channel(each, home)
         if channel is not None:
@@ -95,16 +97,16 @@ def require_taken(channels: Iterable[str], home: Path, answers: Answers) -> None
 
 
 def open_channel(text: str, home: Path) -> Channel | None:
-    """The channel of that name, None for the cursor, which takes no messages; raises Refused."""
-    return None if text.strip().lower() == CURSOR else _made(text, home)
+    """Return the channel of that name, or None for the cursor, which takes no messages; raise Refused."""
+    return None if text.strip().lower() == CURSOR else _parse_channel(text, home)
 
 
-def _made(text: str, home: Path) -> Channel:
+def _parse_channel(text: str, home: Path) -> Channel:
     scheme, colon, address = text.strip().partition(":")
     make = _CHANNELS.get(scheme.lower()) if colon else None
     if make is None:
         near = difflib.get_close_matches(scheme.lower(), [CURSOR, *_CHANNELS], 1, 0.6)
         meant = "" if not near else f": did you mean {near[0]}{'' if near[0] == CURSOR else ':…'}?"
         kinds = ", ".join(f"{each}:…" for each in _CHANNELS)
-        raise Refused(f"there is no channel {text!r}{meant}", hint=f"There is: {CURSOR}, {kinds}")
+        raise Refused(f"{text!r} is not a channel{meant}", hint=f"The channels are {CURSOR}, {kinds}")
     return make(address, home)

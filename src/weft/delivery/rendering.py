@@ -1,8 +1,8 @@
-"""Answers as JSON lines and as CSV.
+"""Render answers as JSON lines and as CSV.
 
 ``_ordinal``, ``_first_at`` and ``_tick`` come first.  Instants are RFC 3339 in UTC; DECIMAL is text and BINARY base64,
-so that no digit is lost; NaN and the infinities are text, since JSON has none.  A nested column is nested in JSON, with
-the fields of its type; in CSV it is its JSON text.
+so that no digit is lost; NaN and the infinities are text, since JSON has none.  A nested column is a JSON object or
+array with the fields of its type; in CSV it is its JSON text.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from weft.storage.nested import nested_value
 from weft.storage.typed_answers import Columns
 
 _OWN_FIELDS: Final = ("_ordinal", "_first_at", "_tick")
-# What a spreadsheet takes for the beginning of a formula, or skips before one.
+# Text that starts so is a formula in a spreadsheet, or is skipped before one.
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
 
 def field_names(columns: Iterable[str]) -> list[str]:
-    """The fields of a delivered row: Weft's own, then the columns, a name that is there already with a number.
+    """Return the fields of a delivered row: Weft's own, then the columns; repeated names get a number.
 
     >>> field_names(["a", "b", "a"])
     ['_ordinal', '_first_at', '_tick', 'a', 'b', 'a_2']
@@ -45,18 +45,18 @@ def field_names(columns: Iterable[str]) -> list[str]:
 
 
 def json_values(row: ResultRow, columns: Columns) -> list[Json]:
-    """The values of ``field_names`` for one row, as JSON has them."""
+    """Return the values of one row, in the order of ``field_names``, for JSON."""
     values = (json_value(value, kind) for value, (_, kind) in zip(row.values, columns, strict=True))
     return [row.ordinal, format_rfc3339(row.first_at), row.tick, *values]
 
 
 def json_object(columns: Columns, values: Iterable[object]) -> dict[str, Json]:
-    """Some values by the names of their columns, no two of one name, as JSON has them."""
+    """Return a JSON object with the values of columns, whose names are distinct."""
     return {name: json_value(value, kind) for (name, kind), value in zip(columns, values, strict=True)}
 
 
 def json_value(value: object, kind: DataType) -> Json:
-    """One value of a column of that type as JSON has it."""
+    """Return one value of a column's type for JSON."""
     if isinstance(value, str) and kind.shape is not None:
         return _json(nested_value(value, kind.shape))
     return _json(value)
@@ -77,26 +77,26 @@ def _json(value: Any) -> Json:
 
 
 def json_line(names: list[str], row: ResultRow, columns: Columns) -> str:
-    """One row as a line of JSON, with its end of line; ``names`` are ``field_names`` of the columns."""
+    """Return one row as a line of JSON, with its line end; ``names`` are the ``field_names`` of the columns."""
     fields = dict(zip(names, json_values(row, columns), strict=True))
     return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def csv_header(names: list[str]) -> str:
-    """The first line of a CSV file."""
+    """Return the first line of a CSV file."""
     return ",".join(_quoted(name) for name in names) + "\n"
 
 
 def csv_line(row: ResultRow) -> str:
-    """One row as a line of CSV, with its end of line; NULL is an empty cell, an empty text is ``""``.
+    """Return one row as a line of CSV, with its line end; NULL is an empty cell, and an empty text is ``""``.
 
-    A text that a spreadsheet would run as a formula gets ``'`` before it.
+    Text that a spreadsheet would evaluate as a formula is prefixed with ``'``.
     """
     return csv_cells([row.ordinal, format_rfc3339(row.first_at), row.tick, *row.values])
 
 
 def csv_cells(values: Iterable[object]) -> str:
-    """Some values as a line of CSV, as ``csv_line`` has them."""
+    """Return values as a line of CSV, as ``csv_line`` does."""
     return ",".join(map(_cell, values)) + "\n"
 
 

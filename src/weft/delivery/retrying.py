@@ -1,6 +1,6 @@
-"""When a channel that failed is tried again: after pauses that grow, each drawn out a little by chance.
+"""Schedule the retries of a failed channel, with growing pauses and random jitter.
 
-So what many subscriptions hand to one server does not come back to it all at once.
+The jitter prevents many subscriptions from returning to one server at the same time.
 """
 
 from __future__ import annotations
@@ -12,26 +12,27 @@ from typing import Final
 
 _SECOND: Final = 1_000_000
 JITTER: Final = 0.25
-"""By how much a pause is longer at most, as a share of it."""
+"""The most by which a pause is lengthened, as a fraction of it."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The pauses after the first failure, the second, and so on, in microseconds; after one more it is parked."""
+    """The pauses after consecutive failures, in microseconds; one more failure parks the subscription."""
 
     pauses: tuple[int, ...]
 
     @property
     def attempts(self) -> int:
-        """After so many failures in a row a subscription is parked."""
+        """The number of consecutive failures after which a subscription is parked."""
         return len(self.pauses) + 1
 
     def next_attempt(
         self, failures: int, at: int, *, asked: int = 0, drawn: Callable[[], float] = random.random
     ) -> int | None:
-        """The instant of the next attempt, ``at`` being that of a failure after ``failures`` others in a row.
+        """Return the instant of the next attempt after a failure at ``at`` that ``failures`` others preceded.
 
-        ``asked`` is how long the place wants to be left alone at least (microseconds).  None: it is parked.
+        ``asked`` is how long the receiver asks senders to wait (microseconds).  None means that the subscription is
+        parked.
 
         >>> Schedule((10, 20)).next_attempt(1, 100, drawn=lambda: 1.0), Schedule((10, 20)).next_attempt(2, 100)
         (125, None)
@@ -43,4 +44,4 @@ class Schedule:
 
 
 DOUBLING: Final = Schedule(tuple(min(10 << failures, 3_600) * _SECOND for failures in range(7)))
-"""Ten seconds, and twice as long each time."""
+"""Ten seconds, then twice the previous pause."""

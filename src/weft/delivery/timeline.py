@@ -1,4 +1,4 @@
-"""Periods drawn along a line of time, as SVG and as a page of HTML; texts come from data, and are escaped."""
+"""Draw periods along a time line, as text, SVG or an HTML page; texts come from data and are escaped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LETTERS: Final = 44
 
 @dataclass(frozen=True)
 class Bar:
-    """One period: what it is of, and [begin, end) in microseconds UTC (None: it is open)."""
+    """One period: its label, and [begin, end) in microseconds UTC (None: it is open)."""
 
     label: str
     begin: int
@@ -27,25 +27,25 @@ class Bar:
 
 @dataclass(frozen=True)
 class Span:
-    """The time that is drawn, from the first instant to the last."""
+    """The drawn time, from the first instant to the last."""
 
     first: int
     last: int
 
     @classmethod
     def of(cls, bars: Sequence[Bar], now: int) -> Span:
-        """All of the bars; what is open goes up to ``now``."""
+        """Return the span of all bars; open bars end at ``now``."""
         ends = [now if bar.end is None else bar.end for bar in bars]
         first = min((bar.begin for bar in bars), default=now)
         return cls(first, max([*ends, first + 1]))
 
     def share(self, instant: int) -> float:
-        """Where an instant lies, 0 to 1."""
+        """Return the position of an instant, from 0 to 1."""
         return min(max((instant - self.first) / (self.last - self.first), 0.0), 1.0)
 
 
 def cells(bar: Bar, span: Span, width: int) -> str:
-    """A bar of ``width`` characters; an open one ends in an arrow.
+    """Return a bar of ``width`` characters; an open bar ends in an arrow.
 
     >>> span = Span(0, 100)
     >>> cells(Bar("a", 0, 50), span, 8), cells(Bar("b", 50, None), span, 8), cells(Bar("c", 99, 100), span, 8)
@@ -60,7 +60,7 @@ def cells(bar: Bar, span: Span, width: int) -> str:
 
 
 def svg(title: str, bars: Sequence[Bar], now: int) -> str:
-    """The bars under one another, each with its label before it and its period as a hint."""
+    """Return the bars as SVG, one per row, each with its label and its period as a tooltip."""
     span = Span.of(bars, now)
     height = _TOP + _ROW * len(bars) + 10
     parts = [
@@ -85,7 +85,7 @@ def svg(title: str, bars: Sequence[Bar], now: int) -> str:
 
 
 def html(title: str, bars: Sequence[Bar], names: Sequence[str], rows: Sequence[Sequence[str]], now: int) -> str:
-    """A page with the drawing, and the periods as a table."""
+    """Return an HTML page with the drawing and a table of the periods."""
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "\n".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     style = (

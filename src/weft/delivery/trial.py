@@ -1,4 +1,4 @@
-"""A test message: what a person sends to see whether answers would reach a place."""
+"""Send test messages, which show whether answers would arrive."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from weft.delivery.registry import open_channel
 from weft.errors import Refused
 from weft.storage.ledger import ResultRow
 
-_TEXT = "This is a test message of Weft: answers that are sent to this place arrive. It is about no query."
+_TEXT = "This is a test message from Weft: answers sent to this address arrive. It belongs to no query."
 
 
 def send_test(text: str, home: Path, home_id: str, user: str, at: int) -> tuple[str, str]:
-    """Sends a test message to the channel ``text``: the channel's one name, and what came of it in words.
+    """Send a test message to the channel ``text``; return its canonical name and a sentence about the outcome.
 
-    ``at`` is the wall's time (microseconds UTC).  Raises Refused for a channel that cannot be, DeliveryError where it
-    does not take the message.
+    ``at`` is the wall clock's time (microseconds UTC).  Raises Refused for an invalid channel, and DeliveryError if the
+    channel does not accept the message.
     """
     channel = open_channel(text, home)
     if channel is None:
-        raise Refused("nothing is sent to the cursor", hint="Name file:PATH, delta:PATH or email:ADDRESS.")
+        raise Refused(
+            "the cursor receives no messages", hint="Name another channel: file:PATH, delta:PATH or email:ADDRESS."
+        )
     row = ResultRow(1, at, 0, (_TEXT,))
     zone = configuration(home).zone_of(user, channel.person)
     about = About(sql="-- no query", user=user, total=1, home=home, home_id=home_id, at=at, query_id=0, zone=zone)

@@ -1,1 +1,1 @@
-"""A small NetNews of Weft's own, and a story told with it: what a person sees first."""
+"""The demo: a small generated NetNews, and a tour of Weft with it."""

@@ -1,7 +1,7 @@
-"""A generated NetNews: the same articles for the same seed, as files of a news spool (RFC 1036).
+"""Generate a NetNews, the same articles for the same seed, as files of a news spool (RFC 1036).
 
-Articles come as they do: more by day than by night, six of ten a reply to something recent in their group, chains of
-replies, now and then one that is posted to two groups.
+Articles have realistic traits: more arrive by day than by night, six of ten reply to a recent one in their group,
+replies form chains, and a few are posted to two groups.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ GROUPS: Final = {
 _WEIGHTS: Final = (20, 22, 14, 12, 20, 12)
 _PEOPLE: Final = ("ada", "bruno", "chen", "dora", "emil", "fatima", "goran", "hana", "ivan", "jun", "kim", "lena")
 _HOURLY: Final = (2, 1, 1, 1, 1, 1, 2, 4, 8, 10, 11, 11, 9, 10, 11, 11, 10, 9, 7, 6, 6, 5, 4, 3)
-"""How busy the hours of a day are, UTC."""
+"""The relative traffic of each hour of the day, UTC."""
 _REPLIES: Final = 0.6
 _CROSSPOSTS: Final = 0.04
 
 
 @dataclass(frozen=True)
 class Article:
-    """One article; ``references`` are the ids of its chain, the message that it replies to last."""
+    """One article; ``references`` are the ids of its chain, ending with the message that it replies to."""
 
     msgid: str
     sender: str
@@ -51,7 +51,7 @@ class Article:
     body: str = ""
 
     def text(self) -> str:
-        """The article as RFC 1036 has it."""
+        """Return the article in the format of RFC 1036."""
         headers = [
             "Path: news.example.org!not-for-mail",
             f"From: {self.sender}@example.org ({self.sender.title()})",
@@ -76,7 +76,7 @@ class _State:
 
 
 def articles(days: int, per_day: int, seed: int = 1992) -> Iterator[Article]:
-    """``days`` days of about ``per_day`` articles each, in the order of their dates."""
+    """Generate ``days`` days of about ``per_day`` articles each, in the order of their dates."""
     state = _State(random.Random(seed))
     for day in range(days):
         for second in sorted(_seconds(state.chance, per_day)):
@@ -97,7 +97,7 @@ def _article(state: _State, date: datetime) -> Article:
     msgid = f"{date:%Y%b%d}.{state.number}@example.org"
     groups: tuple[str, ...] = (group,)
     if known and chance.random() < _REPLIES:
-        # Most replies go to something of the last hours, some reach back for days.
+        # Most replies go to articles of the last hours, some to articles of earlier days.
         age = min(len(known) - 1, int(chance.expovariate(0.25)))
         parent = known[-1 - age]
         subject = parent.subject if parent.subject.startswith("Re: ") else f"Re: {parent.subject}"
@@ -113,13 +113,13 @@ def _article(state: _State, date: datetime) -> Article:
     return article
 
 
-def write_spool(found: Iterable[Article], folder: Path, numbers: dict[str, int]) -> int:
-    """Writes articles as a news spool, ``folder/comp/databases/17``; how many files.
+def write_spool(articles: Iterable[Article], folder: Path, numbers: dict[str, int]) -> int:
+    """Write articles as a news spool, ``folder/comp/databases/17``, and return the number of files.
 
-    ``numbers`` has the last article number of each group and is moved on.
+    ``numbers`` has the last article number of each group and is updated.
     """
     files = 0
-    for article in found:
+    for article in articles:
         for group in article.groups:
             numbers[group] = numbers.get(group, 0) + 1
             place = folder.joinpath(*group.split("."))

@@ -1,4 +1,4 @@
-"""The demo: six weeks of a small NetNews through the real ways of Weft, six standing queries, two users."""
+"""The demo: six weeks of a small NetNews, with six standing queries of two users, through the Python API."""
 
 from __future__ import annotations
 
@@ -78,31 +78,31 @@ QUERIES: Final = (
     ),
     ("space", "ben", "SELECT msgid, subject FROM msgs WHERE newsgroup = 'sci.space'", "Q1 again, for another group"),
 )
-"""Name, user, text, and what it asks: the paper's five (section 6), the first for both users."""
+"""Name, user, text and meaning of each query: the paper's five (section 6), the first one for both users."""
 
 
 class Stage(Protocol):
-    """Where the demo speaks."""
+    """The output of the demo."""
 
     def heading(self, text: str) -> None:
-        """A new scene."""
+        """Print the heading of a section."""
 
-    def say(self, text: str = "") -> None:
-        """A line."""
+    def line(self, text: str = "") -> None:
+        """Print a line."""
 
     def command(self, text: str) -> None:
-        """What one would type for what happens next."""
+        """Print the command for the next step."""
 
     def working(self, text: str) -> AbstractContextManager[object]:
-        """A sign of life while something takes long."""
+        """Show progress during a slow step."""
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table."""
+        """Print a table."""
 
 
 @dataclass
 class _Demo:
-    """The demo under way."""
+    """The state of a running demo."""
 
     weft: Weft
     home: Path
@@ -113,7 +113,7 @@ class _Demo:
 
 
 def fresh_folder(wanted: Path) -> Path:
-    """The folder itself, or its name with the first number that is free."""
+    """Return the folder, or its name with the first free number if it exists."""
     folder, number = wanted, 1
     while folder.exists():
         number += 1
@@ -122,11 +122,11 @@ def fresh_folder(wanted: Path) -> Path:
 
 
 def play(home: Path, stage: Stage) -> None:
-    """Plays the demo in a new home in the folder ``home``; raises Conflict where something is there already."""
+    """Run the demo in a new home in the folder ``home``; raise Conflict if the folder exists."""
     if home.exists():
         raise Conflict(
-            f"{home} is there already",
-            hint="Name another with --home. Without --home the demo makes a new folder itself.",
+            f"{home} already exists",
+            hint="Name another folder with --home. Without --home the demo makes a new one.",
         )
     began = time.monotonic()
     with Weft.open(home, clock="replay", create=True) as weft:
@@ -138,21 +138,21 @@ def play(home: Path, stage: Stage) -> None:
 
 
 def weeks() -> list[list[Article]]:
-    """The demo's articles, a list for each of its weeks."""
+    """Return the demo's articles, one list per week."""
     everything = sorted([*articles(WEEKS * 7, _PER_DAY), QUESTION, ANSWER], key=lambda each: each.date)
-    found: list[list[Article]] = [[] for _ in range(WEEKS)]
+    weekly: list[list[Article]] = [[] for _ in range(WEEKS)]
     for article in everything:
-        found[(article.date - BEGIN).days // 7].append(article)
-    return found
+        weekly[(article.date - BEGIN).days // 7].append(article)
+    return weekly
 
 
-def write_week(news: Path, week: int, found: Sequence[Article], numbers: dict[str, int]) -> Path:
-    """Writes one week's articles, and in the second week one that is line noise, as a news spool; its folder.
+def write_week(news: Path, week: int, articles: Sequence[Article], numbers: dict[str, int]) -> Path:
+    """Write one week's articles as a news spool, with a broken one in the second week; return the week's folder.
 
-    ``news`` is the folder of all weeks, ``numbers`` has the last article number of each group and is moved on.
+    ``news`` is the parent folder; ``numbers`` has the last article number of each group and is updated.
     """
     folder = news / f"week-{week + 1}"
-    write_spool(found, folder, numbers)
+    write_spool(articles, folder, numbers)
     if week == 1:
         broken = folder / "sci" / "space" / "99999"
         broken.parent.mkdir(parents=True, exist_ok=True)
@@ -162,17 +162,17 @@ def write_week(news: Path, week: int, found: Sequence[Article], numbers: dict[st
 
 def _begin(demo: _Demo) -> None:
     stage, home = demo.stage, demo.home
-    stage.heading(f"A home of its own: {home}")
-    stage.say("Its clock is replay: the six weeks from 5 April 1993 go by in a few seconds.")
+    stage.heading(f"A new home: {home}")
+    stage.line("It has the replay clock: the six weeks from 5 April 1993 pass in a few seconds.")
     _ingest(demo, 0)
-    stage.heading("Queries that stand")
+    stage.heading("Standing queries")
     for name, user, sql, meaning in QUERIES:
         channels = [f"file:{name}.jsonl"] if name == "unanswered" else []
         stage.command(f'install {name} "{sql}" --user {user}' + "".join(f" --to {each}" for each in channels))
-        stage.say(f"  {meaning}")
+        stage.line(f"  {meaning}")
         demo.weft.install(name, sql, user=user, to=channels)
     same = demo.weft.show("space").sharing
-    stage.say(f"databases and space differ in a constant only: one plan serves {same} queries.")
+    stage.line(f"databases and space differ only in a constant: {same} queries share one plan.")
 
 
 def _week(demo: _Demo, week: int) -> None:
@@ -182,9 +182,9 @@ def _week(demo: _Demo, week: int) -> None:
     end = BEGIN + timedelta(days=7 * (week + 1))
     demo.stage.command(f"tick --now {end:%Y-%m-%d}")
     with demo.stage.working("ticking"):
-        done = demo.weft.tick(now=end)
-    outcomes = done.reports[-1].outcomes
-    demo.stage.table(("query", "user", "new", "answers, the first of them"), [_row(demo, each) for each in outcomes])
+        ticked = demo.weft.tick(now=end)
+    outcomes = ticked.reports[-1].outcomes
+    demo.stage.table(("query", "user", "new", "first new answers"), [_row(demo, each) for each in outcomes])
     _remark(demo, end)
 
 
@@ -193,8 +193,8 @@ def _ingest(demo: _Demo, week: int) -> None:
     demo.stage.command(f"ingest mail {folder} --ts-from date")
     text = "loading" if week else "starting Spark, then loading"
     with demo.stage.working(text):
-        done = demo.weft.ingest_mail([folder], ts_from="date")
-    demo.stage.say(f"  {done.stored} stored, {done.known} known, {done.quarantined} quarantined, {done.late} late")
+        load = demo.weft.ingest_mail([folder], ts_from="date")
+    demo.stage.line(f"  {load.stored} stored, {load.known} known, {load.quarantined} quarantined, {load.late} late")
 
 
 def _row(demo: _Demo, outcome: QueryOutcome) -> tuple[str, str, str, str]:
@@ -202,31 +202,31 @@ def _row(demo: _Demo, outcome: QueryOutcome) -> tuple[str, str, str, str]:
     after = demo.seen.get(query.name, 0)
     rows = list(islice(demo.weft.results(query.name, after=after), outcome.rows))
     demo.seen[query.name] = after + len(rows)
-    told = "\n".join(f"{row.ordinal}. {row.values[1]}" for row in rows[:_SHOWN])
+    answers = "\n".join(f"{row.ordinal}. {row.values[1]}" for row in rows[:_SHOWN])
     if len(rows) > _SHOWN:
-        told += f"\n   … and {len(rows) - _SHOWN} more"
-    return query.name, query.user, str(outcome.rows), told or _why_none(outcome)
+        answers += f"\n   … and {len(rows) - _SHOWN} more"
+    return query.name, query.user, str(outcome.rows), answers or _why_none(outcome)
 
 
 def _why_none(outcome: QueryOutcome) -> str:
     due = outcome.next_due
-    when = f"\nnext by time alone: {format_instant(due)}" if due is not None and due < NEVER else ""
+    when = f"\nnext due: {format_instant(due)}" if due is not None and due < NEVER else ""
     return (outcome.reason or "") + when
 
 
 def _remark(demo: _Demo, end: datetime) -> None:
-    """Points at what is worth seeing: the lonely question, and its late reply."""
+    """Point out what is worth noticing: the unanswered question, and its late reply."""
     if QUESTION.date + timedelta(weeks=4) < end <= QUESTION.date + timedelta(weeks=5):
         row = _find(demo, "unanswered")
-        demo.stage.say(
-            f"{QUESTION.subject!r} of {QUESTION.date:%d %B} has no reply: an answer since {row}, the instant at which "
-            "it became four weeks old. No message brought this about, time did."
+        demo.stage.line(
+            f"{QUESTION.subject!r} of {QUESTION.date:%d %B} has no reply. It is an answer since {row}, when it became "
+            "four weeks old. No message caused this: time passed."
         )
     if ANSWER.date <= end < ANSWER.date + timedelta(weeks=1):
         row = _find(demo, "discussed")
-        demo.stage.say(
-            f"The reply came at last, on {ANSWER.date:%d %B}, after the question was reported as unanswered. What was "
-            f"true stays delivered, once; and the question is an answer of 'discussed' since {row}."
+        demo.stage.line(
+            f"The reply arrived on {ANSWER.date:%d %B}, after the question was reported as unanswered. That answer was "
+            f"true and stays delivered, once. The question is an answer of 'discussed' since {row}."
         )
 
 
@@ -240,11 +240,13 @@ def _end(demo: _Demo, seconds: float) -> None:
     table = demo.weft.tables()[0]
     answers = sum(query.rows for query in demo.weft.queries())
     stage.heading("Done")
-    stage.say(f"{table.rows} messages, {answers} answers, each delivered once, in {seconds:.0f} seconds.")
-    stage.say(f"{home}/news has the articles, {layout.files_folder(home)}/unanswered.jsonl the answers of one query.")
-    stage.say("One article was line noise; it waits in quarantine.")
-    stage.say()
-    stage.say("Next, type:")
+    stage.line(f"{table.rows} messages, {answers} answers, each delivered once, in {seconds:.0f} seconds.")
+    stage.line(
+        f"The articles are in {home}/news, the answers of one query in {layout.files_folder(home)}/unanswered.jsonl."
+    )
+    stage.line("One article was unreadable; it is in quarantine.")
+    stage.line()
+    stage.line("Next, type:")
     for line in (
         "results unanswered --limit 5",
         'explain "SELECT msgid FROM msgs WHERE date > NOW()"',
@@ -252,4 +254,4 @@ def _end(demo: _Demo, seconds: float) -> None:
         "quarantine list",
     ):
         stage.command(line)
-    stage.say("and for news of your own: weft ingest mail YOUR.mbox; weft --help has the rest.")
+    stage.line("To load your own mail: weft ingest mail YOUR.mbox. For all commands: weft --help.")

@@ -1,7 +1,7 @@
-"""What commands do, done in a home that is thrown away.
+"""Run typical commands in a temporary home, so that Java compiles what they use.
 
-Once for the class-data archive (``runtime/archiving.py``), and some twenty ticks for a server that has just started:
-Java compiles what is done often, and a typed command then finds it compiled.
+The class-data archive (``runtime/archiving.py``) needs one run.  A server that has just started runs some twenty ticks,
+so that later commands find compiled code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.demo.play import QUERIES, weeks, write_week
 
 _WEEKS: Final = 2
 _DAYS: Final = 21
-"""Ticks of the demo's first weeks, one a day, before a server is warm: the time of a tick falls over some twenty."""
+"""The number of daily ticks before a server is warm: the time of a tick decreases over some twenty."""
 _MORE: Final = (
     "SELECT newsgroup, sender, date FROM msgs WHERE newsgroup IN ('sci.space', 'rec.bicycles') AND subject LIKE '%o%'",
     "SELECT upper(m.sender) AS s FROM msgs m JOIN msgs n ON m.msgid = n.inreplyto WHERE n.ts > NOW() - INTERVAL 1 DAY",
@@ -29,7 +29,7 @@ _MORE: Final = (
 
 
 def rehearse() -> None:
-    """Loads two weeks of the demo, installs its queries, ticks after each week, and tries all of them."""
+    """Load two weeks of the demo, install its queries, tick after each week, and try each query."""
     with TemporaryDirectory(prefix="weft-rehearsal-") as folder, _defaults():
         place = Path(folder)
         with Weft.open(place / "home", clock="replay", create=True) as weft:
@@ -46,9 +46,10 @@ def rehearse() -> None:
 
 
 def days(place: Path) -> Generator[None]:
-    """Loads three weeks of the demo into a home in ``place``, then each day ticks and tries a query; pauses after each.
+    """Load three weeks of the demo into a home in ``place``; then, for each day, tick and try a query, yielding after
+    each.
 
-    Raises WeftError where something of it fails.
+    Raises WeftError if a step fails.
     """
     tried = cycle((*(each[2] for each in QUERIES), *_MORE))
     with Weft.open(place / "home", clock="replay", create=True) as weft:
@@ -65,7 +66,7 @@ def days(place: Path) -> Generator[None]:
 
 
 def _large(weft: Weft, table: Path) -> None:
-    """Writes and reads a table by Spark itself, as large results are."""
+    """Write and read a table with Spark, as is done for large results."""
     spark = weft.session()
     for mode in ("errorifexists", "append"):
         spark.range(1_000).selectExpr("id", "id % 7 AS g").write.format("delta").mode(mode).save(str(table))
@@ -74,7 +75,7 @@ def _large(weft: Weft, table: Path) -> None:
 
 @contextmanager
 def _defaults() -> Iterator[None]:
-    """A user's limits and folders are not for what is rehearsed."""
+    """Remove the user's limits and folders from the environment."""
     names = ("WEFT_QUERY_SECONDS", "WEFT_QUERY_ROWS", "WEFT_FILES_ROOT", "WEFT_DELTA_ROOT")
     before = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:

@@ -16,13 +16,12 @@ from weft.failpoint import failpoint
 from weft.interruption import stop_here
 from weft.location import Location
 from weft.storage import compaction
-from weft.storage.cleaning import LONGEST_RETENTION_US, deletable_files, delete
+from weft.storage.cleaning import deletable_files, delete
 from weft.storage.compaction import Rewritten, Sorting, commit_rewritten, compactable, rewrite
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.fence import make_durable
 from weft.storage.removing import Remover
 from weft.storage.stored_relations import SINCE
-from weft.storage.verify import require_whole
 
 RETENTION_US: Final = LONGEST_KEPT_US
 """Default retention of unneeded files, in microseconds."""

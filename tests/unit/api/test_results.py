@@ -248,7 +248,7 @@ def test_nested_columns_are_dicts_and_lists_in_pandas_with_all_their_digits() ->
 def test_whoever_reads_while_the_query_is_removed_with_its_answers_is_told_so(home: Weft) -> None:
     results, described = home.results("q"), home.catalog.queries.named("q")
     home.remove("q", purge=True)
-    for read in (lambda: list(results), results.to_arrow, lambda: home._described(described, 3)):
+    for read in (lambda: list(results), results.to_arrow, lambda: home._describe_results(described, 3)):
         with pytest.raises(NotFound, match="the query q was removed with its answers"):
             read()
 

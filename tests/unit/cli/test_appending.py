@@ -17,9 +17,9 @@ def test_rows_are_appended_or_the_line_is_refused(home: Path, weft: Command) -> 
     assert weft("table", "create", "votes", "msgid STRING, score INT", "--key", "msgid").code == 0
     assert "1 stored" in weft("append", "votes", "msgid=a=b", "score=1", "--user", "ann").out
     for words, told in (
-        (("votes",), "there are no rows"),
-        (("votes", "score"), "no COL=VALUE"),
-        (("votes", "score=1", "score=2"), "there twice"),
+        (("votes",), "no rows to append"),
+        (("votes", "score"), "not COL=VALUE"),
+        (("votes", "score=1", "score=2"), "given twice"),
         (("votes", "-f", "missing.jsonl"), "cannot be read"),
         (("votes", "score=1", "-f", "x"), "twice"),
     ):

@@ -73,12 +73,12 @@ def test_usage_errors_are_refusals(weft: Weft) -> None:
 @pytest.mark.parametrize(
     ("typed", "named"),
     [
-        ("redeliver a1 1", "takes only NAME; there is more: 1 Give it with its option: --from ORDINAL."),
-        ("mute a1 file:a1.csv", "takes only NAME; there is more: file:a1.csv Give it with its option: --to CHANNEL."),
-        ("resume a1 a2", "takes only NAME; there is more: a2 `weft resume --help` shows all."),
+        ("redeliver a1 1", "takes only NAME; not expected: 1 Write it with its option: --from ORDINAL."),
+        ("mute a1 file:a1.csv", "takes only NAME; not expected: file:a1.csv Write it with its option: --to CHANNEL."),
+        ("resume a1 a2", "takes only NAME; not expected: a2 See `weft resume --help`."),
         ("results a1 7", "--after N or --limit N."),
-        ("install q SELECT a FROM t", "there is more: a FROM t Put the whole query in quotes."),
-        ("tables t", "weft tables takes no argument; there is more: t `weft tables --help` shows all."),
+        ("install q SELECT a FROM t", "not expected: a FROM t Put the whole query in quotes."),
+        ("tables t", "weft tables takes no arguments; not expected: t See `weft tables --help`."),
     ],
 )
 def test_an_argument_too_many_gets_the_option_that_it_may_be_for(weft: Weft, typed: str, named: str) -> None:
@@ -127,7 +127,7 @@ def test_an_interrupt_ends_quietly(weft: Weft, made: Path, monkeypatch: pytest.M
 def test_explain_works_before_there_is_a_home(weft: Weft, home: Path) -> None:
     told = weft("explain", UNANSWERED)
     assert told.code == 0
-    assert "is not a home yet" in told.out
+    assert "is not a Weft home yet" in told.out
     assert "4 weeks have passed since m.ts" in told.out
     assert not home.exists()
 
@@ -138,16 +138,16 @@ def test_explain_is_short_and_of_what_is_installed_too(weft: Weft, made: Path) -
         "An answer appears when more than 4 weeks have passed since m.ts",
         "if at that instant there is no row of msgs (as m1) with m1.inreplyto = m.msgid",
     ]
-    assert len(brief) <= 10 and brief[-2].startswith("Next due: with the next tick after") and "--full" in brief[-1]
+    assert len(brief) <= 10 and brief[-2].startswith("Next due: the next tick after") and "--full" in brief[-1]
     assert weft("install", "q4", UNANSWERED).code == 0
     installed = weft("explain", "Q4").out.splitlines()
     assert installed[:2] == brief[:2] and installed[-3:-1] == [
         "Answers so far: none.",
-        "Next due: with the next tick, which is its first.",
+        "Next due: the next tick, which is its first.",
     ]
     whole = weft("explain", UNANSWERED, "--full").out
     assert weft("explain", "q4", "--full").out == whole and "msgs__by_inreplyto" in whole
-    assert weft("pause", "q4").code == 0 and "not while it is paused" in weft("explain", "q4").out
+    assert weft("pause", "q4").code == 0 and "never while it is paused" in weft("explain", "q4").out
     found = weft("explain", "q4", "--json").json
     assert (found["name"], found["brief"][0], len(found["q_i"])) == ("q4", brief[0], 1)
     for wrong in (("q5",), ("q4", "--once"), ("q4", "--from", "now"), ("--tick", "q4", "--full")):
@@ -224,7 +224,7 @@ def test_results_of_a_query_without_any(weft: Weft, made: Path) -> None:
 def test_answers_are_a_table_that_can_be_described(weft: Weft, made: Path) -> None:
     assert weft("install", "late-ones", "SELECT m.msgid, m.date AS _ordinal_2 FROM msgs m", "--user", "ann").code == 2
     assert weft("install", "late-ones", "SELECT m.msgid FROM msgs m", "--user", "ann").code == 0
-    assert "FROM results.NAME: `weft describe results.NAME`" in weft("tables").out
+    assert "results.NAME: see `weft describe results.NAME`" in weft("tables").out
     empty = weft("describe", "results.late-ones")
     assert empty.out.startswith("results.late-ones: 0 answers of the query late-ones\n")
     with Home.open(made) as home, home.writing("a test") as writer:
@@ -251,7 +251,10 @@ def test_a_channel_that_cannot_take_the_answers_is_refused_when_the_query_is_ins
     (made / "files").mkdir(exist_ok=True)
     (made / "files/a.jsonl").write_text('{"_ordinal": 1, "_first_at": "", "_tick": 1, "sender": "ann"}\n')
     told = weft("install", "q", "SELECT m.msgid FROM msgs m", "--to", "file:a.jsonl")
-    assert (told.code, "other columns than _ordinal, _first_at, _tick, msgid (file:a.jsonl)" in told.err) == (2, True)
+    assert (told.code, "does not have the columns _ordinal, _first_at, _tick, msgid (file:a.jsonl)" in told.err) == (
+        2,
+        True,
+    )
     told = weft("install", "q", "SELECT m.msgid AS `a b` FROM msgs m", "--to", "delta:t")
     assert (told.code, "a Delta table cannot have a column named 'a b'" in told.err) == (2, True)
     assert weft("queries", "--json").json == []
@@ -261,7 +264,7 @@ def test_a_channel_that_cannot_take_the_answers_is_refused_when_the_query_is_ins
 def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from weft.api.standing import NewQuery
     from weft.api.weft import Weft as Home
-    from weft.cli.ticks import tell_tick
+    from weft.cli.ticks import print_tick
     from weft.execution.tick_report import QueryOutcome, TickReport
 
     with Home.open(made) as opened:
@@ -274,7 +277,7 @@ def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pyt
         )
         capsys.readouterr()
         with statements() as seen:
-            tell_tick(opened, TickReport(1, 5, outcomes))
+            print_tick(opened, TickReport(1, 5, outcomes))
         assert len(seen) < 20
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 50
@@ -282,7 +285,7 @@ def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pyt
     assert told == [f"q{number}" for number in range(299, 259, -1)]
     assert lines[-2:] == [
         "59 more queries with 1,770 new answers",
-        "201 queries: nothing came; time alone adds none",
+        "201 queries: nothing came; time alone adds no answers",
     ]
 
 
@@ -505,7 +508,7 @@ def test_all_reasons_of_a_refused_query_are_printed(weft: Weft, made: Path) -> N
 
 def test_an_order_is_told_by_explain_and_install(weft: Weft, made: Path) -> None:
     text = "SELECT msgid, ts FROM msgs ORDER BY ts DESC"
-    told = "`weft try` and `weft results` show; answers are delivered"
+    told = "`weft try` and `weft results`; answers are delivered"
     assert told in weft("explain", text).out
     assert told in weft("install", "sorted", text).out
     assert told in weft("explain", "sorted").out

@@ -34,7 +34,7 @@ def made(weft: Weft, home: Path) -> Path:
 
 def test_who_gets_answers_is_typed_and_shown(weft: Weft, made: Path) -> None:
     assert weft("subscribe", "q", "--to", "file:b.csv").out == (
-        "file:b.csv: answers of q go there from those after the 2 that it has had.\n"
+        "file:b.csv: answers of q after the first 2 will be sent there.\n"
     )
     assert weft("subscribe", "q", "--to", "file:b.csv").code == 2
     assert "until `weft unmute`" in weft("mute", "q", "--to", "file:b.csv").out
@@ -47,16 +47,16 @@ def test_who_gets_answers_is_typed_and_shown(weft: Weft, made: Path) -> None:
         ["1-1-2", "2", "sent", "1"],
         ["(next)", "1", "muted", "-"],
     ]
-    assert "1-3-3 has the answers from 3 to 3 of `weft results q`" in told.out
-    assert "`weft redeliver q --from 3 --to CHANNEL` sends these and all later ones again." in told.out
-    assert "what came meanwhile" not in weft("unmute", "q", "--to", "file:b.csv").out
+    assert "1-3-3 has the answers 3 to 3 of `weft results q`" in told.out
+    assert "To send these and all later answers again: weft redeliver q --from 3 --to CHANNEL" in told.out
+    assert "without those that waited" not in weft("unmute", "q", "--to", "file:b.csv").out
     assert "3 answers of q, from 1 on, will be sent again" in weft("redeliver", "q", "--to", "file:a.jsonl").out
     first, second = weft("deliveries", "--json").json
     assert (first["channel"], first["waiting"], first["messages"][0]["id"]) == ("file:a.jsonl", 3, "1-3-3")
     assert (second["channel"], second["waiting"], second["muted"], second["messages"]) == ("file:b.csv", 1, False, [])
-    assert weft("unsubscribe", "q", "--to", "file:b.csv").out == "file:b.csv: answers of q go there no more.\n"
+    assert weft("unsubscribe", "q", "--to", "file:b.csv").out == "file:b.csv: answers of q are no longer sent there.\n"
     assert weft("unsubscribe", "q", "--to", "file:b.csv").err.startswith("refused: the answers of q do not go to")
-    assert "no row was added" in weft("channel", "test", "file:a.jsonl").out
+    assert "no test row was added" in weft("channel", "test", "file:a.jsonl").out
     assert not session_started()
 
 
@@ -70,19 +70,19 @@ def test_a_channel_whose_messages_are_older_than_those_shown_is_not_told_as_new(
     assert weft("unmute", "q", "--to", "file:a.jsonl", "--skip").code == 0
     assert weft("subscribe", "q", "--to", "file:c.csv").code == 0
     told = " ".join(weft("deliveries", "q", "--limit", "3").out.split())
-    assert "file:a.jsonl of q: none of the latest 3 messages is its own; --limit shows more, and nothing waits." in told
-    assert "file:c.csv of q: nothing was sent yet, and nothing waits." in told
-    assert (told.count("nothing was sent yet"), told.count("file:b.csv")) == (1, 3)
+    assert "file:a.jsonl of q: no answers wait, and none of the latest 3 messages is its own (see --limit)." in told
+    assert "file:c.csv of q: no answers were sent, and none wait." in told
+    assert (told.count("no answers were sent"), told.count("file:b.csv")) == (1, 3)
     assert "none of the latest" not in weft("deliveries", "q").out
 
 
 def test_what_is_parked_is_told_everywhere(weft: Weft, made: Path) -> None:
     assert weft("status", "--json").json["healthy"] is True
-    assert weft("status").out.endswith("All is well.\n")
+    assert weft("status").out.endswith("No problems.\n")
     with Home.open(made) as opened, opened.catalog.delivering(opened.clock) as sender:
         sender.subscriptions.note_failure(1, "no room", None)
     told = weft("status")
-    assert (told.code, "NOT WELL: file:a.jsonl of q is parked: no room" in told.out) == (1, True)
+    assert (told.code, "PROBLEM: file:a.jsonl of q is parked: no room" in told.out) == (1, True)
     found = weft("status", "--json").json
     assert (found["healthy"], found["deliveries"]["parked"], found["lag_seconds"]) == (False, 1, None)
     assert "active, 1 of 1 channels parked" in weft("queries").out

@@ -21,14 +21,14 @@ def test_a_second_demo_leaves_the_first_one_and_says_so(
     monkeypatch.setattr(play, "play", lambda folder, stage: played.append(folder))
     assert weft("demo").out == ""
     Path("demo-home").mkdir()
-    assert "demo-home is there already, and stays as it is: this demo makes demo-home-2." in weft("demo").out
+    assert "demo-home exists and is left unchanged; this demo makes demo-home-2." in weft("demo").out
     assert played == [Path("demo-home"), Path("demo-home-2")]
 
 
 def test_a_folder_that_is_named_must_not_be_there(weft: Callable[..., Told], home: Path) -> None:
     Path("mine").mkdir()
     told = weft("demo", "--home", "mine")
-    assert told.code == 2 and "Without --home the demo makes a new folder itself." in told.err
+    assert told.code == 2 and "Without --home the demo makes a new one." in told.err
 
 
 def test_the_demo_is_described_alike_everywhere(weft: Callable[..., Told]) -> None:

@@ -59,7 +59,7 @@ def test_known_rows_with_other_values_are_told_in_words_and_json(weft: Weft, hom
     (tmp_path / "2.csv").write_text("id,n\n1,1\n2,5\n3,6\n")
     weft("ingest", "file", "1.csv", "--table", "t", "--key", "id")
     told = weft("ingest", "file", "2.csv", "--table", "t").out
-    assert "3 known, 2 of them differ: tables are append-only; a tracked table keeps versions." in told
+    assert "3 known, 2 of them differ from the stored row: use a tracked table to store versions." in told
     (tmp_path / "3.csv").write_text("id,n\n1,9\n")
     assert weft("ingest", "file", "3.csv", "--table", "t", "--json").json["differ"] == 1
 
@@ -73,7 +73,7 @@ def test_columns_types_and_times_are_taken_as_they_are_named(weft: Weft, home: P
     assert (told["first_ts"], told["last_ts"]) == ("2024-12-30T12:00:00Z", "2024-12-31T23:59:00Z")
     columns = weft("describe", "t", "--json").json["columns"]
     assert [(each["name"], each["type"]) for each in columns[:2]] == [("id", "BIGINT"), ("price", "DECIMAL(12,2)")]
-    for wrong, words in (("--types", "'price' has no type"), ("--rename", "'price' is no OLD=NEW")):
+    for wrong, words in (("--types", "'price' has no type"), ("--rename", "'price' is not OLD=NEW")):
         refused = weft("ingest", "file", "a.csv", "--table", "u", wrong, "price")
         assert (refused.code, words in refused.err) == (2, True)
 

@@ -1,4 +1,4 @@
-"""The door of ``weft serve``, with real commands that need no Spark: the same words and exit codes, and how it ends."""
+"""The server of ``weft serve``, with real commands without Spark: the same output and exit codes, and how it ends."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 from weft.api.weft import Weft
-from weft.cli import _through_door
+from weft.cli import _through_server
 from weft.cli.app import run
 from weft.cli.server import address
-from weft.cli.server.client import state
+from weft.cli.server.client import server_state
 from weft.cli.server.listen import listening
-from weft.cli.server.server import Door, answering
+from weft.cli.server.server import LocalServer, serving
 from weft.errors import Conflict
 
 SERVER = """
@@ -33,9 +33,9 @@ import sys
 from weft.api.weft import Weft
 from weft.cli.app import run
 from weft.cli.server.listen import listening
-from weft.cli.server.server import Door, answering
+from weft.cli.server.server import LocalServer, serving
 home = Weft.open(sys.argv[1], create=True)
-with home as weft, listening(weft.home) as listener, answering(Door(weft, run), listener):
+with home as weft, listening(weft.home) as listener, serving(LocalServer(weft, run), listener):
     print("ready", flush=True)
     sys.stdin.read()
 """
@@ -53,11 +53,11 @@ print(there.recv(100))
 
 
 @contextmanager
-def _serving(home: Path) -> Iterator[Door]:
+def _serving(home: Path) -> Iterator[LocalServer]:
     with Weft.open(home, create=True) as weft, listening(weft.home) as listener:
-        door = Door(weft, run)
-        with answering(door, listener):
-            yield door
+        server = LocalServer(weft, run)
+        with serving(server, listener):
+            yield server
 
 
 @pytest.fixture
@@ -92,15 +92,15 @@ def _typed(*arguments: str, **more: Any) -> subprocess.Popen[str]:
 
 def _through(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int | None, str, str]:
     capsys.readouterr()
-    code = _through_door(arguments)
+    code = _through_server(arguments)
     return code, *capsys.readouterr()
 
 
-def test_the_page_names_the_commands_that_go_through_the_door() -> None:
+def test_the_page_names_the_commands_that_run_on_the_server() -> None:
     page = (Path(__file__).parents[3] / "docs/reference/commands.md").read_text(encoding="utf-8")
     told = page.partition("These commands go through it:")[2].partition(". They print")[0]
     assert re.findall(r"`([a-z]+)`", told) == sorted(address.COMMANDS)
-    assert address.goes_through(["backtest", "SELECT 1"])
+    assert address.runs_on_server(["backtest", "SELECT 1"])
 
 
 LINES = (
@@ -169,7 +169,7 @@ def test_what_does_not_go_through_is_left_to_this_process(made: Path, capsys: py
         for line in (["init"], ["doctor"], ["shell"], ["tables", "--help"], ["tables", "--nix"], ["ingest"], []):
             assert _through(line, capsys) == (None, "", "")
         assert _through(["tables", "--home", "other"], capsys) == (None, "", "")
-        # The home that was meant is read by the command itself, not by where the door was found.
+        # The home that was meant is read by the command itself, not by where the server was found.
         (made.parent / "other" / "serve").symlink_to(made / "serve")
         assert _through(["tables", "--home", "other"], capsys) == (None, "", "")
 
@@ -180,9 +180,9 @@ def test_paths_and_width_are_those_of_where_it_was_typed(made: Path, tmp_path: P
     (elsewhere / "more.jsonl").write_text('{"id": 3, "who": "x"}\n')
     (elsewhere / "q.sql").write_text("SELECT who FROM orders")
     narrow = {**os.environ, "COLUMNS": "30", "WEFT_HOME": "../weft-home"}
-    with _serving(made) as door:
+    with _serving(made) as server:
         ways = []
-        door.line = lambda line: ways.append(line) or run(line)  # type: ignore[func-returns-value]
+        server.line = lambda line: ways.append(line) or run(line)  # type: ignore[func-returns-value]
         for words in (
             ["ingest", "file", "more.jsonl", "--table", "orders"],
             ["explain", "-f", "q.sql"],
@@ -195,7 +195,7 @@ def test_paths_and_width_are_those_of_where_it_was_typed(made: Path, tmp_path: P
     assert "3" in out
     *grid, words = out.splitlines()
     assert max(map(len, grid)) <= 30
-    assert words.startswith("The answers of each query are a table")
+    assert words.startswith("The answers of a query are the table")
 
 
 def test_a_query_from_stdin_goes_through(made: Path) -> None:
@@ -221,20 +221,20 @@ def test_stdin_that_is_not_utf_8_is_refused_as_without_a_server(made: Path) -> N
 def test_other_settings_and_another_weft_are_said(
     made: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _serving(made) as door:
+    with _serving(made) as server:
         monkeypatch.setenv("WEFT_QUERY_ROWS", "5")
         code, out, err = _through(["tables"], capsys)
         assert (code, out) == (None, "")
         assert "WEFT_QUERY_ROWS" in err
         assert str(os.getpid()) in err
         monkeypatch.delenv("WEFT_QUERY_ROWS")
-        door._code = "that of yesterday"
+        server._code = "that of yesterday"
         code, out, err = _through(["tables"], capsys)
         assert (code, out) == (None, "")
-        assert "another Weft" in err
-        ok, seen, fix = state(made)
-        assert (ok, fix) == (False, "`weft serve --reload` starts it anew")
-        assert "another Weft" in seen
+        assert "another version of Weft" in err
+        ok, seen, fix = server_state(made)
+        assert (ok, fix) == (False, "`weft serve --reload` restarts it")
+        assert "another version of Weft" in seen
 
 
 def test_the_fingerprint_is_of_the_code(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_a_killed_server_leaves_a_socket_that_hinders_nobody(
     process.wait()
     assert (made / "serve" / "socket").is_socket()
     assert _through(["tables"], capsys) == (None, "", "")
-    assert state(made)[0]
+    assert server_state(made)[0]
     with _serving(made):
         assert _through(["tables"], capsys)[0] == 0
     assert [each.name for each in (made / "serve").iterdir()] == ["lock"]
@@ -308,16 +308,16 @@ def test_ctrl_c_stops_a_command_that_waits(made: Path) -> None:
 
 
 def test_a_second_ctrl_c_leaves_the_command_to_the_server(made: Path) -> None:
-    with _serving(made) as door:
-        door.line = lambda _: signal.sigtimedwait([signal.SIGUSR1], 3) or 0  # type: ignore[assignment]
+    with _serving(made) as server:
+        server.line = lambda _: signal.sigtimedwait([signal.SIGUSR1], 3) or 0  # type: ignore[assignment]
         with _typed("pause", "q") as client:
             while not _greeting(made)["commands"]:
                 pass
             client.send_signal(signal.SIGINT)
             assert client.stderr is not None
-            assert "brought to its end first" in client.stderr.readline()
+            assert "is finished first" in client.stderr.readline()
             client.send_signal(signal.SIGINT)
-            assert "brings to an end" in client.communicate(timeout=20)[1]
+            assert "finishes the running step" in client.communicate(timeout=20)[1]
             assert client.returncode == 130
 
 
@@ -337,7 +337,7 @@ def test_a_server_that_is_killed_in_a_command_fails_it_plainly(made: Path, proce
         process.kill()
         out, err = client.communicate(timeout=20)
     assert (client.returncode, out) == (1, "")
-    assert "ended in the middle of this command" in err
+    assert "ended during this command" in err
     assert "Traceback" not in err
     done = _typed("pause", "q")
     assert "is paused" in done.communicate(timeout=30)[0]
@@ -352,12 +352,12 @@ def test_reading_does_not_wait_for_a_writer(made: Path, capsys: pytest.CaptureFi
 
 
 def test_a_server_that_is_stopped_lets_the_commands_under_way_end(made: Path) -> None:
-    with _serving(made) as door:
+    with _serving(made) as server:
         with Weft.open(made) as weft, weft.writing("a test"):
             client = _typed("pause", "q")
             while not _greeting(made)["commands"]:
                 assert client.poll() is None
-            closing = threading.Thread(target=door.close)
+            closing = threading.Thread(target=server.close)
             closing.start()
             time.sleep(1)
             assert client.poll() is None
@@ -389,14 +389,14 @@ from weft.api.weft import Weft
 from weft.cli import serve
 from weft.cli.app import run
 from weft.cli.server.listen import listening
-from weft.cli.server.server import Door, answering
+from weft.cli.server.server import LocalServer, serving
 stopped = threading.Event()
 with Weft.open(sys.argv[1]) as weft, listening(weft.home) as listener:
-    door = Door(weft, run, stopped.set)
-    with answering(door, listener):
+    server = LocalServer(weft, run, stopped.set)
+    with serving(server, listener):
         print("ready", flush=True)
         stopped.wait()
-serve._begin_anew(door.reload)
+serve._restart(server.reload)
 """
 
 
@@ -426,20 +426,20 @@ def test_a_server_that_lacks_a_variable_is_told_of_and_takes_it_over(
     code, _, err = _in_words(made, "tables", **given)
     assert code == 0
     assert re.fullmatch(
-        r"note: process \d+, not the server, runs this command. It has this terminal's settings; `weft serve` of this "
-        rf"home \(process {reloadable.pid}\) has others: WEFT_QUERY_ROWS is set here only; MAIL_WORD is set here only. "
-        r"`weft serve --reload` gives it those of this terminal.\n",
+        r"note: this command runs in process \d+, not on the server. `weft serve` of this home "
+        rf"\(process {reloadable.pid}\) has other settings than this terminal: WEFT_QUERY_ROWS is set here only; "
+        r"MAIL_WORD is set here only. `weft serve --reload` restarts the server with those of this terminal.\n",
         err,
     )
     code, out, err = _in_words(made, "serve", "--reload", **given)
     assert (code, err) == (0, "")
-    assert f"Process {reloadable.pid} serves weft-home anew" in out
+    assert f"Process {reloadable.pid} serves weft-home, restarted with" in out
     assert "MAIL_WORD, " in out and "WEFT_QUERY_ROWS" in out
     assert "sesame" not in out
     assert _greeting(made)["instance"] != before
     assert _in_words(made, "tables", **given)[0::2] == (0, "")
-    assert "WEFT_QUERY_ROWS is set there only" in _in_words(made, "tables")[2]
-    assert "MAIL_WORD is set otherwise" in _in_words(made, "tables", **{**given, "MAIL_WORD": "x"})[2]
+    assert "WEFT_QUERY_ROWS is set on the server only" in _in_words(made, "tables")[2]
+    assert "MAIL_WORD is set differently" in _in_words(made, "tables", **{**given, "MAIL_WORD": "x"})[2]
 
 
 def test_reload_without_a_server_is_refused(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -500,13 +500,13 @@ def test_only_the_owner_may_enter(made: Path) -> None:
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_another_user_is_hung_up_on_even_where_the_socket_lets_them_in(made: Path) -> None:
     path = Path("/tmp", f"weft-test-{os.getpid()}")
-    with _serving(made) as door, socket.socket(socket.AF_UNIX) as listener:
-        assert door
+    with _serving(made) as server, socket.socket(socket.AF_UNIX) as listener:
+        assert server
         listener.bind(str(path))
         path.chmod(0o666)
         listener.listen()
         try:
-            with answering(Door(door.weft, run), listener):
+            with serving(LocalServer(server.weft, run), listener):
                 found = subprocess.run(
                     [sys.executable, "-c", STRANGER, str(path)], capture_output=True, text=True, timeout=20, check=False
                 )
@@ -524,8 +524,8 @@ def test_much_output_arrives_whole(made: Path, capsys: pytest.CaptureFixture[str
             terminal.out().write(f"{number} {'x' * 50}\n")
         return 0
 
-    with _serving(made) as door:
-        door.line = much
+    with _serving(made) as server:
+        server.line = much
         code, out, _ = _through(["tables"], capsys)
     assert code == 0
     assert out.splitlines() == [f"{number} {'x' * 50}" for number in range(60_000)]

@@ -1,4 +1,4 @@
-"""What is not as the door's client sends it: refused with 400 and the reason, nothing run, no traceback in the log."""
+"""Requests of another form than the client's are refused with 400 and the reason; nothing runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from unit.cli.test_server import _serving
 from weft.api.weft import Weft
-from weft.cli import _through_door
+from weft.cli import _through_server
 from weft.cli.app import run
 from weft.cli.server import address
 from weft.cli.server.listen import listening
@@ -122,7 +122,7 @@ def test_random_json_is_run_or_refused(served: Path, seed: int) -> None:
         assert code == 400 or json.loads(told.split(b"\n")[-2] if told[:1] == b"{" else _last(told)), told
     assert codes == {200, 400}
     _requires_no_traceback(served)
-    assert _through_door(["tables"]) == 0
+    assert _through_server(["tables"]) == 0
 
 
 def _last(chunked: bytes) -> bytes:
@@ -141,7 +141,7 @@ def test_random_bytes_hinder_nobody(served: Path, seed: int) -> None:
             if sent:
                 sent[chance.randrange(len(sent))] = chance.randrange(256)
         _raw(served, bytes(sent[: chance.randint(0, len(sent))]) if chance.random() < 0.5 else bytes(sent))
-    assert _through_door(["tables"]) == 0
+    assert _through_server(["tables"]) == 0
     _requires_no_traceback(served)
 
 
@@ -154,7 +154,7 @@ def test_a_request_that_ends_early_and_two_with_one_key_hinder_nobody(served: Pa
             line.sendall(b"POST /command HTTP/1.1\r\nHost: weft\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         for line in (first, second):
             assert line.recv(100).startswith(b"HTTP/1.1 200")
-    assert _through_door(["tables"]) == 0
+    assert _through_server(["tables"]) == 0
     _requires_no_traceback(served)
 
 
@@ -162,7 +162,7 @@ def test_a_server_that_refuses_a_request_leaves_the_command_to_this_process(
     served: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("weft.cli.server.client._size", lambda: (0, 0))
-    assert _through_door(["tables"]) is None
+    assert _through_server(["tables"]) is None
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link"])
@@ -179,7 +179,7 @@ def test_a_foreign_file_where_the_socket_goes_is_refused_and_stays(home: Path, k
         there.symlink_to(foreign)
     with (
         Weft.open(home),
-        pytest.raises(Conflict, match="another file is where the server's socket goes"),
+        pytest.raises(Conflict, match="another file is in the place of the server's socket"),
         listening(home),
     ):
         pass

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from weft.cli.statements import cut
+from weft.cli.statements import split_statements
 
 Weft = Callable[..., Any]
 
@@ -33,19 +33,19 @@ Weft = Callable[..., Any]
     ],
 )
 def test_what_is_whole_is_cut(typed: str, commands: list[list[str]]) -> None:
-    assert cut(typed, ended=False) == (commands, "")
+    assert split_statements(typed, ended=False) == (commands, "")
 
 
 @pytest.mark.parametrize(
     "typed", ["SELECT 1\n", "WITH a AS (SELECT 1)\n", "SELECT 'a;\n", 'install a "SELECT 1\n', "tables \\\n"]
 )
 def test_what_is_not_whole_waits(typed: str) -> None:
-    assert cut(typed, ended=False) == ([], typed)
+    assert split_statements(typed, ended=False) == ([], typed)
 
 
 def test_a_quotation_that_never_ends_is_told() -> None:
     with pytest.raises(ValueError, match="quotation"):
-        cut('install a "SELECT 1\n', ended=True)
+        split_statements('install a "SELECT 1\n', ended=True)
 
 
 def fed(weft: Weft, monkeypatch: pytest.MonkeyPatch, text: str) -> Any:
@@ -57,7 +57,7 @@ def test_it_does_all_that_a_pipe_has(weft: Weft, monkeypatch: pytest.MonkeyPatch
     assert weft("init", "--clock", "replay").code == 0
     told = fed(weft, monkeypatch, "help tick\n\n-- nothing\ntables;\nexplain\nSELECT msgid\nFROM msgs;\nshell\nqueries")
     assert told.code == 0, told.err
-    for words in ("Run one tick", "weft ingest", "a row of msgs arrives", "the shell already", "No query stands yet"):
+    for words in ("Run one tick", "weft ingest", "a row of msgs arrives", "already the shell", "No queries yet"):
         assert words in told.out
     assert fed(weft, monkeypatch, "tables\nnonsense\nqueries\n").code == 2
     assert fed(weft, monkeypatch, "quit\nnonsense\n").code == 0

@@ -11,7 +11,7 @@ import pytest
 from unit.cli.conftest import Told
 from weft.api import Weft
 from weft.catalog.sources import SourceKind, Stamps
-from weft.cli.sources import KindOption, StampsOption, tell_polled
+from weft.cli.sources import KindOption, StampsOption, print_poll
 from weft.extraction.sources.source_lease import Polled
 
 
@@ -25,7 +25,7 @@ def test_a_source_is_added_polled_shown_and_removed(weft: Callable[..., Told], h
     assert added.code == 0 and "id BIGINT, name STRING" in added.out and "every 1h" in added.out
     assert "never" in weft("sources").out
     assert "2 began, 0 ended, 2 rows now" in weft("source", "poll").out
-    assert "nothing has changed" in weft("source", "poll", "staff").out
+    assert "no change" in weft("source", "poll", "staff").out
     write("id,name", "1,Ann")
     told = weft("source", "poll", "--json").json
     (polled,), views = told["sources"], told["views"]
@@ -39,7 +39,7 @@ def test_a_source_is_added_polled_shown_and_removed(weft: Callable[..., Told], h
     assert (table["tracked"], table["rows"]) == (True, 3)
     assert "begins and ends of rows" in weft("describe", "staff").out
     assert weft("describe", "staff", "--json").json["samples"][0]["valid_to"] is not None
-    assert "its table stays" in weft("source", "remove", "staff").out
+    assert "its table is left unchanged" in weft("source", "remove", "staff").out
     assert weft("sources", "--json").json == []
 
 
@@ -51,7 +51,7 @@ def test_trouble_is_told_and_stops_no_other(weft: Callable[..., Told], home: Pat
     write("id,name")
     both = weft("source", "poll")
     assert both.code == 1
-    assert "staff: the source of staff is empty" in both.out and "people: nothing has changed" in both.out
+    assert "staff: the source of staff is empty" in both.out and "people: no change" in both.out
     assert "is empty, but had 1 row " in weft("sources").out
     alone = weft("source", "poll", "staff")
     assert alone.code == 2 and "--allow-empty" in alone.err
@@ -80,7 +80,7 @@ def test_a_history_is_drawn(weft: Callable[..., Told], home: Path) -> None:
     lines = [line for line in drawn.out.splitlines() if "█" in line or "▶" in line]
     assert [("▶" in line, "now" in line) for line in lines] == [(False, False), (True, True), (True, True)]
     assert lines[1].split()[0] == "Anna"  # the key stands once
-    assert "goes from 2026-01-01 00:00:00 UTC to 2026-01-03" in drawn.out
+    assert "is from 2026-01-01 00:00:00 UTC to 2026-01-03" in drawn.out
     told = weft("history", "staff", "--json", "--limit", "1").json
     (period,) = told["periods"]
     assert (told["count"], period["name"], period["valid_to"]) == (3, "Ann", "2026-01-03T00:00:00Z")
@@ -90,7 +90,7 @@ def test_a_history_is_drawn(weft: Callable[..., Told], home: Path) -> None:
     for form in ("svg", "html"):
         page = weft("history", "staff", "--format", form).out
         assert "=Ben&lt;b&gt;" in page and "<b>" not in page and page.count("<rect") == 3
-    assert weft("history", "staff", "--known", "1999-01-01").out == "staff: there is no such period.\n"
+    assert weft("history", "staff", "--known", "1999-01-01").out == "staff: no such period.\n"
 
 
 def test_what_has_no_history_is_refused(weft: Callable[..., Told], home: Path) -> None:
@@ -102,9 +102,9 @@ def test_what_has_no_history_is_refused(weft: Callable[..., Told], home: Path) -
 
 def test_run_tells_what_came_late_or_went_to_quarantine(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Weft.open(home, create=True) as opened:
-        tell_polled(opened, False, Polled("staff", 2, 1, 1, 5, late=2, quarantined=1))
+        print_poll(opened, False, Polled("staff", 2, 1, 1, 5, late=2, quarantined=1))
     told = capsys.readouterr().out
-    assert "staff: 2 began, 1 ended" in told and "Late: 2 transactions" in told and "1 line is in quarantine" in told
+    assert "staff: 2 began, 1 ended" in told and "Late: 2 transactions" in told and "1 line is quarantined" in told
 
 
 def test_the_choices_are_those_of_the_catalog() -> None:

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from weft.cli import printing
 from weft.cli.demo import _Terminal
-from weft.cli.ticks import _tell_other
+from weft.cli.ticks import _print_other
 from weft.errors import ExecutionError
 
 Weft = Callable[..., Any]
@@ -100,8 +100,8 @@ def test_names_of_files_do_nothing_to_a_terminal(weft: Weft, home: Path, name: s
 
 
 def test_words_that_are_said_are_clean(capsys: pytest.CaptureFixture[str]) -> None:
-    printing.say(f"a{HOSTILE}\n\tb")
-    printing.say_json({"a": HOSTILE})
+    printing.echo(f"a{HOSTILE}\n\tb")
+    printing.print_json({"a": HOSTILE})
     out = capsys.readouterr().out
     assert _is_clean(out)
     assert json.loads(out.partition("{")[1] + out.partition("{")[2]) == {"a": HOSTILE}
@@ -133,13 +133,10 @@ def test_init_takes_the_folder(weft: Weft, home: Path, monkeypatch: pytest.Monke
     assert weft("init", "mine", "--home", "./mine").code == 0
     found = weft("init", "one", "--home", "two")
     assert found.code == 2
-    assert "two homes are named: FOLDER is 'one', --home is 'two'" in found.err
+    assert "the command names two homes: FOLDER is 'one', --home is 'two'" in found.err
     assert "weft init one" in found.err
     monkeypatch.setenv("WEFT_HOME", "elsewhere")
-    assert (
-        "WEFT_HOME is elsewhere: other commands use that home unless they have --home three"
-        in weft("init", "three").out
-    )
+    assert "WEFT_HOME is elsewhere: commands without --home three use that home" in weft("init", "three").out
     assert weft("init", "elsewhere").out == "elsewhere is a home with the wall clock.\n"
     assert weft("init", "").code == 2
     assert not (home.parent / "catalog.sqlite").exists()
@@ -178,16 +175,16 @@ def test_the_home_may_stand_before_the_command(tmp_path: Path) -> None:
 
 
 def test_a_second_run_is_told_of_the_first(capsys: pytest.CaptureFixture[str]) -> None:
-    _tell_other(4711, json=False)
-    assert "Process 4711 ticks this home already" in capsys.readouterr().out
-    _tell_other(4711, json=True)
+    _print_other(4711, json=False)
+    assert "Process 4711 already ticks this home" in capsys.readouterr().out
+    _print_other(4711, json=True)
     captured = capsys.readouterr()
     assert not captured.out and "4711" in captured.err
 
 
 def test_the_demo_prints_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
     stage = _Terminal(Path("home"))
-    for spoken in (stage.heading, stage.say, stage.command):
+    for spoken in (stage.heading, stage.line, stage.command):
         spoken("a \x1b[31m b")
     stage.table(["a\x1b[31m", "b", "c"], [["\x1b[31m", "b", "c"]])
     out = capsys.readouterr().out

@@ -42,7 +42,7 @@ def test_it_is_installed_ticked_and_shown_without_spark(weft: Callable[..., Any]
     assert weft("tick", "--now", "1970-01-01T00:01:00Z").code == 0
     assert weft("results", "q", "--json").json["c"] == "x"
     told = weft("explain", "q")
-    assert told.code == 0 and "Answers so far: 1" in told.out and "Next due: once something comes into" in told.out
+    assert told.code == 0 and "Answers so far: 1" in told.out and "Next due: when rows arrive in" in told.out
     found = weft("results", "f", "--json").json
     assert (found["tp"], found["x"], found["y"]) == (1, 1, "x")
     assert all(each["rows"] == 1 for each in weft("show", "q", "--json").json["stored"])
@@ -53,11 +53,11 @@ def test_it_is_installed_ticked_and_shown_without_spark(weft: Callable[..., Any]
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("install", "q", BEFORE, "--keep", "synopsis", "--from", "now"), "begins with the history"),
-        (("install", "q", BEFORE, "--discard-history"), "for queries that are kept as synopses"),
+        (("install", "q", BEFORE, "--keep", "synopsis", "--from", "now"), "starts with the whole history"),
+        (("install", "q", BEFORE, "--discard-history"), "applies to synopses"),
         (("install", "q", "SELECT a FROM r WHERE ts < NOW() - INTERVAL 1 DAY", "--keep", "synopsis"), "NOW"),
         (("install", "q", "r(x) AND EVENTUALLY s(x,y)", "--language", "monpoly"), "EVENTUALLY"),
-        (("explain", BEFORE, "--keep", "synopsis", "--once"), "as it stands"),
+        (("explain", BEFORE, "--keep", "synopsis", "--once"), "do not apply to synopses"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments: tuple[str, ...], why: str, weft: Callable[..., Any]) -> None:

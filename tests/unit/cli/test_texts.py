@@ -120,7 +120,7 @@ def test_a_defect_is_logged_though_an_argument_is_not_utf_8(
     weft("init")
     monkeypatch.setattr("weft.api.weft.Weft.open", lambda *_, **__: 1 / 0)
     found = weft("ingest", "file", f"{BAD}.csv", "--table", "t")
-    assert found.code == 1 and "The whole story is in" in found.err
+    assert found.code == 1 and "The traceback is in" in found.err
     assert "caf\\udce9" in (home / "logs" / "weft.log").read_text()
 
 

@@ -223,7 +223,7 @@ def test_what_is_not_the_querys_is_refused_by_name(tmp_path: Path) -> None:
     mine.send(message([("x",)], columns), mine.prepare())
     cases = [
         ("theirs", "the path has a Delta table that Weft did not create"),
-        ("theirs/below", "inside of another Delta table"),
+        ("theirs/below", "inside another Delta table"),
         ("files", "the folder has other files"),
         ("link/t", "symbolic link"),
         ("mine", "the answers of another query, q"),

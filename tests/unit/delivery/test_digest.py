@@ -80,13 +80,13 @@ def test_what_is_written_is_read_and_what_is_not_is_refused() -> None:
     ):
         assert str(parse_digest(text)) == same
     for text, told in (
-        ("dayly@08:00", "is it daily@08:00?"),
-        ("daily", "is it daily@08:00?"),
-        ("weekly", "is it weekly@mon-08:00?"),
-        ("daily@24:00", "there is no time 24:00"),
-        ("weekly@08:00", "is no digest"),
-        ("daily@mon-08:00", "is no digest"),
-        ("weekly@moo-08:00", "'moo' is no day"),
+        ("dayly@08:00", "did you mean daily@08:00?"),
+        ("daily", "did you mean daily@08:00?"),
+        ("weekly", "did you mean weekly@mon-08:00?"),
+        ("daily@24:00", "24:00 is not a time of day"),
+        ("weekly@08:00", "is not a digest"),
+        ("daily@mon-08:00", "is not a digest"),
+        ("weekly@moo-08:00", "'moo' is not a day"),
     ):
         with pytest.raises(Refused) as found:
             parse_digest(text)
@@ -191,14 +191,14 @@ def test_what_is_muted_when_its_digest_is_due_waits_for_the_next(weft: Weft, clo
 
 def test_digests_that_cannot_be_are_refused(weft: Weft) -> None:
     for given, told in (
-        ({"digest": "dayly"}, "is it daily"),
+        ({"digest": "dayly"}, "did you mean daily"),
         ({"digest": "hourly", "zone": "Europe/Berlim"}, "did you mean Europe/Berlin"),
-        ({"zone": "UTC"}, "a time zone is that of a digest"),
+        ({"zone": "UTC"}, "--zone applies to digests only"),
     ):
         with pytest.raises(Refused, match=told):
             weft.subscribe("q", "file:a.jsonl", **given)
     weft.catalog.tables.create("t", [("n", BIGINT)])
-    with pytest.raises(Refused, match="a digest goes to a channel"):
+    with pytest.raises(Refused, match="a digest needs a channel"):
         weft.install("p", "SELECT n FROM t", digest="hourly")
     weft.install("p", "SELECT n FROM t", digest="Daily@8:00", to=["file:p.csv"], zone="UTC")
     ((found, _),) = weft.catalog.subscriptions.of_live_queries(weft.catalog.queries.named("p").query_id)

@@ -17,7 +17,7 @@ from mail_server import Post, serving, trusted
 from weft.algebra.schema import STRING
 from weft.configuration import Configuration, User, configuration
 from weft.delivery.channel import About, Message
-from weft.delivery.mail.addresses import addressed
+from weft.delivery.mail.addresses import parse_recipients
 from weft.delivery.mail.channel import server_of
 from weft.delivery.mail.letter import SHOWN_ROWS, letter
 from weft.delivery.registry import canonical
@@ -65,7 +65,7 @@ def test_a_letter_has_what_is_new_as_text_and_as_html() -> None:
     ]
     assert "    SELECT a\n    FROM t\n" in found.text
     assert "because the query q of ann delivers to email:ann@example.com" in found.text
-    assert "To stop it for good:    weft unsubscribe q --to email:ann@example.com --home /srv/home" in found.text
+    assert "To unsubscribe:          weft unsubscribe q --to email:ann@example.com --home /srv/home" in found.text
     assert "weft mute q --to email:ann@example.com --home /srv/home" in found.text
     assert "<code>weft unsubscribe q --to email:ann@example.com --home /srv/home</code>" in found.html
     assert "&lt;b&gt;&amp;two&lt;/b&gt;" in found.html
@@ -228,20 +228,20 @@ def test_a_name_stands_for_the_address_and_zone_of_a_person(site: Any) -> None:
         ("ann@example.com>", "is no address"),
         ("änn@example.com", "in ASCII"),
         ("ann@example.com,", "is no address"),
-        ("ann@example.com?unknown=forget", "nothing that an email channel can be told"),
+        ("ann@example.com?unknown=forget", "not an option of an email channel"),
         ("bob", "Did you mean email:bo?"),
         ("carla", r"set email in \[users.carla\]"),
     ],
 )
 def test_what_is_no_address_is_refused(text: str, said: str) -> None:
     with pytest.raises(Refused, match=said):
-        addressed(text, Configuration(users={"bo": User(email=BO)}))
+        parse_recipients(text, Configuration(users={"bo": User(email=BO)}))
 
 
 def test_the_policy_is_the_subscriptions_then_that_of_the_settings() -> None:
     held = Configuration(smtp_unknown="hold")
-    assert [addressed(text, held).policy for text in (ANN, f"{ANN}?unknown=again")] == ["hold", "again"]
-    assert addressed(f"{ANN}?unknown=again", held).text == f"email:{ANN}?unknown=again"
+    assert [parse_recipients(text, held).policy for text in (ANN, f"{ANN}?unknown=again")] == ["hold", "again"]
+    assert parse_recipients(f"{ANN}?unknown=again", held).text == f"email:{ANN}?unknown=again"
 
 
 @pytest.mark.parametrize(
@@ -249,10 +249,13 @@ def test_the_policy_is_the_subscriptions_then_that_of_the_settings() -> None:
     [
         ({}, "smtp.host is not set"),
         ({"host": "h"}, "smtp.from is not set"),
-        ({"host": "h", "from": ANN, "user": "w"}, "and no password"),
+        ({"host": "h", "from": ANN, "user": "w"}, "but no password"),
         ({"host": "h", "from": ANN, "user": "w", "password_env": "NOT_THERE"}, "the variable NOT_THERE is not set"),
         ({"host": "h", "from": ANN, "user": "w", "password_file": "none"}, "password_file cannot be read"),
-        ({"host": "h", "from": ANN, "user": "w", "password": "x", "tls": "none"}, "over the network for everybody"),
+        (
+            {"host": "h", "from": ANN, "user": "w", "password": "x", "tls": "none"},
+            "would cross the network unencrypted",
+        ),
     ],
 )
 def test_settings_that_do_not_say_enough_are_refused(given: dict[str, str], said: str) -> None:

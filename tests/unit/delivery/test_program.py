@@ -52,7 +52,7 @@ def test_a_program_gets_rows_and_what_they_are_of(
     assert "sesame" not in (tmp_path / "environment").read_text()
     (entry,) = site.catalog.outbox.latest([1], 20)
     assert (entry.state, entry.reply) == ("sent", "taken")
-    assert send_test(channel, site.home, "5f0c", "ann", 0)[1] == "it took a test message: taken"
+    assert send_test(channel, site.home, "5f0c", "ann", 0)[1] == "the command accepted a test message: taken"
 
 
 def test_another_exit_code_is_told_with_the_last_words_and_tried_again(site: Any, program: Any, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_one_that_is_not_there_or_no_longer_allowed_is_told(site: Any, program: 
     assert "does not start: No such file or directory" in (failed.error or "")
     (site.home / "weft.toml").unlink()
     (refused,) = site.deliver(LATER)
-    assert "is not among those that the settings allow" in (refused.error or "")
+    assert "the settings do not allow the command" in (refused.error or "")
 
 
 @pytest.mark.parametrize("point", ["exec.started", "exec.ended", "delivery.written"])
@@ -117,11 +117,11 @@ def test_a_kill_at_any_step_loses_nothing_and_keeps_the_id(site: Any, program: A
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("", "is no command"),
+        ("", "is not a command"),
         ("notify 'ops", "No closing quotation"),
-        ("notify", "is not among those"),
-        ("notify --room ops; rm -r /", "is not among those"),
-        ("notify --room ops extra", "is not among those"),
+        ("notify", "the settings do not allow"),
+        ("notify --room ops; rm -r /", "the settings do not allow"),
+        ("notify --room ops extra", "the settings do not allow"),
     ],
 )
 def test_only_what_is_allowed_word_for_word_is_run(site: Any, command: str, told: str) -> None:

@@ -88,7 +88,7 @@ def test_what_cannot_be_subscribed_is_refused(weft: Weft) -> None:
     for name, to, error, told in (
         ("q", "file:a.jsonl", Conflict, "goes to file:a.jsonl already"),
         ("q", "file:taken.jsonl", Conflict, "'other' writes to file:taken.jsonl already"),
-        ("q", "cursor", Refused, "every query has the cursor"),
+        ("q", "cursor", Refused, "every query has it"),
         ("q", "fil:a.jsonl", Refused, "did you mean file"),
         ("p", "file:b.jsonl", NotFound, "p"),
     ):
@@ -107,7 +107,7 @@ def test_a_muted_channel_gets_nothing_and_then_what_waited(weft: Weft) -> None:
     weft.mute("q", "file:a.jsonl")
     weft.deliver()
     assert (_ordinals(weft, "a.jsonl"), _ordinals(weft, "b.jsonl")) == ([], [1, 2, 3])
-    with pytest.raises(Conflict, match="muted already"):
+    with pytest.raises(Conflict, match="already muted"):
         weft.mute("q", "file:a.jsonl")
     with pytest.raises(Conflict, match="is muted"):
         weft.redeliver("q", "file:a.jsonl")
@@ -152,7 +152,7 @@ def test_a_table_takes_what_it_does_not_have_only(weft: Weft) -> None:
     weft.deliver()
     table = DeltaTable(str(weft.home / "delta" / "mine")).to_pyarrow_table()
     assert sorted(table.column("_ordinal").to_pylist()) == [1, 2, 3, 4]
-    assert weft.test_channel("delta:mine")[1].endswith("no row was added, since a table has answers only")
+    assert weft.test_channel("delta:mine")[1].endswith("no test row was added, since the table contains answers only")
     with pytest.raises(Refused, match="mine"):
         _install(weft, "other")
         weft.subscribe("other", "delta:mine")
@@ -162,7 +162,7 @@ def test_what_did_not_go_is_withdrawn_where_a_person_has_it_go_elsewhere(weft: W
     settings(weft.home, 1)
     weft.subscribe("q", f"email:{ANN}", from_start=True)
     (failed,) = weft.deliver()
-    assert "not to be reached" in (failed.error or "")
+    assert "cannot be reached" in (failed.error or "")
     clock[0] = LATER
     post = Post()
     with serving(post) as port:
@@ -239,7 +239,7 @@ def test_a_test_message_says_that_it_is_one(weft: Weft) -> None:
         settings(weft.home, port)
         assert weft.test_channel(f"email:{ANN}") == (
             f"email:{ANN}",
-            f"127.0.0.1:{port} took a letter to {ANN}: 250 taken",
+            f"127.0.0.1:{port} accepted a letter to {ANN}: 250 taken",
         )
     (found,) = post.letters
     assert found.message["Subject"] == "[weft] test message"
@@ -247,8 +247,8 @@ def test_a_test_message_says_that_it_is_one(weft: Weft) -> None:
     assert "unsubscribe" not in found.text + found.html
     weft.subscribe("q", "file:a.jsonl", from_start=True)
     channel, told = weft.test_channel("file:a.jsonl")
-    assert (channel, "no row was added" in told, _ordinals(weft, "a.jsonl")) == ("file:a.jsonl", True, [])
-    with pytest.raises(Refused, match="nothing is sent to the cursor"):
+    assert (channel, "no test row was added" in told, _ordinals(weft, "a.jsonl")) == ("file:a.jsonl", True, [])
+    with pytest.raises(Refused, match="the cursor receives no messages"):
         weft.test_channel("Cursor")
     with scripted(Script({"RCPT": "550 no such user"})) as port, pytest.raises(DeliveryError, match="no such user"):
         settings(weft.home, port)
@@ -278,7 +278,7 @@ def test_the_home_tells_how_it_does(weft: Weft, clock: list[int], monkeypatch: p
     checks = [check for check in weft.doctor() if check.name == "deliveries"]
     assert [(check.ok, check.fix) for check in checks] == [(False, "fix the cause, then `weft resume q`")]
     monkeypatch.setattr(health_module, "free_bytes", lambda _: (5 << 20, 1 << 30))
-    assert "has 5 MiB left" in weft.health().problems[-1]
+    assert "has only 5 MiB free" in weft.health().problems[-1]
 
 
 def test_news_that_no_tick_takes_is_told(tmp_path: Path) -> None:

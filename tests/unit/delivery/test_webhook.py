@@ -22,7 +22,7 @@ from weft.delivery.webhook import conversation
 from weft.delivery.webhook.addresses import is_public
 from weft.delivery.webhook.channel import STANDARD
 from weft.delivery.webhook.content import text_json
-from weft.delivery.webhook.destination import destination
+from weft.delivery.webhook.destination import parse_destination
 from weft.errors import Refused
 
 SECOND = 1_000_000
@@ -69,12 +69,16 @@ def test_what_is_posted_is_signed_and_has_every_row(waiting: Any) -> None:
 
 
 NOT_TAKEN = [
-    ("500 Oops", "failed", "the server answered 500 Oops taken"),
+    ("500 Oops", "failed", "the server responded 500 Oops taken"),
     ("404 Not Found", "failed", "404 Not Found"),
-    ("302 Found\nLocation: http://127.0.0.1/other", "failed", "redirects to http://127.0.0.1/other, which is not"),
+    (
+        "302 Found\nLocation: http://127.0.0.1/other",
+        "failed",
+        "a redirect to http://127.0.0.1/other, which Weft does not",
+    ),
     (DROP_BEFORE, "", ""),
-    (DROP_AFTER, "unknown", "it ended the conversation"),
-    (HANG, "unknown", "it did not answer in time"),
+    (DROP_AFTER, "unknown", "it closed the connection"),
+    (HANG, "unknown", "it did not respond in time"),
     (DRIP, "unknown", ""),
 ]
 
@@ -116,7 +120,7 @@ def test_no_server_is_tried_as_the_standard_says_and_then_parked(waiting: Any) -
     at = 0
     for attempt in range(STANDARD.attempts):
         (failed,) = waiting.deliver(at)
-        assert "not to be reached: Connection refused" in (failed.error or "")
+        assert "cannot be reached: Connection refused" in (failed.error or "")
         (found,) = waiting.catalog.subscriptions.all()
         assert failed.parked == (attempt == STANDARD.attempts - 1)
         if found.next_attempt_at is not None:
@@ -134,7 +138,7 @@ def test_addresses_that_are_not_public_are_refused_before_they_are_connected_to(
     with web(server) as port:
         _subscribe(site, port, scheme="https", host=host)
         (failed,) = site.deliver()
-    assert "no public address" in (failed.error or "")
+    assert "is not public" in (failed.error or "")
     assert failed.parked
     assert server.conversations == 0
 
@@ -175,7 +179,7 @@ def test_a_name_that_changes_its_meaning_is_judged_where_it_is_connected_to(
     with web(server) as port:
         _subscribe(site, port, scheme="https", host="rebound.example.com")
         (failed,) = site.deliver()
-    assert "is at 127.0.0.1, which is no public address" in (failed.error or "")
+    assert "has the address 127.0.0.1, which is not public" in (failed.error or "")
     assert (server.conversations, asked) == (0, ["rebound.example.com"])
 
 
@@ -233,24 +237,24 @@ def test_a_test_message_says_that_it_is_one(waiting: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("ftp://example.com", "is no address of the web"),
-        ("https://", "is no address of the web"),
-        ("https://example.com:x/", "is no URL"),
-        ("https://ann:secret@example.com/", "no user and no password"),
+        ("ftp://example.com", "is not an http or https URL"),
+        ("https://", "is not an http or https URL"),
+        ("https://example.com:x/", "is not a URL"),
+        ("https://ann:secret@example.com/", "must not contain a user or password"),
         ("https://example.com/\r\nX: y", "printable ASCII"),
-        ("https://example.com/#as=irc", "nothing that a webhook can be told"),
+        ("https://example.com/#as=irc", "not an option of a webhook"),
         ("http://example.com/", "is not encrypted"),
     ],
 )
 def test_what_is_no_destination_is_refused(text: str, told: str) -> None:
     with pytest.raises(Refused, match=told):
-        destination(text, Configuration())
+        parse_destination(text, Configuration())
 
 
 def test_a_destination_has_one_name() -> None:
     for text in ("https://Example.com", "HTTPS://example.com:443/"):
-        assert destination(text, Configuration()).text == "webhook:https://example.com/"
-    found = destination("https://[2001:db8::1]:8443/a?b=c#as=teams", Configuration())
+        assert parse_destination(text, Configuration()).text == "webhook:https://example.com/"
+    found = parse_destination("https://[2001:db8::1]:8443/a?b=c#as=teams", Configuration())
     assert (found.text, found.host) == ("webhook:https://[2001:db8::1]:8443/a?b=c#as=teams", "2001:db8::1")
 
 

@@ -362,7 +362,7 @@ def test_it_is_printed(weft: Weft, capsys: pytest.CaptureFixture[str], monkeypat
     out = capsys.readouterr().out
     assert re.search(r"posts +4 → 1 +[\d.]+ kB → [\d.]+ kB +nothing: somebody", out)
     assert run(["maintain", *home]) == 0
-    assert "There is nothing to do." in capsys.readouterr().out
+    assert "Nothing to do." in capsys.readouterr().out
     assert run(["maintain", "--retain", "8d", *home]) == 2
     assert "at most 7d" in capsys.readouterr().err
 

@@ -216,7 +216,7 @@ def test_a_log_that_goes_on_with_another_state_is_told(weft: Weft, tmp_path: Pat
 
 def test_a_formula_always_is_a_synopsis(weft: Weft, tmp_path: Path) -> None:
     load(weft, tmp_path, drawn(1), 0, 8)
-    with pytest.raises(SynopsisError, match="begins with the history"):
+    with pytest.raises(SynopsisError, match="starts with the whole history"):
         weft.install("f", FORMULAS[0], language="monpoly", start="now")
 
 

@@ -90,7 +90,7 @@ def test_runs_are_merged_and_hold_the_same_rows(weft: Weft) -> None:
 def test_it_is_printed(weft: Weft, capsys: pytest.CaptureFixture[str]) -> None:
     home = ["--home", str(weft.home)]
     assert run(["maintain", *home]) == 0
-    assert "There is nothing to do." in capsys.readouterr().out
+    assert "Nothing to do." in capsys.readouterr().out
     weft.install("replies", REPLIES)
     assert run(["maintain", "--dry-run", *home]) == 0
     assert "1-1: to build: posts by id, 6 rows" in capsys.readouterr().out

@@ -93,16 +93,16 @@ def ticked(weft: Weft, t: int, next_due: int | None = None) -> None:
 @pytest.mark.parametrize(
     ("text", "given", "error", "words"),
     [
-        ("SELECT n FROM t", {}, Conflict, "they cannot be compared"),
-        ("SELECT n, s AS text FROM t", {}, Conflict, r"gives \(n BIGINT, text STRING\)"),
-        ("SELECT s, n FROM t", {}, Conflict, r"are \(n BIGINT, s STRING\)"),
-        ("SELECT CAST(n AS INT) AS n, s FROM t", {}, Conflict, "they cannot be compared"),
-        (OLD, {}, Conflict, "stands with this text already"),
+        ("SELECT n FROM t", {}, Conflict, "but q has answers"),
+        ("SELECT n, s AS text FROM t", {}, Conflict, r"returns \(n BIGINT, text STRING\)"),
+        ("SELECT s, n FROM t", {}, Conflict, r"has answers \(n BIGINT, s STRING\)"),
+        ("SELECT CAST(n AS INT) AS n, s FROM t", {}, Conflict, "but q has answers"),
+        (OLD, {}, Conflict, "already has this text"),
         ("SELECT n, s FROM results.q", {}, Conflict, "would read its own results"),
         ("SELECT n, s FROM results.above", {}, Conflict, "the results of above, which depend on its own"),
         ("SELECT n, s FROM gone", {}, SqlError, "gone"),
-        (NEW, {"to": ["file:b.jsonl"]}, Refused, "channels go on as they are"),
-        (NEW, {"digest": "hourly"}, Refused, "channels go on as they are"),
+        (NEW, {"to": ["file:b.jsonl"]}, Refused, "does not change its channels"),
+        (NEW, {"digest": "hourly"}, Refused, "does not change its channels"),
         (NEW, {"keep": "synopsis"}, Refused, "SQL that is answered from its tables' history"),
         ("t(n, s)", {"language": "monpoly"}, Refused, "SQL that is answered from its tables' history"),
         (NEW, {"every": "soon"}, Refused, "soon"),
@@ -125,7 +125,7 @@ def test_there_has_to_be_one_and_no_synopsis(weft: Weft) -> None:
         weft.install("qq", NEW, replace=True)
     weft.install("p", "SELECT n FROM t", keep="synopsis")
     for refused in (weft.replacement, lambda *given: weft.install(*given, replace=True)):
-        with pytest.raises(SynopsisError, match="p is kept as a synopsis"):
+        with pytest.raises(SynopsisError, match="p is maintained as a synopsis"):
             refused("p", "SELECT n FROM t WHERE n > 1")
 
 
@@ -169,13 +169,13 @@ def test_explain_says_when_what_reads_others_is_due_and_what_is_gone_through_aga
     assert "which is its first" in str(weft.explain_installed("above").next_due)  # type: ignore[union-attr]
     ticked(weft, clock[0], clock[0] + 86_400 * SECOND)
     told = str(weft.explain_installed("above").next_due)  # type: ignore[union-attr]
-    assert "time alone can make an answer appear, or once something comes into results.low" in told
+    assert "time alone can make an answer appear, or when rows arrive in results.low" in told
     weft.install("low", "SELECT n, s FROM t WHERE NOW() > ts + INTERVAL 2 DAYS", replace=True)
     for name in ("low", "above"):
         told = str(weft.explain_installed(name).next_due)  # type: ignore[union-attr]
-        assert told == "Next due: with the next tick, which goes through everything again."
+        assert told == "Next due: the next tick, which reads the whole history again."
     weft.install("low", "SELECT n, s FROM t", replace=True, start="now")
-    assert "goes through everything from 1970" in str(weft.explain_installed("low").next_due)  # type: ignore[union-attr]
+    assert "reads the history from 1970" in str(weft.explain_installed("low").next_due)  # type: ignore[union-attr]
 
 
 def test_with_the_text_it_has_only_its_owner_and_its_timeliness_change(weft: Weft, clock: list[int]) -> None:
@@ -203,7 +203,7 @@ def test_killed_it_is_the_old_one_or_the_new_one(weft: Weft, point: str) -> None
         weft.install("q", NEW, replace=True)
         after = weft.show("q")
     else:
-        with pytest.raises(Conflict, match="stands with this text already"):
+        with pytest.raises(Conflict, match="already has this text"):
             weft.install("q", NEW, replace=True)
     assert (after.query.sql, after.query.rows, len(after.replaced)) == (NEW, 3, 1)
     assert [replace(each, delivered=0) for each in after.subscriptions] == [

@@ -98,11 +98,11 @@ def test_a_query_that_is_read_stays(weft: Weft) -> None:
 
 
 def test_explaining_needs_no_open_home(weft: Weft) -> None:
-    from weft.api.explaining import explained, known_tables
+    from weft.api.explaining import explain_query, known_tables
 
     weft.install("lower", "SELECT msgid FROM msgs")
     text = "SELECT msgid FROM results.lower WHERE NOW() >= _first_at + INTERVAL 1 DAY"
-    assert explained(text, known_tables(weft.home, 0, text)) == weft.explain(text)
+    assert explain_query(text, known_tables(weft.home, 0, text)) == weft.explain(text)
 
 
 def home(folder: Path) -> Writer:

@@ -117,5 +117,5 @@ def test_a_history_that_is_asked_is_not_discarded(loaded: Weft) -> None:
 
 @pytest.mark.parametrize("language", ["sql", "mutl", "monpoly"])
 def test_duplicates_are_an_option_of_2fol(loaded: Weft, language: str) -> None:
-    with pytest.raises(Refused, match="--duplicates is for formulas of 2fol"):
+    with pytest.raises(Refused, match="--duplicates applies to 2fol formulas"):
         loaded.install("x", "SELECT a FROM q", language=language, duplicates=True)  # type: ignore[arg-type]

@@ -238,15 +238,15 @@ def test_the_commands_tell_what_was_done(weft: Weft, capsys: pytest.CaptureFixtu
         (2, 2, 1, "done"), (1, 2, 0, "done"),
     ]  # fmt: skip
     assert run(["loads", "undo", "2", *home]) == 0
-    assert "t: 2 rows taken out, load 2 is undone." in capsys.readouterr().out
+    assert "t: load 2 is undone, 2 rows removed." in capsys.readouterr().out
     assert run(["loads", "--limit", "1", *home]) == 0
     assert "undone" in capsys.readouterr().out
     assert run(["table", "rename", "t", "u", *home]) == 0
-    assert "t is u now." in capsys.readouterr().out
+    assert "Renamed t to u." in capsys.readouterr().out
     assert run(["table", "drop", "u", *home]) == 0
-    assert "u is dropped, with 2 rows." in capsys.readouterr().out
+    assert "Dropped u with 2 rows." in capsys.readouterr().out
     assert run(["loads", *home]) == 0
-    assert "Nothing was loaded yet." in capsys.readouterr().out
+    assert "No loads yet." in capsys.readouterr().out
 
 
 def test_bytes_that_another_load_puts_in_quarantine_meanwhile_stay(

@@ -264,4 +264,4 @@ def test_a_text_that_replaces_another_gives_nested_columns_of_its_types(home: We
         for text in ("SELECT m AS c, who FROM t", "SELECT TO_JSON(tags) AS c, who FROM t"):
             with pytest.raises(Conflict, match="ARRAY<STRING>") as caught:
                 home.install("q", text, replace=True)
-            assert "TO_JSON and FROM_JSON of nested ones" in str(caught.value.hint)
+            assert "nested ones: TO_JSON, FROM_JSON" in str(caught.value.hint)

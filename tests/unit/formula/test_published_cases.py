@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.api.monitored_cases import judged
+from weft.api.monitored_cases import judge_cases
 
 
 @pytest.mark.data
@@ -20,9 +20,9 @@ def test_each_case_has_its_verdicts(monitor: Path, tmp_path: Path, tool: str, sa
     (tmp_path / "cases.jsonl").write_text("\n".join(chosen))
     outcomes: Counter[str] = Counter()
     others = {}
-    for judgement in judged(tmp_path / "cases.jsonl"):
+    for judgement in judge_cases(tmp_path / "cases.jsonl"):
         outcomes[judgement.outcome] += 1
         if judgement.outcome == "other":
-            others[judgement.id] = judgement.told
+            others[judgement.id] = judgement.difference
     assert not others
     assert (outcomes["same"], outcomes["refused"]) == (same, refused)

@@ -30,7 +30,7 @@ def test_the_triple_is_told_of_the_relations_that_are_shown() -> None:
 
 def test_the_text_has_all_three() -> None:
     text = "\n".join(as_text(explained("publish(d) AND (NOT revoke(d) SINCE[1h,*] approve(d))")))
-    assert "∅: every relation begins without rows" in text
+    assert "∅: every relation starts empty" in text
     assert "R1_now(x1) is approve(x1) OR (R1(x1) AND (NOT revoke(x1))), seen from 1h later" in text
     assert "Γ: the answers at a state\n  publish(d) AND R1_now(d)" in text
 

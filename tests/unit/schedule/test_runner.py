@@ -236,4 +236,4 @@ def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> No
         process.kill()
         process.wait()
     assert process.returncode == 0
-    assert "nothing is lost" in out
+    assert "Stopped without loss" in out

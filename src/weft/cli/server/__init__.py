@@ -1,6 +1,6 @@
-"""The local door of ``weft serve``: commands that are typed elsewhere are run by the process that keeps the home open.
+"""The local server of ``weft serve``: one process keeps the home open and runs the commands typed in other terminals.
 
-``place`` says where the door is, ``client`` is the side of the one who types, ``performing`` runs one command,
-``server`` opens the door.  A command is a function of its arguments, its folder, its environment and what it reads; the
-door takes these and gives what the command prints, and its exit code.
+``address`` locates the server of a home, ``client`` sends it a command, ``listen`` opens its socket, ``server`` answers
+requests, and ``run_command`` runs one command.  A command is a function of its arguments, its folder, its environment
+and its stdin; the client sends these, and the server returns the output and the exit code.
 """

@@ -1,6 +1,6 @@
-"""Where the door of a home is, and which commands go through it.
+"""Locate the server of a home, and decide which commands it runs.
 
-Asked by every command that is typed, so nothing but the standard library's lightest parts is loaded here.
+Every command imports this module, so it imports only the lightest parts of the standard library.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 FOLDER: Final = "serve"
-"""Below the home; its owner's alone.  It has the socket (or it is elsewhere), the name of it, and the server's lock."""
+"""A folder in the home that only its owner can enter.  It has the socket (unless that is elsewhere), the pointer file,
+and the server's lock.
+"""
 SOCKET: Final = "socket"
 POINTER: Final = "door.json"
+"""The name cannot change: a command must find a running server of an older Weft, to say that it is older."""
 LOCK: Final = "lock"
 
 COMMANDS: Final = frozenset(
@@ -34,33 +37,33 @@ COMMANDS: Final = frozenset(
     | {"table", "tables"}
     | {"tick", "try", "unmute", "unsubscribe", "view", "views"}
 )
-"""The others make homes, look at this machine, run for ever, measure, or talk with a person."""
+"""The commands that a server runs.  Others make homes, check this machine, run forever, measure, or are interactive."""
 
-_HERE_ONLY: Final = frozenset({"--help", "--version", "--install-completion", "--show-completion"})
+_LOCAL_OPTIONS: Final = frozenset({"--help", "--version", "--install-completion", "--show-completion"})
 _GROUPS: Final = frozenset({"channel", "ingest", "quarantine", "source", "table", "view"})
-"""Alone they print their help."""
+"""Without a subcommand they print their help."""
 _DEFAULT_HOME: Final = "weft-home"
 
 
-def door_of(arguments: Sequence[str], variables: Mapping[str, str]) -> str | None:
-    """The file that names the socket of the door through which the command could go; None where it cannot.
+def server_pointer(arguments: Sequence[str], variables: Mapping[str, str]) -> str | None:
+    """Return the file that names the socket of the server that could run the command, or None.
 
-    The home is read from ``--home``, else from the variable, as the command itself would; the server looks again.
+    The home comes from ``--home``, else from the variable, as in the command itself; the server checks it again.
     """
-    if not goes_through(arguments):
+    if not runs_on_server(arguments):
         return None
     pointer = os.path.join(home_of(arguments, variables), FOLDER, POINTER)
     return pointer if os.path.exists(pointer) else None
 
 
-def goes_through(arguments: Sequence[str]) -> bool:
-    """Whether it is a command of those that a server runs, and no question for help."""
-    asked = arguments[:1] and arguments[0] in _GROUPS and len(arguments) == 1
-    return bool(arguments and not asked and arguments[0] in COMMANDS and _HERE_ONLY.isdisjoint(arguments))
+def runs_on_server(arguments: Sequence[str]) -> bool:
+    """Return whether a server runs this command; a request for help is not run there."""
+    help_of_group = arguments[:1] and arguments[0] in _GROUPS and len(arguments) == 1
+    return bool(arguments and not help_of_group and arguments[0] in COMMANDS and _LOCAL_OPTIONS.isdisjoint(arguments))
 
 
 def home_of(arguments: Sequence[str], variables: Mapping[str, str]) -> str:
-    """The home's folder as it was typed."""
+    """Return the home's folder as typed."""
     home = variables.get("WEFT_HOME") or _DEFAULT_HOME
     for number, word in enumerate(arguments):
         if word == "--":
@@ -73,7 +76,7 @@ def home_of(arguments: Sequence[str], variables: Mapping[str, str]) -> str:
 
 
 def command_first(arguments: Sequence[str]) -> list[str]:
-    """The arguments with a ``--home`` that stands before the command behind it, where commands have their options.
+    """Move a ``--home`` before the command behind it, where commands expect their options.
 
     >>> command_first(["--home", "mine", "show", "--", "-x"])
     ['show', '--home', 'mine', '--', '-x']
@@ -81,29 +84,29 @@ def command_first(arguments: Sequence[str]) -> list[str]:
     words = list(arguments)
     homes: list[str] = []
     while words and (words[0].startswith("--home=") or (words[0] == "--home" and len(words) > 1)):
-        taken = 2 if words[0] == "--home" else 1
-        homes += words[:taken]
-        del words[:taken]
+        count = 2 if words[0] == "--home" else 1
+        homes += words[:count]
+        del words[:count]
     end = words.index("--") if "--" in words else len(words)
     return [*words[:end], *homes, *words[end:]] if words else homes
 
 
 def settings(variables: Mapping[str, str]) -> dict[str, str]:
-    """Weft's settings of an environment, but for the home; those that are empty are not set."""
+    """Return the nonempty settings of Weft in an environment, except the home."""
     return {
         name: value for name, value in variables.items() if name.startswith("WEFT_") and value and name != "WEFT_HOME"
     }
 
 
 def mark(instance: str, value: str | None) -> str | None:
-    """By which a server and a command compare a secret without telling it; None where it is not set."""
+    """Return a hash by which a server and a client compare a secret without revealing it; None if it is not set."""
     import hashlib
 
     return None if not value else hashlib.sha256(f"{instance}\0{value}".encode(errors="surrogateescape")).hexdigest()
 
 
 def fingerprint() -> str:
-    """What tells this very code from another: a hash of its files' names, sizes and times."""
+    """Return a hash of the names, sizes and times of Weft's source files, which identifies the running code."""
     import hashlib
 
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -1,7 +1,7 @@
-"""The side of the one who types: a command is sent to the server of its home, and what that prints is printed here.
+"""The client: send a command to the server of its home, and print the output.
 
-Whatever keeps the command from going through the door lets it run in this process, as without a server; where that is
-not to be expected, it is said.  Once a command was sent it is never run here as well.
+If the command cannot run on the server, it runs in this process, as without a server; an unexpected reason is printed.
+A command that was sent is never also run here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.cli.server import address
 from weft.errors import Refused
 
 _ANSWER_SECONDS: Final = 5.0
-"""A server that does not answer a greeting for so long is left alone."""
+"""A server that does not answer a greeting for that long is ignored."""
 
 _TERMINAL_VARIABLES: Final = (
     "COLUMNS",
@@ -31,18 +31,18 @@ _TERMINAL_VARIABLES: Final = (
     "FORCE_COLOR",
     "TTY_COMPATIBLE",
     "TTY_INTERACTIVE",
-)  # those that rich reads
+)  # the variables that rich reads
 _USER_VARIABLES: Final = ("LOGNAME", "USER", "LNAME", "USERNAME")  # those of getpass.getuser, in its order
 INTERRUPTED: Final = 130
 _STDIN: Final = "stdin"
 _RELOAD: Final = "`weft serve --reload`"
-_RELOADS: Final = f"{_RELOAD} gives it those of this terminal."
+_RELOADS: Final = f"{_RELOAD} restarts the server with those of this terminal."
 _RELOAD_SECONDS: Final = 120.0
 _PAUSE_SECONDS: Final = 0.1
 
 
-class _Unprintable(Exception):
-    """This process's own output takes no text any more; nothing is wrong with the server."""
+class _OutputFailed(Exception):
+    """This process's own output fails; the server works."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(str(reason))
@@ -50,23 +50,23 @@ class _Unprintable(Exception):
 
 
 class _Connection(HTTPConnection):
-    """HTTP over the socket that the file names."""
+    """HTTP over the Unix domain socket at ``path``."""
 
     def __init__(self, path: str, timeout: float | None) -> None:
         super().__init__("weft", timeout=timeout)
         self._path = path
 
     def connect(self) -> None:
-        """Connects; raises OSError where nobody listens, or somebody else than this user does."""
+        """Connect; raise OSError if no process listens, or one of another user does."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
         if peer_user(self.sock) not in (None, os.getuid()):
-            raise PermissionError(f"{self._path} is served by another user")
+            raise PermissionError(f"{self._path} belongs to another user")
 
 
 def peer_user(connection: socket.socket) -> int | None:
-    """The user id of the process at the other end; None where the system does not tell."""
+    """Return the user id of the process at the other end, or None if the system does not report it."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
@@ -74,66 +74,72 @@ def peer_user(connection: socket.socket) -> int | None:
 
 
 def greeting(pointer: str) -> tuple[str, dict[str, Any]]:
-    """The door's socket, and what its server says of itself.
+    """Return the server's socket and its greeting.
 
-    Raises OSError, ValueError or HTTPException where there is none, or it does not answer.
+    Raises OSError, ValueError or HTTPException if there is no server, or it does not answer.
     """
     with open(pointer, encoding="utf-8") as file:
         path = str(json.load(file)["socket"])
-    return path, _asked(path, "/greeting", {"settings": address.settings(os.environ)})
+    return path, _post(path, "/greeting", {"settings": address.settings(os.environ)})
 
 
-def answered(arguments: Sequence[str], pointer: str) -> int | None:
-    """Has the command run by the server whose door the file names; its exit code, or None: it is to be run here."""
+def run_on_server(arguments: Sequence[str], pointer: str) -> int | None:
+    """Run the command on the server; return its exit code, or None if it must run in this process."""
     try:
         path, server = greeting(pointer)
     except TimeoutError:
-        _note(f"{_here()} `weft serve` of this home does not answer.")
+        _note(f"{_local_process()} `weft serve` of this home does not answer.")
         return None
     except (OSError, ValueError, KeyError, HTTPException):
-        return None  # it was killed and left its socket: as if it were not there
+        return None  # the server was killed and left its socket
     name = f"`weft serve` of this home (process {server['pid']})"
     if server["code"] != address.fingerprint():
-        _note(f"{_here()} {name} runs another Weft than this one. {_RELOAD} starts it anew.")
+        _note(f"{_local_process()} {name} runs another version of Weft. {_RELOAD} restarts it.")
         return None
-    differing = _differing(server, os.environ)
+    differing = _differences(server, os.environ)
     if differing:
-        _note(f"{_here()} It has this terminal's settings; {name} has others: {'; '.join(differing)}. {_RELOADS}")
+        _note(f"{_local_process()} {name} has other settings than this terminal: {'; '.join(differing)}. {_RELOADS}")
         return None
-    return _sent(arguments, path, name)
+    return _send(arguments, path, name)
 
 
-def _differing(server: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
-    """In which settings the server differs from these variables, in words without their values."""
-    told = []
-    for name, there in server["differing"].items():
+def _differences(server: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
+    """Describe the settings in which the server differs from these variables, without their values."""
+    differences = []
+    for name, on_server in server["differing"].items():
         here = bool(variables.get(name))
-        told.append(f"{name} is set here only" if not there else f"{name} is set {'otherwise' * here or 'there only'}")
+        differences.append(
+            f"{name} is set here only"
+            if not on_server
+            else f"{name} is set {'differently' * here or 'on the server only'}"
+        )
     for name, theirs in server["secrets"].items():
         own = address.mark(server["instance"], variables.get(name))
         if own is not None and own != theirs:
-            told.append(f"{name} is set here only" if theirs is None else f"{name} is set otherwise")
-    return told
+            differences.append(f"{name} is set here only" if theirs is None else f"{name} is set differently")
+    return differences
 
 
-def reloaded(home: str | os.PathLike[str], variables: Mapping[str, str]) -> int:
-    """Restart the home's server with these variables once the work under way has ended; return its process.
+def reload_server(home: str | os.PathLike[str], variables: Mapping[str, str]) -> int:
+    """Restart the home's server with these variables after its running work has ended; return its process id.
 
-    Raises NotFound where the home has no server, ExecutionError where it cannot restart or takes too long.
+    Raises NotFound if the home has no server, and ExecutionError if it cannot restart or takes too long.
     """
     from weft.errors import ExecutionError, NotFound
 
     pointer = os.path.join(home, address.FOLDER, address.POINTER)
     try:
         path, before = greeting(pointer)
-        answer = _asked(path, "/reload", {"variables": dict(variables)})
+        answer = _post(path, "/reload", {"variables": dict(variables)})
     except (OSError, ValueError, KeyError, HTTPException) as error:
         if isinstance(error, TimeoutError):
-            raise ExecutionError("the server of this home does not answer", hint="`weft doctor` names it.") from None
+            raise ExecutionError(
+                "the server of this home does not answer", hint="`weft doctor` shows its state."
+            ) from None
         raise NotFound("this home has no server", where=str(home), hint="`weft serve` starts one.") from None
     if "instance" not in answer:
-        told = f"its server (process {before['pid']}) is of an older Weft, which cannot reload"
-        raise ExecutionError(told, hint="Stop that process, then start `weft serve` anew.", where=str(home))
+        message = f"the server of this home (process {before['pid']}) runs an older Weft, which cannot reload"
+        raise ExecutionError(message, hint="Stop that process, then start `weft serve` again.", where=str(home))
     until = time.monotonic() + _RELOAD_SECONDS
     while time.monotonic() < until:
         with suppress(OSError, ValueError, KeyError, HTTPException):
@@ -142,85 +148,85 @@ def reloaded(home: str | os.PathLike[str], variables: Mapping[str, str]) -> int:
                 return int(after["pid"])
         time.sleep(_PAUSE_SECONDS)
     raise ExecutionError(
-        f"the server has not begun anew within {_RELOAD_SECONDS:g} s (process {before['pid']})",
-        hint="It ends what is under way first. `weft doctor` tells how it does.",
+        f"the server has not restarted within {_RELOAD_SECONDS:g} s (process {before['pid']})",
+        hint="It finishes its running work first. `weft doctor` shows its state.",
         where=str(home),
     )
 
 
-def state(home: str | os.PathLike[str]) -> tuple[bool, str, str | None]:
-    """For the doctor: whether all is well with the door of a home, what is there, and what to do where it is not."""
+def server_state(home: str | os.PathLike[str]) -> tuple[bool, str, str | None]:
+    """Return, for the doctor, whether the server is in order, its state, and the fix if it is not."""
     pointer = os.path.join(home, address.FOLDER, address.POINTER)
     if not os.path.exists(pointer):
-        return True, "none; `weft serve` makes commands quick", None
+        return True, "none; `weft serve` makes commands faster", None
     try:
         _, server = greeting(pointer)
     except TimeoutError:
-        return False, "it does not answer", "look what its process does, or end it"
+        return False, "it does not answer", "check what its process does, or end it"
     except (OSError, ValueError, KeyError, HTTPException):
-        return True, "none; one that was killed left its socket, which the next one replaces", None
-    name = f"process {server['pid']}, {server['commands']} commands under way"
+        return True, "none; a killed server left its socket, which the next one replaces", None
+    name = f"process {server['pid']}, {server['commands']} running commands"
     if server["code"] != address.fingerprint():
-        return False, f"{name}; it runs another Weft than this one", f"{_RELOAD} starts it anew"
-    return True, f"{name}, the same Weft as this one", None
+        return False, f"{name}; it runs another version of Weft", f"{_RELOAD} restarts it"
+    return True, f"{name}, the same version of Weft", None
 
 
-def _sent(arguments: Sequence[str], path: str, name: str) -> int | None:
+def _send(arguments: Sequence[str], path: str, name: str) -> int | None:
     try:
-        request = {"key": os.urandom(8).hex(), **_typed(arguments)}
-    except FileNotFoundError:  # the folder in which it was typed is gone
+        request = {"key": os.urandom(8).hex(), **_request(arguments)}
+    except FileNotFoundError:  # the working directory was deleted
         return None
     try:
-        code = _followed(path, request, name)
+        code = _stream_or_fail(path, request, name)
         if code == _STDIN:
             from weft.cli.terminal import own_stdin
 
-            code = _followed(path, {**request, "stdin": own_stdin()}, name)
+            code = _stream_or_fail(path, {**request, "stdin": own_stdin()}, name)
         return None if code is None else int(code)
     except Refused as error:  # stdin is not UTF-8 text
-        return _refused(arguments, error)
-    except OSError as error:  # of stdin
-        return _told(error)
-    except _Unprintable as error:
-        return _told(error.reason)
+        return _print_refusal(arguments, error)
+    except OSError as error:  # reading stdin failed
+        return _print_unexpected(error)
+    except _OutputFailed as error:
+        return _print_unexpected(error.reason)
 
 
-def _followed(path: str, request: Mapping[str, Any], name: str) -> Any:
-    """As ``_streamed``; a server that ends is a failure, told here."""
-    with _interrupting(path, str(request["key"])):
+def _stream_or_fail(path: str, request: Mapping[str, Any], name: str) -> Any:
+    """Run ``_stream``; print a failure if the server ends."""
+    with _forward_interrupts(path, str(request["key"])):
         try:
-            return _streamed(path, request)
+            return _stream(path, request)
         except KeyboardInterrupt:
-            _note(f"{name} brings to an end what is under way.")
+            _note(f"{name} finishes the running step.")
             return INTERRUPTED
         except (OSError, ValueError, HTTPException):
-            print(f"failed: {name} ended in the middle of this command", file=sys.stderr)
-            print("  Nothing that was stored is lost. Run it again: it runs without the server.", file=sys.stderr)
+            print(f"failed: {name} ended during this command", file=sys.stderr)
+            print("  Stored data is not lost. Run the command again, without the server.", file=sys.stderr)
             return 1
 
 
-def _refused(arguments: Sequence[str], error: Refused) -> int:
-    from weft.cli.troubles import begin, tell
+def _print_refusal(arguments: Sequence[str], error: Refused) -> int:
+    from weft.cli.troubles import print_error, start_command
 
-    begin(arguments)
-    tell(error)
+    start_command(arguments)
+    print_error(error)
     return error.exit_code
 
 
-def _told(error: Exception) -> int:
-    from weft.cli.troubles import tell_unexpected
+def _print_unexpected(error: Exception) -> int:
+    from weft.cli.troubles import print_unexpected
 
-    return tell_unexpected(error)
+    return print_unexpected(error)
 
 
-def _streamed(path: str, request: Mapping[str, Any]) -> Any:
-    """Prints what the command prints; its exit code, None where it has to run here, _STDIN where it reads that."""
+def _stream(path: str, request: Mapping[str, Any]) -> Any:
+    """Print the command's output; return its exit code, None if it must run here, or _STDIN if it needs stdin."""
     connection = _Connection(path, None)
     try:
         connection.connect()
         connection.request("POST", "/command", json.dumps(request), {"Content-Type": "application/json"})
         response = connection.getresponse()
-        if response.status != 200:  # it refuses the request; nothing was run
+        if response.status != 200:  # the server refuses the request; nothing was run
             return None
         for line in response:
             [(kind, value)] = json.loads(line).items()
@@ -230,18 +236,18 @@ def _streamed(path: str, request: Mapping[str, Any]) -> Any:
             try:
                 stream.write(value)
                 stream.flush()
-            except BrokenPipeError:  # the reader has seen enough, as with a command that runs here
+            except BrokenPipeError:  # the reader closed the pipe, as can happen with a local command
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
                 return 0
             except (OSError, UnicodeError) as error:
-                raise _Unprintable(error) from None
+                raise _OutputFailed(error) from None
         raise ConnectionResetError("no end of the command")
     finally:
         connection.close()
 
 
-def _typed(arguments: Sequence[str]) -> dict[str, Any]:
-    """What a command depends on, besides what it finds in files."""
+def _request(arguments: Sequence[str]) -> dict[str, Any]:
+    """Return everything that a command depends on, except files."""
     width, height = _size()
     return {
         "arguments": list(arguments),
@@ -258,51 +264,51 @@ def _typed(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _size() -> tuple[int, int]:
-    """Columns and lines, found as rich finds them."""
+    """Return the terminal's columns and lines, as rich determines them."""
     width, height = 80, 25
     for descriptor in (0, 1, 2):
         with suppress(OSError, ValueError):
             width, height = os.get_terminal_size(descriptor)
             break
-    given = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
-    wide, high = (int(text) if text.isdigit() else 0 for text in given)
+    variables = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
+    wide, high = (int(text) if text.isdigit() else 0 for text in variables)
     return wide or width or 80, high or height or 25
 
 
 @contextmanager
-def _interrupting(path: str, key: str) -> Iterator[None]:
-    """Ctrl-C asks the server to stop the command within the block; a second one raises KeyboardInterrupt."""
-    asked: list[int] = []
+def _forward_interrupts(path: str, key: str) -> Iterator[None]:
+    """Make Ctrl-C cancel the command on the server during the block; a second Ctrl-C raises KeyboardInterrupt."""
+    interrupts: list[int] = []
 
-    def ask(number: int, _frame: object) -> None:
-        if asked:
+    def forward(number: int, _frame: object) -> None:
+        if interrupts:
             raise KeyboardInterrupt
-        asked.append(number)
+        interrupts.append(number)
         with suppress(OSError, ValueError, HTTPException):
-            _asked(path, "/interrupt", {"key": key})
+            _post(path, "/interrupt", {"key": key})
 
-    before = signal.signal(signal.SIGINT, ask)
+    before = signal.signal(signal.SIGINT, forward)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _asked(path: str, about: str, body: Mapping[str, Any]) -> dict[str, Any]:
+def _post(path: str, about: str, body: Mapping[str, Any]) -> dict[str, Any]:
     connection = _Connection(path, _ANSWER_SECONDS)
     try:
         connection.request("POST", about, json.dumps(body), {"Content-Type": "application/json"})
-        found = json.loads(connection.getresponse().read())
+        answer = json.loads(connection.getresponse().read())
     finally:
         connection.close()
-    if not isinstance(found, dict):
-        raise ValueError(f"{about} was answered with {found!r}")
-    return found
+    if not isinstance(answer, dict):
+        raise ValueError(f"{about} was answered with {answer!r}")
+    return answer
 
 
-def _here() -> str:
-    """Which process runs a command that does not go through the door."""
-    return f"process {os.getpid()}, not the server, runs this command."
+def _local_process() -> str:
+    """Return a note on which process runs the command instead of the server."""
+    return f"this command runs in process {os.getpid()}, not on the server."
 
 
 def _note(text: str) -> None:

@@ -1,7 +1,7 @@
-"""Opening the door of a home: one server at a time, a socket of its owner's, and the file that names it.
+"""Open the socket of a home's server: one server at a time, a private socket, and a file that names it.
 
-A socket lies in the home, or where that cannot be (a path longer than the system takes, a file system without sockets)
-in the user's runtime folder; the file in the home names it either way.
+The socket is in the home.  If that is impossible (the path is too long, or the file system has no sockets), it is in
+the user's runtime folder.  The pointer file in the home names it in both cases.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from weft.errors import Conflict, ExecutionError, StorageError
 
 _ANSWER_SECONDS: Final = 1.0
 _LONGEST: Final = 103
-"""Bytes of a socket's path that every system takes (Linux 107, others 103)."""
+"""The longest path of a socket, in bytes, that every system accepts (Linux 107, others 103)."""
 
 
 @contextmanager
 def listening(home: Path) -> Iterator[socket.socket]:
-    """The home's listening socket, named in the home while the block runs; what a killed server left is removed.
+    """Open the home's listening socket, named in the home during the block; remove what a killed server left.
 
-    Raises Conflict where the home has a server, StorageError where the home cannot be written to, ExecutionError where
-    no place takes a socket.
+    Raises Conflict if the home has a server, StorageError if the home cannot be written, and ExecutionError if no
+    folder accepts a socket.
     """
     try:
         folder = _private(home / address.FOLDER)
     except OSError as error:
-        raise StorageError(f"no door can be made: {error.strerror}", where=str(home)) from None
+        raise StorageError(f"the server's folder cannot be created: {error.strerror}", where=str(home)) from None
     with _only_server(folder):
-        path, listener = _bound([folder / address.SOCKET, *_elsewhere(home)])
-        pointer, made = folder / address.POINTER, path.lstat()
+        path, listener = _bind([folder / address.SOCKET, *_elsewhere(home)])
+        pointer, created = folder / address.POINTER, path.lstat()
         try:
             listener.listen(128)
             _write(pointer, json.dumps({"socket": str(path), "pid": os.getpid()}))
             yield listener
         finally:
             pointer.unlink(missing_ok=True)
-            if _is_same(path, made):
+            if _is_same_file(path, created):
                 path.unlink(missing_ok=True)
             listener.close()
 
 
 @contextmanager
 def _only_server(folder: Path) -> Iterator[None]:
-    """Holds the lock of the home's server, which the system lets go of however the process ends."""
+    """Hold the lock of the home's server; the system releases it when the process ends."""
     lock = folder / address.LOCK
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
@@ -65,9 +65,9 @@ def _only_server(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise Conflict(
-                f"this home has a server already: process {file.read().strip() or 'unknown'}",
+                f"this home already has a server: process {file.read().strip() or 'unknown'}",
                 where=str(folder.parent),
-                hint="Commands find it by themselves. Stop that one first to start another.",
+                hint="Commands use it automatically. To start another server, stop that one first.",
             ) from None
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
@@ -76,17 +76,17 @@ def _only_server(folder: Path) -> Iterator[None]:
 
 
 def _private(folder: Path) -> Path:
-    """A folder that only this user can enter, made where it is not there; raises OSError for one of another user."""
+    """Make a folder that only this user can enter, if it is missing; raise OSError for one of another user."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise PermissionError(1, "it is another user's, or no folder", str(folder))
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise PermissionError(1, "it belongs to another user, or is not a folder", str(folder))
     folder.chmod(0o700)
     return folder
 
 
 def _elsewhere(home: Path) -> Iterator[Path]:
-    """Where the socket goes that the home cannot have; one name a home."""
+    """Yield alternative paths of the socket outside the home, with a name that is unique to the home."""
     name = hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:16]
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     places = [Path(runtime, "weft")] if runtime else []
@@ -95,17 +95,17 @@ def _elsewhere(home: Path) -> Iterator[Path]:
             yield _private(folder) / name
 
 
-def _bound(places: list[Path]) -> tuple[Path, socket.socket]:
-    """A socket at the first of the places that takes one, with its path."""
+def _bind(places: list[Path]) -> tuple[Path, socket.socket]:
+    """Bind a socket at the first path that accepts one; return the path and the socket."""
     reasons = []
     for path in places:
         if len(os.fsencode(path)) > _LONGEST:
             reasons.append(f"{path}: longer than {_LONGEST} bytes")
             continue
-        _remove_left(path)
+        _remove_stale(path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            # Nobody else can enter the folder meanwhile.  The umask would be every thread's.
+            # The folder is private, so no one else can connect before chmod.  A umask would affect every thread.
             listener.bind(str(path))
             path.chmod(0o600)
         except OSError as error:
@@ -114,52 +114,52 @@ def _bound(places: list[Path]) -> tuple[Path, socket.socket]:
             continue
         return path, listener
     raise ExecutionError(
-        f"no place takes a socket ({'; '.join(reasons)})",
-        hint="Name a folder of yours with a short path in XDG_RUNTIME_DIR, or use `weft run`, which needs none.",
+        f"no folder accepts a socket ({'; '.join(reasons)})",
+        hint="Set XDG_RUNTIME_DIR to a folder of yours with a short path, or use `weft run`, which needs no socket.",
     )
 
 
-def _remove_left(path: Path) -> None:
-    """Removes the socket that a killed server left; raises Conflict for anything else, which stays as it is."""
+def _remove_stale(path: Path) -> None:
+    """Remove the socket of a killed server; raise Conflict for any other file, and leave it."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
+    if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.getuid():
         raise Conflict(
-            "another file is where the server's socket goes",
+            "another file is in the place of the server's socket",
             where=str(path),
-            hint="Weft has not made it and leaves it as it is: move it away.",
+            hint="Weft did not make this file: move it away.",
         )
     if _is_listened_to(path):
         raise Conflict(
-            "another program listens at the server's socket", where=str(path), hint="Stop that program first."
+            "another program listens on the server's socket", where=str(path), hint="Stop that program first."
         )
     path.unlink(missing_ok=True)
 
 
 def _is_listened_to(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
-        asked.settimeout(_ANSWER_SECONDS)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(_ANSWER_SECONDS)
         try:
-            asked.connect(str(path))
+            client.connect(str(path))
         except (ConnectionRefusedError, FileNotFoundError):
             return False
-        except OSError:  # it has more waiting than it takes
+        except OSError:  # its queue of connections is full
             return True
     return True
 
 
-def _is_same(path: Path, made: os.stat_result) -> bool:
-    """Whether a file is still the one that was made."""
+def _is_same_file(path: Path, created: os.stat_result) -> bool:
+    """Return whether a file is still the given one."""
     try:
-        return os.path.samestat(path.lstat(), made)
+        return os.path.samestat(path.lstat(), created)
     except OSError:
         return False
 
 
 def _write(file: Path, text: str) -> None:
-    """Writes a file of the user's own, whole or not at all."""
+    """Write a private file atomically."""
     draft = file.with_suffix(f".{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:

@@ -1,4 +1,4 @@
-"""What is asked at the door, checked: a request that is not as ``client`` makes it is refused with the reason."""
+"""Validate requests to the server: one that does not have the form of ``client``'s is refused with the reason."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 _LARGEST: Final = 256 * 1024 * 1024
-"""Bytes of a request: what a command reads from stdin is in it."""
+"""The largest request in bytes; it contains the command's stdin."""
 _LONGEST: Final = 1_000_000
-"""Columns or lines of a terminal: rich pads lines to its width."""
+"""The most columns or lines of a terminal, since rich pads lines to its width."""
 
 Check = Callable[[Any], bool]
 
 
 def _is_text(value: Any) -> bool:
-    """Text that the operating system takes as an argument or a path."""
+    """Return whether the value is text that the operating system accepts as an argument or a path."""
     return isinstance(value, str) and "\0" not in value
 
 
 def _is_size(value: Any) -> bool:
-    """Columns or lines of a terminal."""
+    """Return whether the value is a number of columns or lines of a terminal."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LONGEST
 
 
 def _is_encoding(value: Any) -> bool:
-    """The name of an encoding of text: ``hex``, for example, names a codec that is none."""
+    """Return whether the value is the name of a text encoding; other codecs, such as ``hex``, are not."""
     if not isinstance(value, str):
         return False
     try:
@@ -43,7 +43,7 @@ def _texts(value: Any) -> bool:
 
 
 def _variables(value: Any) -> bool:
-    """Variables of an environment."""
+    """Return whether the value is a dict of environment variables."""
     if not isinstance(value, dict):
         return False
     names = all(_is_text(name) and name and "=" not in name for name in value)
@@ -81,21 +81,21 @@ COMMAND: Final[Mapping[str, Check]] = {
 
 
 async def body_of(request: Request, fields: Mapping[str, Check]) -> dict[str, Any]:
-    """The request's body, a JSON object with these fields; raises HTTPException (400) with what is wrong with it."""
+    """Return the request's body, a JSON object with these fields; raise HTTPException (400) with the problem."""
     raw = bytearray()
     try:
         async for part in request.stream():
             raw += part
             if len(raw) > _LARGEST:
                 raise HTTPException(413, f"the request has more than {_LARGEST:,} bytes")
-        found = json.loads(raw)
+        body = json.loads(raw)
     except ClientDisconnect:
         raise HTTPException(400, "the request ended before its body did") from None
     except (ValueError, RecursionError):
         raise HTTPException(400, "the body is not JSON in UTF-8") from None
-    if not isinstance(found, dict):
+    if not isinstance(body, dict):
         raise HTTPException(400, "the body is not an object")
-    wrong = [name for name, check in fields.items() if name not in found or not check(found[name])]
+    wrong = [name for name, check in fields.items() if name not in body or not check(body[name])]
     if wrong:
-        raise HTTPException(400, f"missing or of another form: {', '.join(wrong)}")
-    return found
+        raise HTTPException(400, f"missing or invalid: {', '.join(wrong)}")
+    return body

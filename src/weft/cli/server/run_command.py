@@ -1,4 +1,4 @@
-"""One command that came through the door: run in a thread of the server, its output sent to where it was typed."""
+"""Run one command in a thread of the server, and send its output to the client."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from weft.api.weft import Weft
 
 _WAITING_CHARACTERS: Final = 1_000_000
-"""A command whose reader has so much to read waits for it."""
+"""The most characters waiting to be read; then the command waits for its reader."""
 
 _CUT_SHORT: Final = (
     "failed: `weft serve` was stopped before this command ended\n"
-    "  Nothing is half done. Run it again: it runs without the server.\n"
+    "  No work is half done. Run the command again, without the server.\n"
 )
 
-HERE: Final[Mapping[str, object]] = {"end": None}
-"""The command is to be run in the process in which it was typed."""
+RUN_LOCALLY: Final[Mapping[str, object]] = {"end": None}
+"""The command must run in the client's process."""
 
 
-class Outlet:
-    """What a command prints on its way from its thread to the server's loop, in order, a limited amount at a time."""
+class OutputStream:
+    """The output of a command on its way from its thread to the server's event loop, in order and with limited size."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -43,9 +43,9 @@ class Outlet:
         self._closed = self._deserted = False
 
     def put(self, kind: str, text: str) -> None:
-        """Sends a text; from any thread.
+        """Send a text, from any thread.
 
-        Raises Stopped where nobody reads any more, in the thread of a command.
+        In the thread of a command, raises Stopped if the reader is gone.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._size < _WAITING_CHARACTERS or self._deserted)
@@ -61,28 +61,28 @@ class Outlet:
         if first:
             self._loop.call_soon_threadsafe(self._news.set)
 
-    def desert(self) -> None:
-        """Nobody reads any more."""
+    def abandon(self) -> None:
+        """Discard all further output, since the reader is gone."""
         with self._changed:
             self._deserted = True
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Nothing more comes; called in the loop."""
+        """End the output; called in the event loop."""
         self._closed = True
         self._news.set()
 
     async def texts(self) -> AsyncIterator[tuple[str, str]]:
-        """What comes, until it is closed, what was sent at once being joined."""
+        """Yield the output until it is closed; texts that were sent together are joined."""
         while True:
             await self._news.wait()
             self._news.clear()
             with self._changed:
-                found, self._waiting, self._size = self._waiting, [], 0
+                batch, self._waiting, self._size = self._waiting, [], 0
                 self._changed.notify_all()
-            for kind, parts in found:
+            for kind, parts in batch:
                 yield kind, "".join(parts)
-            if self._closed and not found:
+            if self._closed and not batch:
                 return
             if self._closed:
                 self._news.set()
@@ -90,55 +90,57 @@ class Outlet:
 
 @dataclass
 class Command:
-    """One command under way; ``typed`` is the request's body as ``client`` makes it, ``line`` runs a command line."""
+    """A running command; ``typed`` is the body of the client's request, and ``line`` runs a command line."""
 
     typed: Mapping[str, Any]
     weft: Weft
-    outlet: Outlet
+    outlet: OutputStream
     line: Callable[[Sequence[str]], int]
     cancel_token: CancelToken = field(default_factory=CancelToken)
     cut_short: bool = False
-    """The server could wait no longer, and has asked the command to stop."""
+    """Whether the server stopped waiting and canceled the command."""
     _had_spark: bool = field(default=False, init=False)
 
-    def tell(self, words: str) -> None:
-        """Prints a word of the server's on its terminal, where that is still there."""
+    def print_note(self, words: str) -> None:
+        """Print a message of the server on the command's terminal, if that still exists."""
         self.outlet.put("err", words)
 
     def run(self) -> Mapping[str, object]:
-        """Runs it in this thread: its exit code under ``end``, or what else ends the stream."""
-        found = copy_context().run(self._run)
-        if self.cut_short and found == {"end": INTERRUPTED}:
+        """Run the command in this thread, and return the last line of its stream, such as its exit code under
+        ``end``.
+        """
+        end = copy_context().run(self._run)
+        if self.cut_short and end == {"end": INTERRUPTED}:
             with suppress(Stopped):  # its reader is gone
-                self.tell(_CUT_SHORT)
+                self.print_note(_CUT_SHORT)
             return {"end": 1}
-        return found
+        return end
 
     def _run(self) -> Mapping[str, object]:
-        from weft.cli.troubles import tell_unexpected
+        from weft.cli.troubles import print_unexpected
         from weft.runtime.session import session_started
 
         self._had_spark = session_started()
         arguments = [str(word) for word in self.typed["arguments"]]
-        if not address.goes_through(arguments):
-            return HERE
-        with terminal.typed_at(self._terminal()), cancellable_by(self.cancel_token):
+        if not address.runs_on_server(arguments):
+            return RUN_LOCALLY
+        with terminal.use_terminal(self._terminal()), cancellable_by(self.cancel_token):
             try:
                 return {"end": self.line(arguments)}
-            except terminal.Elsewhere:
-                return HERE
-            except terminal.StdinWanted:
+            except terminal.RunLocally:
+                return RUN_LOCALLY
+            except terminal.StdinNeeded:
                 return {"end": "stdin"}
             except Stopped:
                 return {"end": INTERRUPTED}
             except SystemExit as end:
                 return {"end": end.code if isinstance(end.code, int) else 1}
-            except Exception as error:  # noqa: BLE001 - the server goes on, whatever becomes of a command
-                return {"end": tell_unexpected(error)}
+            except Exception as error:  # noqa: BLE001 - a failed command must not stop the server
+                return {"end": print_unexpected(error)}
 
     @property
     def lost_spark(self) -> bool:
-        """Whether Spark has ended since the command began, with what was cancelled."""
+        """Whether Spark has ended since the command began, because of a cancellation."""
         from weft.runtime.session import session_started
 
         return self._had_spark and not session_started()

@@ -1,13 +1,13 @@
-"""The door: HTTP with JSON over a Unix domain socket that only its owner may open.
+"""The local server: HTTP with JSON over a Unix domain socket that only its owner can open.
 
 ======================  ======================================================================================
-``POST /greeting``      ``{settings}``: what the server is, and which settings of the one who asks differ
-``POST /command``       one command (``client``): lines of JSON as it prints, the last one its exit code
-``POST /interrupt``     ``{key}``: Ctrl-C for the command that was sent with that key
-``POST /reload``        ``{variables}``: the server ends what is under way and begins anew with these variables
+``POST /greeting``      ``{settings}``: the server's process and code, and the client's settings that differ
+``POST /command``       one command (``client``): lines of JSON with its output, the last one its exit code
+``POST /interrupt``     ``{key}``: cancel the command that was sent with that key (Ctrl-C)
+``POST /reload``        ``{variables}``: finish the running work, then restart with these variables
 ======================  ======================================================================================
 
-A request that is not of this form is answered with 400 and the reason (``requests``).
+A request of another form is answered with 400 and the reason (``requests``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from weft.access import make_file, make_folder
 from weft.cli.server import address, requests
 from weft.cli.server.client import peer_user
-from weft.cli.server.run_command import HERE, Command, Outlet
+from weft.cli.server.run_command import RUN_LOCALLY, Command, OutputStream
 from weft.configuration import configuration
 from weft.errors import ExecutionError, WeftError
 
@@ -47,72 +47,72 @@ if TYPE_CHECKING:
     from weft.api.weft import Weft
 
 _COMMANDS: Final = 16
-"""How many commands are under way at once; others wait."""
+"""The most commands that run at once; others wait."""
 _INSIST_SECONDS: Final = 0.3
 _PATIENCE_SECONDS: Final = 1.5
-"""A command that was asked to stop and is still at work then says so."""
+"""After that time a canceled command that still works prints a note."""
 GRACE_SECONDS: Final = 20.0
-"""How long the commands under way have to end by themselves once the server is stopped; then they are asked to."""
+"""How long running commands may take to end after the server is stopped; then they are canceled."""
 _START_SECONDS: Final = 20.0
 _PAUSE_SECONDS: Final = 0.1
-"""How often a rehearsal looks whether the commands under way have ended."""
+"""The pause between two checks whether the running commands have ended."""
 _FIRST_QUESTION: Final = "SELECT v.a FROM (VALUES (1), (2)) AS v(a) WHERE v.a > 1"
 
 
 class _OwnerOnly(H11Protocol):
-    """Hangs up on other users, should the socket's mode not have kept them out."""
+    """An HTTP protocol that rejects other users, in case the socket's mode did not."""
 
     def connection_made(self, transport: transports.Transport) -> None:  # type: ignore[override]
-        """Looks who is there."""
+        """Check the user of the connection."""
         if peer_user(transport.get_extra_info("socket")) not in (None, os.getuid()):
             transport.abort()
             return
         super().connection_made(transport)
 
 
-class _Answer:
-    """The answer to one command, as an ASGI application: it follows the command until its end, or the reader's."""
+class _CommandResponse:
+    """The response to one command, as an ASGI application that ends with the command, or when the reader leaves."""
 
-    def __init__(self, door: Door, typed: Mapping[str, Any]) -> None:
-        self._door, self._typed = door, typed
+    def __init__(self, server: LocalServer, typed: Mapping[str, Any]) -> None:
+        self._server, self._typed = server, typed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Runs the command and sends what it prints."""
+        """Run the command and send its output."""
         headers = [(b"content-type", b"application/x-ndjson")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        outlet = Outlet(asyncio.get_running_loop())
-        command = Command(self._typed, self._door.weft, outlet, self._door.line)
-        end = asyncio.ensure_future(self._door.perform(command))
+        outlet = OutputStream(asyncio.get_running_loop())
+        command = Command(self._typed, self._server.weft, outlet, self._server.line)
+        end = asyncio.ensure_future(self._server.run(command))
         end.add_done_callback(lambda _: outlet.close())
-        leaving = asyncio.ensure_future(_left(receive))
-        leaving.add_done_callback(lambda done: None if done.cancelled() else self._door.deserted(command))
+        leaving = asyncio.ensure_future(_disconnected(receive))
+        leaving.add_done_callback(lambda done: None if done.cancelled() else self._server.abandon(command))
         try:
             async for kind, text in outlet.texts():
-                await _line(send, {kind: text})
-            await _line(send, dict(await end))
+                await _send_line(send, {kind: text})
+            await _send_line(send, dict(await end))
         finally:
             leaving.cancel()
         await send({"type": "http.response.body", "body": b""})
 
 
-async def _left(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _line(send: Send, value: Mapping[str, object]) -> None:
+async def _send_line(send: Send, value: Mapping[str, object]) -> None:
     await send({"type": "http.response.body", "body": json.dumps(value).encode() + b"\n", "more_body": True})
 
 
-class Door:
-    """The commands under way in one server of one home; ``line`` runs a command line and gives its exit code."""
+class LocalServer:
+    """The server of one home, with its running commands; ``line`` runs a command line and returns its exit code."""
 
     def __init__(
         self, weft: Weft, line: Callable[[Sequence[str]], int], stop: Callable[[], None] = lambda: None
     ) -> None:
         self.weft, self.line, self._stop_serving = weft, line, stop
         self.reload: Mapping[str, str] | None = None
-        """The variables with which the process begins anew once it has stopped; None: it ends."""
+        """The variables with which the process restarts after it stops; None: it ends."""
         self._instance = os.urandom(8).hex()
         self._code = address.fingerprint()
         self._settings = address.settings(os.environ)
@@ -128,25 +128,25 @@ class Door:
             ]
         )
 
-    async def perform(self, command: Command) -> Mapping[str, object]:
-        """Runs the command in a thread; what ends its stream."""
+    async def run(self, command: Command) -> Mapping[str, object]:
+        """Run the command in a thread, and return the last line of its stream."""
         if self._closing:
-            return HERE
+            return RUN_LOCALLY
         self._under_way[id(command)] = command
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, command.run)
         finally:
             del self._under_way[id(command)]
 
-    def deserted(self, command: Command) -> None:
-        """The reader is gone: the command is stopped, where it can be."""
-        command.outlet.desert()
+    def abandon(self, command: Command) -> None:
+        """Cancel a command whose reader is gone."""
+        command.outlet.abandon()
         self._stop(command)
 
     def close(self) -> None:
-        """Takes no more commands, and waits for those under way; not called in the loop.
+        """Accept no more commands, and wait for the running ones; must not be called in the event loop.
 
-        They have ``GRACE_SECONDS`` to end by themselves.  Those left are asked to stop where nothing is half done.
+        They have ``GRACE_SECONDS`` to end.  Then they are canceled at points where no work is half done.
         """
         self._closing = True
         until = time.monotonic() + GRACE_SECONDS
@@ -162,15 +162,15 @@ class Door:
     def warm(
         self, rehearsal: Callable[[Path], Generator[None]] | None = None, warm: Callable[[], None] = lambda: None
     ) -> None:
-        """Starts Spark in a thread of its own, where it does not run, and asks a first question.
+        """Start Spark in a separate thread, unless it runs, and run a first query, so that later commands are faster.
 
-        The next command then waits for neither.  ``rehearsal`` is what is done after that, in a folder that is
-        thrown away, in steps between which commands go first; ``warm`` is called at its end.
+        Then ``rehearsal`` runs in a temporary folder, in steps between which commands have priority; ``warm`` is called
+        at its end.
         """
         self._threads.submit(self._warm, rehearsal, warm)
 
     def _warm(self, rehearsal: Callable[[Path], Generator[None]] | None, warm: Callable[[], None]) -> None:
-        with suppress(WeftError):  # the command that needs it says why
+        with suppress(WeftError):  # the command that needs Spark reports the error
             self.weft.try_query(_FIRST_QUESTION, now=0)
             if rehearsal is not None:
                 self._rehearse(rehearsal)
@@ -200,15 +200,15 @@ class Door:
         )
 
     def _named(self) -> list[str]:
-        """The variables that the settings name: the one with the password for mail."""
+        """Return the variables that the settings name: the one with the mail password."""
         try:
             name = configuration(self.weft.home).smtp_password_env
-        except WeftError:  # each command says so itself
+        except WeftError:  # each command reports the error itself
             return []
         return [name] if name else []
 
     async def _command(self, request: Request) -> Any:
-        return _Answer(self, await requests.body_of(request, requests.COMMAND))
+        return _CommandResponse(self, await requests.body_of(request, requests.COMMAND))
 
     async def _reload(self, request: Request) -> JSONResponse:
         self.reload = (await requests.body_of(request, requests.RELOAD))["variables"]
@@ -217,10 +217,10 @@ class Door:
 
     async def _interrupt(self, request: Request) -> JSONResponse:
         key = (await requests.body_of(request, requests.INTERRUPT))["key"]
-        found = [command for command in self._under_way.values() if command.typed["key"] == key]
-        for command in found:
+        cancelled = [command for command in self._under_way.values() if command.typed["key"] == key]
+        for command in cancelled:
             self._stop(command)
-        return JSONResponse({"stopping": bool(found)})
+        return JSONResponse({"stopping": bool(cancelled)})
 
     def _stop(self, command: Command) -> None:
         if not command.cancel_token.cancelled:
@@ -228,36 +228,36 @@ class Door:
             threading.Thread(target=self._insist, args=(command,), name="weft-stop", daemon=True).start()
 
     def _insist(self, command: Command) -> None:
-        """Asks until the command has ended: a job that begins after a cancellation wants another one."""
-        began, told = time.monotonic(), False
+        """Cancel the command until it ends: a job that starts after a cancellation needs another one."""
+        began, noted = time.monotonic(), False
         while command in self._under_way.values():
             command.cancel_token.cancel()
-            if not told and time.monotonic() - began > _PATIENCE_SECONDS:
-                told = True
-                words = "note: what is under way is brought to its end first; Ctrl-C again leaves it to the server.\n"
-                command.tell(words)
+            if not noted and time.monotonic() - began > _PATIENCE_SECONDS:
+                noted = True
+                words = "note: the running step is finished first; a second Ctrl-C leaves that to the server.\n"
+                command.print_note(words)
             time.sleep(_INSIST_SECONDS)
         if command.lost_spark and not self._closing:
             self.warm()
 
 
 @contextmanager
-def answering(door: Door, listening: socket.socket) -> Iterator[None]:
-    """Serves the door in a thread while the block runs; then waits for the commands under way.
+def serving(server: LocalServer, listening: socket.socket) -> Iterator[None]:
+    """Serve in a thread during the block; then wait for the running commands.
 
-    Raises ExecutionError where the server does not start.
+    Raises ExecutionError if the server does not start.
     """
-    _log_to(os.path.join(door.weft.home, "logs"))
+    _log_to(os.path.join(server.weft.home, "logs"))
     config = Config(
-        door.application, http=_OwnerOnly, loop="asyncio", lifespan="off", log_config=None, access_log=False
+        server.application, http=_OwnerOnly, loop="asyncio", lifespan="off", log_config=None, access_log=False
     )
-    server = Server(config)
-    thread = threading.Thread(target=server.run, args=([listening],), name="weft-door", daemon=True)
+    http = Server(config)
+    thread = threading.Thread(target=http.run, args=([listening],), name="weft-server", daemon=True)
     thread.start()
     until = time.monotonic() + _START_SECONDS
-    while not server.started:
+    while not http.started:
         if not thread.is_alive() or time.monotonic() > until:
-            raise ExecutionError("the local door could not be opened", where=str(listening.getsockname()))
+            raise ExecutionError("the local server did not start", where=str(listening.getsockname()))
         time.sleep(0.02)
     at_once = False
     try:
@@ -267,13 +267,13 @@ def answering(door: Door, listening: socket.socket) -> Iterator[None]:
         raise
     finally:
         if not at_once:
-            door.close()
-            server.should_exit = True
+            server.close()
+            http.should_exit = True
             thread.join(_START_SECONDS)
 
 
-class _Log(logging.FileHandler):
-    """A log that gets the permissions of its folder when it is made: with the first record."""
+class _LogFile(logging.FileHandler):
+    """A log file that is made with the first record, with the permissions of its folder."""
 
     def _open(self) -> TextIOWrapper:
         make_file(self.baseFilename)
@@ -281,9 +281,9 @@ class _Log(logging.FileHandler):
 
 
 def _log_to(folder: str) -> None:
-    """Sends what the server would print to the home's log."""
+    """Send the server's messages to the home's log."""
     make_folder(folder)
-    handler = _Log(os.path.join(folder, "serve.log"), encoding="utf-8", delay=True)
+    handler = _LogFile(os.path.join(folder, "serve.log"), encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     for name in ("uvicorn", "asyncio"):
         logger = logging.getLogger(name)

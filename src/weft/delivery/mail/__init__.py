@@ -1,1 +1,1 @@
-"""Answers by electronic mail: whom they go to, what a letter says, the conversation with the server that takes it."""
+"""Deliver answers by email: recipients, letters, and the SMTP session."""

@@ -1,4 +1,4 @@
-"""Whom a letter goes to, as it is written in ``email:ADDRESS[,ADDRESS…][?unknown=again|hold]``."""
+"""Parse the recipients of a letter: ``email:ADDRESS[,ADDRESS…][?unknown=again|hold]``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.configuration import Configuration
 from weft.errors import Refused
 
 Policy = Literal["again", "hold"]
-"""What becomes of a letter that may have gone: it is sent again under the same Message-ID, or waits for a person."""
+"""What to do with a letter that may have been sent: send it again with the same Message-ID, or hold it for a person."""
 
 _LONGEST: Final = 254
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
@@ -20,26 +20,26 @@ _NAME: Final = re.compile(r"[^@\s,?]+")
 
 
 @dataclass(frozen=True)
-class Addressed:
-    """``text`` is the channel's one name; ``addresses`` are where its letters go, ``policy`` is as the text has it."""
+class Recipients:
+    """The recipients of a channel: ``text`` is its canonical name, ``addresses`` receive the letters."""
 
     text: str
     addresses: tuple[str, ...]
     policy: Policy
 
 
-def addressed(text: str, chosen: Configuration) -> Addressed:
-    """Reads what stands after ``email:``; the name of a person stands for the address in the settings.
+def parse_recipients(text: str, chosen: Configuration) -> Recipients:
+    """Parse the text after ``email:``; a person's name stands for the address in the settings.
 
-    Raises Refused for what is no address, a name without one, or another option than ``unknown``.
+    Raises Refused for an invalid address, a name without an address, or an option other than ``unknown``.
     """
     people, _, option = text.partition("?")
     policy = _policy(option)
     names = [name.strip() for name in people.split(",")]
-    found = tuple(dict.fromkeys(_address(name, chosen) for name in names))
+    addresses = tuple(dict.fromkeys(_address(name, chosen) for name in names))
     written = ",".join(dict.fromkeys(_canonical(name) for name in names))
-    return Addressed(
-        f"email:{written}" + (f"?unknown={policy}" if policy else ""), found, policy or chosen.smtp_unknown
+    return Recipients(
+        f"email:{written}" + (f"?unknown={policy}" if policy else ""), addresses, policy or chosen.smtp_unknown
     )
 
 
@@ -49,9 +49,9 @@ def _policy(option: str) -> Policy | None:
     key, _, value = option.partition("=")
     if key != "unknown" or value not in ("again", "hold"):
         raise Refused(
-            f"{option!r} is nothing that an email channel can be told",
-            hint="After the address may stand ?unknown=again (a letter that may have gone is sent again under the same "
-            "Message-ID) or ?unknown=hold (it waits for `weft resume`).",
+            f"{option!r} is not an option of an email channel",
+            hint="The options are ?unknown=again (a letter that may have been sent is sent again with the same "
+            "Message-ID) and ?unknown=hold (it waits for `weft resume`).",
         )
     return cast(Policy, value)
 
@@ -65,14 +65,14 @@ def _address(name: str, chosen: Configuration) -> str:
     if "@" in name:
         if _ADDRESS.fullmatch(name) is None or len(name) > _LONGEST or ".." in name:
             raise Refused(
-                f"{name!r} is no address for electronic mail",
-                hint="Write email:ann@example.com, in ASCII; several addresses with commas between them.",
+                f"{name!r} is not an email address",
+                hint="Write email:ann@example.com, in ASCII; separate several addresses by commas.",
             )
         return _canonical(name)
     user = chosen.users.get(name)
     if user is not None and user.email is not None:
         return _address(user.email, chosen)
-    raise Refused(f"{name!r} is no address for electronic mail", hint=_hint(name, chosen))
+    raise Refused(f"{name!r} is not an email address", hint=_hint(name, chosen))
 
 
 def _hint(name: str, chosen: Configuration) -> str:
@@ -81,7 +81,7 @@ def _hint(name: str, chosen: Configuration) -> str:
     if near:
         return f"Did you mean email:{near[0]}?"
     if _NAME.fullmatch(name) is None:
-        return "Write email:ann@example.com; several addresses with commas between them."
+        return "Write email:ann@example.com; separate several addresses by commas."
     return f"Write email:ann@example.com, or set email in [users.{name}] of weft.toml."
 
 

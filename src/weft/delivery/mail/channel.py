@@ -1,7 +1,7 @@
-"""``email:ADDRESS``: one letter for all that is new, by the server of the settings.
+"""Deliver by email: ``email:ADDRESS`` receives one letter with all new answers, through the server in the settings.
 
-A letter cannot be taken back, and whether one that was interrupted has gone only its server knows.  So it goes again
-under the same Message-ID, by which mail programs show it once, or is held until a person says so.
+A letter cannot be recalled, and only the server knows whether an interrupted one was sent.  So it is sent again with
+the same Message-ID, which mail programs show once, or is held until a person decides.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import os
 from typing import Final
 
 from weft.configuration import Configuration
-from weft.delivery.channel import Message, Recovery
-from weft.delivery.mail.addresses import Addressed
-from weft.delivery.mail.conversation import Lost, Server, give
+from weft.delivery.channel import Lost, Message, Recovery
+from weft.delivery.mail.addresses import Recipients
+from weft.delivery.mail.conversation import Server, submit
 from weft.delivery.mail.letter import SHOWN_ROWS, letter
 from weft.delivery.retrying import DOUBLING
 from weft.errors import DeliveryError, Refused
@@ -22,74 +22,74 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class EmailChannel:
-    """Letters to one or several addresses; raises Refused where the settings do not say enough to send any."""
+    """Letters to one or several addresses; raises Refused if the settings are insufficient."""
 
     shown_rows: Final = SHOWN_ROWS
     schedule: Final = DOUBLING
 
-    def __init__(self, to: Addressed, chosen: Configuration) -> None:
+    def __init__(self, to: Recipients, chosen: Configuration) -> None:
         self._to = to
         self._server = server_of(chosen)
         self._may_have_gone = True
-        """Of a process that died nobody knows how far it came."""
+        """True at first, since an earlier process may have died while it sent."""
 
     @property
     def address(self) -> str:
-        """The channel's one name."""
+        """The channel's canonical name."""
         return self._to.text
 
     @property
     def server(self) -> str:
-        """The server that takes the letters."""
+        """The host and port of the mail server."""
         return str(self._server)
 
     def require(self, answers: Answers) -> None:
-        """A letter takes any answers."""
+        """Accept any columns."""
         return
 
     @property
     def person(self) -> str:
-        """Whoever gets the letter; of several the first."""
+        """The first recipient."""
         return self._to.addresses[0]
 
     def prepare(self) -> None:
-        """Nothing has to be noted: a letter is known by its Message-ID."""
+        """Return no position: a letter is recognized by its Message-ID."""
         return
 
     def send(self, message: Message, position: str | None) -> str:
-        """Writes the letter and gives it to the server; the server's last answer."""
+        """Write the letter, submit it to the server, and return the server's last reply."""
         self._may_have_gone = False
         content = letter(message, self.address, self._server.sender, self._to.addresses)
         self._may_have_gone = True
         try:
-            return give(self._server, self._to.addresses, content)
+            return submit(self._server, self._to.addresses, content)
         except DeliveryError as error:
             self._may_have_gone = isinstance(error, Lost)
             raise
 
     def test(self, message: Message) -> str:
-        """Sends a letter that says it is a test."""
-        return f"{self._server} took a letter to {', '.join(self._to.addresses)}: {self.send(message, None)}"
+        """Send a letter that says it is a test."""
+        return f"{self._server} accepted a letter to {', '.join(self._to.addresses)}: {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
-        """Whether a letter has gone is known only where the conversation ended before its end, or after the answer."""
+        """Return ``undone`` only if the SMTP session failed before the end of the text, or the server refused it."""
         if not self._may_have_gone:
             return "undone"
         return "again" if self._to.policy == "again" else "unknown"
 
 
 def server_of(chosen: Configuration) -> Server:
-    """The server that the settings name, with its password; raises Refused where they do not say enough."""
+    """Return the server in the settings, with its password; raise Refused if the settings are insufficient."""
     for key, value in (("smtp.host", chosen.smtp_host), ("smtp.from", chosen.smtp_from)):
         if value is None:
             raise Refused(
-                f"{key} is not set, so no mail can be sent",
+                f"{key} is not set, so no email can be sent",
                 hint='Write into weft.toml in the home: [smtp], host = "mail.example.com", from = "weft@example.com".',
             )
     assert chosen.smtp_host is not None and chosen.smtp_from is not None
     if chosen.smtp_user is not None and chosen.smtp_tls == "none" and chosen.smtp_host not in _LOOPBACK:
         raise Refused(
-            'smtp.user is set and smtp.tls is "none": the password would go over the network for everybody to read',
+            'smtp.user is set and smtp.tls is "none": the password would cross the network unencrypted',
             hint='Set smtp.tls to "starttls" or "implicit".',
         )
     return Server(
@@ -108,13 +108,13 @@ def _password(chosen: Configuration) -> str:
     if chosen.smtp_password is not None:
         return chosen.smtp_password
     if chosen.smtp_password_env is not None:
-        found = os.environ.get(chosen.smtp_password_env)
-        if not found:
+        password = os.environ.get(chosen.smtp_password_env)
+        if not password:
             raise Refused(
-                f"the variable {chosen.smtp_password_env} is not set, which smtp.password_env names",
-                hint="Set it where Weft runs; a service has an environment of its own.",
+                f"the variable {chosen.smtp_password_env}, which smtp.password_env names, is not set",
+                hint="Set it in the environment of Weft; a service has an environment of its own.",
             )
-        return found
+        return password
     if chosen.smtp_password_file is not None:
         try:
             return chosen.smtp_password_file.read_text(encoding="utf-8").rstrip("\r\n")
@@ -124,5 +124,5 @@ def _password(chosen: Configuration) -> str:
                 f"smtp.password_file cannot be read: {reason}", where=str(chosen.smtp_password_file)
             ) from None
     raise Refused(
-        "smtp.user is set, and no password", hint="Set smtp.password_file, smtp.password_env or smtp.password."
+        "smtp.user is set, but no password", hint="Set smtp.password_file, smtp.password_env or smtp.password."
     )

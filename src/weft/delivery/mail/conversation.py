@@ -1,8 +1,8 @@
-"""The conversation with the server that takes mail (RFC 5321), and what is known of a letter when it ends early.
+"""Submit a letter over SMTP (RFC 5321), and determine its fate if the session ends early.
 
-Every answer of the server is waited for as long as the settings say, and the whole conversation four times as long:
-a server that stalls, or that says one letter a second, holds nobody up for ever.  Until the end of the text was sent
-no server can have taken the letter; from there to the server's answer nobody but the server knows.
+Each reply may take as long as the settings allow, and the session four times as long, so that a stalled or slow server
+cannot block the outbox.  Before the end of the text is sent, the server cannot have accepted the letter; between that
+and its reply, only the server knows.
 """
 
 from __future__ import annotations
@@ -19,22 +19,18 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final, Literal
 
-from weft.delivery.channel import Rejected, Unreachable
+from weft.delivery.channel import Lost, Rejected, Unreachable
 from weft.errors import DeliveryError
 from weft.failpoint import failpoint
 
-_WHOLE: Final = 4
-"""How many times as long as one answer the whole conversation may take."""
-_TOLD: Final = 300
-
-
-class Lost(Unreachable):
-    """The end of the text was sent and no answer came: the letter may have gone."""
+_SESSION_FACTOR: Final = 4
+"""The time limit of a session as a multiple of that of one reply."""
+_REPLY_LENGTH: Final = 300
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server that takes mail; ``timeout`` in seconds, ``ca_file`` None: the certificates that the system trusts."""
+    """A mail server; ``timeout`` is in seconds, ``ca_file`` None means the certificates that the system trusts."""
 
     host: str
     port: int
@@ -49,25 +45,25 @@ class Server:
         return f"{self.host}:{self.port}"
 
 
-def give(server: Server, recipients: Sequence[str], content: bytes) -> str:
-    """Gives a letter (CRLF ends its lines) to the server, for all of the recipients or for none; the server's answer.
+def submit(server: Server, recipients: Sequence[str], content: bytes) -> str:
+    """Submit a letter (with CRLF line ends) for all recipients or for none; return the server's reply.
 
-    Raises Unreachable where the server does not speak to the end, Rejected where it will not have the letter, Lost
-    where nobody knows, DeliveryError where it did not go and may another time.
+    Raises Unreachable if the session fails, Rejected if the server refuses the letter permanently, Lost if the outcome
+    is unknown, and DeliveryError if the letter was not sent but can be retried.
     """
-    with _talking(server) as client:
+    with _session(server) as client:
         try:
             _envelope(client, server, recipients, content)
             client.send(_stuffed(content))
             failpoint("mail.data")
         except (smtplib.SMTPException, OSError) as error:
-            raise Unreachable(f"the letter did not go: {_told(error)}", where=str(server)) from None
+            raise Unreachable(f"the letter was not sent: {_reason(error)}", where=str(server)) from None
         try:
             client.send(b".\r\n")
             failpoint("mail.ended")
             code, answer = client.getreply()
         except (smtplib.SMTPException, OSError) as error:
-            raise Lost(f"no answer came after the end of the text: {_told(error)}", where=str(server)) from None
+            raise Lost(f"no reply after the end of the text: {_reason(error)}", where=str(server)) from None
         _require(server, "the text", code, answer)
         return _line(code, answer)
 
@@ -75,57 +71,59 @@ def give(server: Server, recipients: Sequence[str], content: bytes) -> str:
 def _envelope(client: _Client, server: Server, recipients: Sequence[str], content: bytes) -> None:
     size = [f"size={len(content)}"] if client.has_extn("size") else []
     _require(server, f"the sender {server.sender}", *client.mail(server.sender, size))
-    for recipient in recipients:  # one who is refused: nobody gets it, so that nobody gets it twice
+    for recipient in recipients:  # all recipients or none, so that a retry duplicates nothing
         _require(server, recipient, *client.rcpt(recipient))
     failpoint("mail.accepted")
     code, answer = client.docmd("DATA")
     if code != 354:
         _require(server, "the text", code, answer)
-        raise DeliveryError(f"the server answered {code} to DATA", where=str(server))
+        raise DeliveryError(f"the server replied {code} to DATA", where=str(server))
 
 
-def _require(server: Server, given: str, code: int, answer: bytes) -> None:
-    """Raises Rejected, or DeliveryError where another time may do, unless the server said yes."""
+def _require(server: Server, what: str, code: int, answer: bytes) -> None:
+    """Raise Rejected for a permanent error reply, and DeliveryError for a temporary one."""
     if 200 <= code < 300:
         return
-    told = f"the server does not take {given}: {_line(code, answer)}"
+    message = f"the server refused {what}: {_line(code, answer)}"
     if 500 <= code < 600:
-        raise Rejected(told, where=str(server), hint="Mend that, then `weft resume` the query.")
-    raise DeliveryError(told, where=str(server))
+        raise Rejected(message, where=str(server), hint="Correct the cause, then `weft resume` the query.")
+    raise DeliveryError(message, where=str(server))
 
 
 def _stuffed(content: bytes) -> bytes:
-    """The text with a dot before each line that begins with one, its last line ended."""
+    """Double the dot at the start of each line that begins with one, and terminate the last line."""
     stuffed = re.sub(rb"(?m)^\.", b"..", content)
     return stuffed if stuffed.endswith(b"\r\n") else stuffed + b"\r\n"
 
 
 class _Lines:
-    """What the server says, line by line; one that breaks off is no answer, where smtplib takes ``25`` for one."""
+    """The server's replies as lines; a truncated line raises an error, while smtplib would accept ``25`` as a reply."""
 
     def __init__(self, stream: BufferedReader) -> None:
         self._stream = stream
 
     def readline(self, most: int) -> bytes:
-        """The next line, ``most`` bytes at most; nothing at the end.  Raises ConnectionResetError for half a line."""
+        """Return the next line of at most ``most`` bytes, empty at the end; raise ConnectionResetError for a partial
+        line.
+        """
         line = self._stream.readline(most)
         if line and not line.endswith(b"\n") and len(line) < most:
-            raise ConnectionResetError("the answer broke off")
+            raise ConnectionResetError("the reply is incomplete")
         return line
 
     def close(self) -> None:
-        """Closes the stream."""
+        """Close the stream."""
         self._stream.close()
 
 
 class _Client(smtplib.SMTP):
-    """The conversation; ``line`` is the connection below TLS, by which it can be ended from another thread."""
+    """An SMTP session; ``line`` is the socket below TLS, through which another thread can end it."""
 
     line: socket.socket | None = None
 
     def __init__(self, server: Server, context: ssl.SSLContext | None) -> None:
         self._server, self._context = server, context
-        # Without a name of its own to say it would ask the network for one, and may wait for that.
+        # Without a local host name, smtplib would look one up in the network, which may block.
         super().__init__(local_hostname=server.sender.rpartition("@")[2], timeout=server.timeout)
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
@@ -136,28 +134,28 @@ class _Client(smtplib.SMTP):
         return self._context.wrap_socket(plain, server_hostname=host)
 
     def getreply(self) -> tuple[int, bytes]:
-        """The server's answer."""
+        """Return the server's reply."""
         if self.file is None and self.sock is not None:
             self.file = _Lines(self.sock.makefile("rb"))
         return super().getreply()
 
     def end(self) -> None:
-        """Ends the connection, whatever is waited for."""
+        """Shut down the connection, even while another thread waits for it."""
         if self.line is not None:
             with suppress(OSError):
                 self.line.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
-def _talking(server: Server) -> Iterator[_Client]:
-    """A conversation as far as the server knows who speaks; raises Unreachable."""
+def _session(server: Server) -> Iterator[_Client]:
+    """Open a session and log in; raise Unreachable."""
     client = None
     timer = None
     try:
         try:
             context = None if server.tls == "none" else ssl.create_default_context(cafile=server.ca_file)
             client = _Client(server, context)
-            timer = threading.Timer(server.timeout * _WHOLE, client.end)
+            timer = threading.Timer(server.timeout * _SESSION_FACTOR, client.end)
             timer.daemon = True
             timer.start()
             _begin(client, server, context)
@@ -176,7 +174,7 @@ def _talking(server: Server) -> Iterator[_Client]:
 
 
 def _begin(client: _Client, server: Server, context: ssl.SSLContext | None) -> None:
-    # As connect() notes it: TLS is asked for the certificate of this name.
+    # Set as connect() does: TLS checks the certificate for this name.
     client._host = server.host  # type: ignore[attr-defined]
     code, answer = client.connect(server.host, server.port)
     if code != 220:
@@ -197,40 +195,40 @@ def _unreachable(server: Server, error: Exception) -> Unreachable:
         return Unreachable(
             f"the server's certificate is not trusted: {_clean(error.verify_message)}",
             where=where,
-            hint="Is smtp.host the name in its certificate? Another authority is trusted by smtp.ca_file.",
+            hint="Check that smtp.host is the name in the certificate. To trust another authority, set smtp.ca_file.",
         )
     if isinstance(error, ssl.SSLError):
         return Unreachable(
-            f"TLS did not begin: {_clean(error.reason or str(error))}",
+            f"the TLS handshake failed: {_clean(error.reason or str(error))}",
             where=where,
-            hint='smtp.tls is "implicit" (port 465) or "starttls" (port 587), as the server has it.',
+            hint='Set smtp.tls to "implicit" (port 465) or "starttls" (port 587), as the server requires.',
         )
     if isinstance(error, smtplib.SMTPAuthenticationError):
         return Unreachable(
-            f"the server refuses the credentials: {_told(error)}",
+            f"the server refused the login: {_reason(error)}",
             where=where,
-            hint="Look at smtp.user and its password.",
+            hint="Check smtp.user and its password.",
         )
     if isinstance(error, smtplib.SMTPNotSupportedError):
         return Unreachable(
-            f"the server does not offer what is asked: {_told(error)}", where=where, hint=_tls_hint(server)
+            f"the server does not support the request: {_reason(error)}", where=where, hint=_tls_hint(server)
         )
-    return Unreachable(f"the server for mail is not to be reached: {_told(error)}", where=where)
+    return Unreachable(f"the mail server cannot be reached: {_reason(error)}", where=where)
 
 
 def _tls_hint(server: Server) -> str:
-    return f'smtp.tls is "{server.tls}": see what the server offers on its ports 587, 465 and 25.'
+    return f'smtp.tls is "{server.tls}": check what the server offers on its ports 587, 465 and 25.'
 
 
-def _told(error: Exception) -> str:
-    """What an error says, in one line; what the server said is not to be trusted with a terminal."""
+def _reason(error: Exception) -> str:
+    """Describe an error in one line; the server's text is not trusted with a terminal."""
     if isinstance(error, TimeoutError):
-        return "it did not answer in time"
+        return "it did not reply in time"
     if isinstance(error, smtplib.SMTPResponseException):
         return _line(error.smtp_code, error.smtp_error)
     if isinstance(error, smtplib.SMTPServerDisconnected):
         inner = error.__context__
-        return "it did not answer in time" if isinstance(inner, TimeoutError) else "it ended the conversation"
+        return "it did not reply in time" if isinstance(inner, TimeoutError) else "it closed the connection"
     if isinstance(error, OSError) and error.strerror:
         return _clean(error.strerror)
     return _clean(str(error) or type(error).__name__)
@@ -242,4 +240,4 @@ def _line(code: int, answer: bytes | str) -> str:
 
 
 def _clean(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text).strip()[:_TOLD]
+    return "".join(c if c.isprintable() else " " for c in text).strip()[:_REPLY_LENGTH]

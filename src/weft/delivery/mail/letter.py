@@ -1,7 +1,7 @@
-"""One letter: what is new as text and as HTML, and headers by which mail programs know it, thread it and file it.
+"""Write one letter: the new answers as text and HTML, with headers for identification, threading and filing.
 
-Texts come from data.  In headers and in the text nothing is left that a terminal or a mail program would obey, the HTML
-escapes everything, and every line is ASCII, so that no server on the way has to change one.
+The texts come from data.  Headers and text contain nothing that a terminal or a mail program would interpret, the HTML
+escapes everything, and every line is ASCII, so that no server has to change one.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 SHOWN_ROWS: Final = 100
-"""How many rows a letter shows."""
+"""The most rows that a letter shows."""
 
 _CELL: Final = 500
 _NAME: Final = 120
 _WIDEST: Final = 100
 _JOINERS: Final = "\u200c\u200d"
 _MAILTO: Final = 900
-"""How long the address of List-Unsubscribe may be: with its name below the 998 of a line (RFC 5322, 2.1.1)."""
+"""The longest address in List-Unsubscribe: with the header's name it stays below the 998 of a line (RFC 5322,
+2.1.1).
+"""
 _FOLDED: Final = 78
 _TEMPLATE: Final = Path(__file__).with_name("letter.html")
 
 
-class _InTheClear(UnstructuredHeader):
-    """A header that programs read: ids and addresses of ASCII, with blanks between them.
+class _StructuredHeader(UnstructuredHeader):
+    """A header for programs: ASCII ids and addresses, separated by spaces.
 
-    What is longer than a line Python's email package writes as encoded words, which nobody decodes where a header is
-    structured (RFC 2047, section 5): so lines end here at blanks only, and a long word stays whole.
+    Python's email package writes long lines as encoded words, which are not decoded in structured headers (RFC 2047,
+    section 5).  This class breaks lines at spaces only, and never inside a word.
     """
 
     def fold(self, *, policy: Policy) -> str:
@@ -60,7 +62,7 @@ class _InTheClear(UnstructuredHeader):
 def _policy() -> Policy:
     headers = HeaderRegistry()
     for name in ("message-id", "in-reply-to", "references", "list-id", "list-unsubscribe"):
-        headers.map_to_type(name, _InTheClear)  # type: ignore[arg-type]
+        headers.map_to_type(name, _StructuredHeader)  # type: ignore[arg-type]
     return SMTP.clone(cte_type="7bit", max_line_length=_FOLDED, header_factory=headers)
 
 
@@ -68,22 +70,22 @@ _POLICY: Final = _policy()
 
 
 def letter(message: Message, channel: str, sender: str, recipients: Sequence[str]) -> bytes:
-    """The letter in MIME, CRLF at the ends of its lines; the same bytes for the same arguments.
+    """Return the letter as MIME with CRLF line ends; the same arguments give the same bytes.
 
-    ``channel`` is the name of the channel, for the line that says why it was sent.
+    ``channel`` is the channel's name, for the line that says why the letter was sent.
     """
-    told = _told(message, channel)
-    written = EmailMessage(policy=_POLICY)
+    contents = _contents(message, channel)
+    mail = EmailMessage(policy=_POLICY)
     for name, value in _headers(message, channel, sender, recipients).items():
-        written[name] = value
-    written.set_content(_text(told), cte="quoted-printable")
-    written.add_alternative(_template().render(told), subtype="html", cte="quoted-printable")
-    written.set_boundary(f"=_{message.key}")  # no line of quoted-printable text has "=_" (RFC 2045, section 6.7)
-    return written.as_bytes()
+        mail[name] = value
+    mail.set_content(_text(contents), cte="quoted-printable")
+    mail.add_alternative(_template().render(contents), subtype="html", cte="quoted-printable")
+    mail.set_boundary(f"=_{message.key}")  # no line of quoted-printable text has "=_" (RFC 2045, section 6.7)
+    return mail.as_bytes()
 
 
 def message_id(key: str, home_id: str) -> str:
-    """The Message-ID of a message of a home: the same at every attempt, and for no other message anywhere.
+    """Return the globally unique Message-ID of a message; it is the same at every attempt.
 
     >>> message_id("3-1-20", "5f0c")
     '<3-1-20@5f0c.weft>'
@@ -98,18 +100,18 @@ def _headers(message: Message, channel: str, sender: str, recipients: Sequence[s
     return {
         "From": f"Weft <{sender}>",
         "To": ", ".join(recipients),
-        "Subject": f"[weft] {name}",  # always the same: some mail programs thread only by it
+        "Subject": f"[weft] {name}",  # constant, since some mail programs thread by it alone
         "Date": format_datetime(to_datetime(about.at)),
         "Message-ID": message_id(message.key, about.home_id),
         **({"In-Reply-To": before[-1], "References": " ".join(before)} if before else {}),
         "List-Id": f"<{_label(message.query_name)}.{about.home_id}.weft>",
-        "List-Unsubscribe": f"<{_mailto(sender, _header(_typed('unsubscribe', message, channel)))}>",
+        "List-Unsubscribe": f"<{_mailto(sender, _header(_command('unsubscribe', message, channel)))}>",
         "Auto-Submitted": "auto-generated",
     }
 
 
 def _mailto(address: str, subject: str) -> str:
-    """The address of a letter with that subject (RFC 6068), all of it ASCII; a long subject is cut."""
+    """Return an ASCII mailto URL with that subject (RFC 6068); a long subject is cut."""
     begin = f"mailto:{quote(address, safe='@')}?subject="
     rest = subject
     while len(begin) + len(quote(rest)) > _MAILTO and rest:
@@ -118,22 +120,22 @@ def _mailto(address: str, subject: str) -> str:
 
 
 def _header(text: str) -> str:
-    """Text from data on one line of a header.
+    """Return text from data as one line of a header.
 
-    Python's email package decodes an encoded word (``=?utf-8?q?a=0d=0aBcc:…?=``) that it is given, line ends among it,
-    and writes what it got: so none may begin here.
+    Python's email package decodes an encoded word (``=?utf-8?q?a=0d=0aBcc:…?=``), line ends included, and writes the
+    result.  So this function breaks up the start of encoded words.
     """
     words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return words.replace("=?", "= ?")[:_NAME] or "-"
 
 
 def _label(text: str) -> str:
-    """A query's name as a part of a List-Id."""
+    """Return a query's name as a part of a List-Id."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in text.lower())[:60] or "query"
 
 
-def _told(message: Message, channel: str) -> dict[str, Any]:
-    """What both forms of the letter say."""
+def _contents(message: Message, channel: str) -> dict[str, Any]:
+    """Return the values that both forms of the letter show."""
     about, place = message.about, ZoneInfo(message.about.zone)
     home = f" --home {shlex.quote(str(about.home))}"
     last = message.rows[-1].ordinal
@@ -151,45 +153,45 @@ def _told(message: Message, channel: str) -> dict[str, Any]:
         "see": _line(f"weft results {shlex.quote(message.query_name)} --after {last}{home}"),
         "sql": _block(about.sql),
         "why": _why(message, channel),
-        "mute": None if message.is_test else _line(_typed("mute", message, channel) + home),
-        "unsubscribe": None if message.is_test else _line(_typed("unsubscribe", message, channel) + home),
+        "mute": None if message.is_test else _line(_command("mute", message, channel) + home),
+        "unsubscribe": None if message.is_test else _line(_command("unsubscribe", message, channel) + home),
     }
 
 
 def _why(message: Message, channel: str) -> str:
     if message.is_test:
-        return f"This is a test message, sent once by `weft channel test {_line(channel)}`; no query stands behind it."
+        return f"This is a test message, sent once by `weft channel test {_line(channel)}`; it belongs to no query."
     name, user = _line(message.query_name), _line(message.about.user)
-    return f"You get this because the query {name} of {user} delivers to {_line(channel)}."
+    return f"You receive this because the query {name} of {user} delivers to {_line(channel)}."
 
 
-def _typed(command: str, message: Message, channel: str) -> str:
-    """What whoever gets the letter has typed to hear no more."""
+def _command(command: str, message: Message, channel: str) -> str:
+    """Return the command by which a recipient stops the letters."""
     return f"weft {command} {shlex.quote(message.query_name)} --to {shlex.quote(channel)}"
 
 
-def _text(told: dict[str, Any]) -> str:
-    """The letter as plain text."""
-    some = "1 new answer" if told["count"] == 1 else f"{told['count']:,} new answers"
-    more = [f"… and {told['more']:,} more: {told['see']}", ""] if told["more"] else []
+def _text(contents: dict[str, Any]) -> str:
+    """Return the letter as plain text."""
+    count = "1 new answer" if contents["count"] == 1 else f"{contents['count']:,} new answers"
+    more = [f"… and {contents['more']:,} more: {contents['see']}", ""] if contents["more"] else []
     parts = [
-        f"{told['name']}: {some}, {told['total']:,} in all. Instants are in {told['zone']}.",
+        f"{contents['name']}: {count}, {contents['total']:,} in all. Instants are in {contents['zone']}.",
         "",
-        *_rows(told["columns"], told["rows"]),
+        *_rows(contents["columns"], contents["rows"]),
         "",
         *more,
         "The query:",
-        *(f"    {line}" for line in told["sql"].splitlines()),
+        *(f"    {line}" for line in contents["sql"].splitlines()),
         "",
-        told["why"],
-        *([f"To stop it for a while: {told['mute']}"] if told["mute"] else []),
-        *([f"To stop it for good:    {told['unsubscribe']}"] if told["unsubscribe"] else []),
+        contents["why"],
+        *([f"To pause these messages: {contents['mute']}"] if contents["mute"] else []),
+        *([f"To unsubscribe:          {contents['unsubscribe']}"] if contents["unsubscribe"] else []),
     ]
     return "\n".join(parts) + "\n"
 
 
 def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as a table, or one under another where a table would be too wide to read."""
+    """Return rows as a table, or as lists of columns if the table would be too wide."""
     widths = [max(len(cells[n]) for cells in (columns, *rows)) for n in range(len(columns))]
     if sum(widths) + 2 * len(widths) <= _WIDEST:
         lines = [columns, ["-" * width for width in widths], *rows]
@@ -201,7 +203,7 @@ def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def cell(value: object, zone: ZoneInfo) -> str:
-    """One value on one line, in words that a person reads.
+    """Return one value as readable text on one line.
 
     >>> cell(dt.datetime(2026, 7, 1, 10, tzinfo=dt.timezone.utc), ZoneInfo("Europe/Paris")), cell(None, ZoneInfo("UTC"))
     ('2026-07-01 12:00:00+02:00', 'NULL')
@@ -223,12 +225,12 @@ def _local(value: dt.datetime, zone: ZoneInfo) -> str:
     aware = to_datetime(from_datetime(value))
     try:
         return aware.astimezone(zone).isoformat(sep=" ")
-    except OverflowError:  # at the ends of the calendar
+    except OverflowError:  # near the ends of the calendar
         return aware.isoformat(sep=" ")
 
 
 def _line(text: str) -> str:
-    """Text from data on one line, control characters made visible, cut where it is long."""
+    """Return text from data on one line, with visible control characters, cut at 500 characters."""
     return one_line(text, _CELL, kept=_JOINERS)
 
 

@@ -1,1 +1,1 @@
-"""Answers posted to an address of the web."""
+"""Deliver answers by HTTP POST."""

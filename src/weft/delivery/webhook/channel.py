@@ -1,7 +1,7 @@
-"""``webhook:URL``: answers posted as JSON, signed as Standard Webhooks has it, or as a text for Slack or Teams.
+"""Deliver to ``webhook:URL``: post answers as JSON signed by Standard Webhooks, or as text for Slack or Teams.
 
-What was posted cannot be taken back, and whether a request without an answer was taken only its server knows.  So it
-is posted again under the same ``webhook-id``, by which whoever gets it can tell.
+A post cannot be recalled, and only the server knows whether a request without a response was accepted.  So it is posted
+again with the same ``webhook-id``, by which the receiver recognizes it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from weft.configuration import Configuration
-from weft.delivery.channel import Message, Recovery
+from weft.delivery.channel import Lost, Message, Recovery
 from weft.delivery.retrying import Schedule
 from weft.delivery.webhook.content import SHOWN_ROWS, answers_json, text_json
-from weft.delivery.webhook.conversation import Lost, post
+from weft.delivery.webhook.conversation import post
 from weft.delivery.webhook.destination import Destination
 from weft.errors import DeliveryError, Refused
 from weft.instants import to_datetime
@@ -22,11 +22,11 @@ _SECOND: Final = 1_000_000
 _HOUR: Final = 3_600 * _SECOND
 _PAUSES: Final = (5 * _SECOND, 300 * _SECOND, _HOUR // 2, *(hours * _HOUR for hours in (2, 5, 10, 14, 20, 24)))
 STANDARD: Final = Schedule(_PAUSES)
-"""As the Standard Webhooks specification proposes it: nine pauses in three days."""
+"""The schedule that the Standard Webhooks specification proposes: nine pauses in three days."""
 
 
 class WebhookChannel:
-    """Posts to one URL; raises Refused where a signature is to be made and there is no secret."""
+    """Posts to one URL; raises Refused if a signature is required but no secret is set."""
 
     schedule: Final = STANDARD
     person: Final = None
@@ -38,37 +38,37 @@ class WebhookChannel:
             raise Refused(
                 "webhook.secret is not set, so no message can be signed",
                 hint='Write secret = "whsec_…" (base64) below [webhook] in weft.toml, or set WEFT_WEBHOOK_SECRET; '
-                "Slack and Teams take #as=slack and #as=teams without.",
+                "Slack and Teams need no secret: append #as=slack or #as=teams to the URL.",
             )
         self._may_have_gone = True
-        """Of a process that died nobody knows how far it came."""
+        """True at first, since an earlier process may have died while it sent."""
 
     @property
     def shown_rows(self) -> int | None:
-        """Programs get every row, people some."""
+        """Programs receive every row, people the first ones."""
         return None if self._to.form == "standard" else SHOWN_ROWS
 
     @property
     def address(self) -> str:
-        """The channel's one name."""
+        """The channel's canonical name."""
         return self._to.text
 
     @property
     def server(self) -> str:
-        """The server that is posted to."""
+        """The host and port of the server."""
         return self._to.server
 
     def require(self, answers: Answers) -> None:
-        """Any answers can be posted."""
+        """Accept any columns."""
 
     def prepare(self) -> None:
-        """Nothing has to be noted: a message is known by its id."""
+        """Return no position: the receiver recognizes a message by its id."""
         return
 
     def send(self, message: Message, position: str | None) -> str:
-        """Posts the message; what the server answered."""
+        """Post the message, and return the server's response."""
         self._may_have_gone = False
-        body, headers = self._written(message)
+        body, headers = self._request(message)
         chosen = self._chosen
         self._may_have_gone = True
         try:
@@ -84,14 +84,14 @@ class WebhookChannel:
             raise
 
     def test(self, message: Message) -> str:
-        """Posts a message of the type ``weft.test``, or a text that says so."""
-        return f"{self._to.server} answered {self.send(message, None)}"
+        """Post a message of the type ``weft.test``, or a text that says it is a test."""
+        return f"{self._to.server} responded {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
-        """Whether a message was taken is known only where the conversation ended before its end, or by an answer."""
+        """Return ``undone`` only if the request failed before it was sent, or the server responded."""
         return "again" if self._may_have_gone else "undone"
 
-    def _written(self, message: Message) -> tuple[bytes, dict[str, str]]:
+    def _request(self, message: Message) -> tuple[bytes, dict[str, str]]:
         about, headers = message.about, {"Content-Type": "application/json", "User-Agent": "Weft"}
         if self._to.form != "standard":
             return text_json(message).encode(), headers
@@ -99,7 +99,7 @@ class WebhookChannel:
 
         key = f"{about.home_id}.{message.key}"
         body = answers_json(message)
-        # Receivers refuse a timestamp that is older than five minutes: it is the attempt's, as the standard says.
+        # The timestamp is that of the attempt, as the standard requires: receivers refuse one older than five minutes.
         signature = Webhook(self._chosen.webhook_secret or "").sign(key, to_datetime(message.attempt_at), body)
         stamp = str(message.attempt_at // _SECOND)
         return body.encode(), {

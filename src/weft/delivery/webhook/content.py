@@ -1,4 +1,4 @@
-"""What is posted: answers as JSON in the envelope of Standard Webhooks, or a text for Slack and Teams."""
+"""Write the body of a post: answers as JSON in the envelope of Standard Webhooks, or text for Slack and Teams."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from weft.delivery.rendering import field_names, json_values
 from weft.instants import format_rfc3339, to_datetime
 
 SHOWN_ROWS: Final = 20
-"""How many rows a text shows."""
+"""The most rows that a text shows."""
 
 
 def answers_json(message: Message) -> str:
-    """``type``, ``timestamp`` and ``data``: the query, its rows, and which of its answers they are."""
+    """Return JSON with ``type``, ``timestamp`` and ``data``: the query, its rows, and their range of ordinals."""
     names = field_names(name for name, _ in message.columns)
     body = {
         "type": "weft.test" if message.is_test else "weft.answers",
@@ -36,7 +36,9 @@ def answers_json(message: Message) -> str:
 
 
 def text_json(message: Message) -> str:
-    """``text``: what is new, a line a row, in Slack's and Teams' way of writing; instants in the message's zone."""
+    """Return JSON with ``text``: the new answers, one per line, as Slack and Teams expect; instants in the message's
+    zone.
+    """
     place = ZoneInfo(message.about.zone)
     names = [name for name, _ in message.columns]
     lines = []
@@ -47,13 +49,13 @@ def text_json(message: Message) -> str:
     if more:
         see = f"weft results {shlex.quote(message.query_name)} --after {message.rows[-1].ordinal}"
         lines.append(f"… and {more:,} more: {see}")
-    some = "1 new answer" if message.count == 1 else f"{message.count:,} new answers"
-    head = f"{message.query_name}: {some}, {message.about.total:,} in all"
+    count = "1 new answer" if message.count == 1 else f"{message.count:,} new answers"
+    head = f"{message.query_name}: {count}, {message.about.total:,} in all"
     if message.is_test:
-        head = "Weft: a test message"
-    return json.dumps({"text": "\n".join(_quiet(line) for line in (head, *lines))}, ensure_ascii=False)
+        head = "Weft: test message"
+    return json.dumps({"text": "\n".join(_escaped(line) for line in (head, *lines))}, ensure_ascii=False)
 
 
-def _quiet(text: str) -> str:
-    """Text from data that mentions nobody and makes no link: Slack and Teams show these three as they are."""
+def _escaped(text: str) -> str:
+    """Escape text from data so that Slack and Teams show it literally: it mentions nobody and contains no link."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")

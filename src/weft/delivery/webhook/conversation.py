@@ -1,8 +1,8 @@
-"""One request to a server of the web, and what is known of it when it ends early.
+"""Send one HTTP request, and determine its fate if the connection ends early.
 
-The name is looked up once, and each address is judged before it is connected to: what a name means may change between
-two look-ups.  Redirects are not followed.  An answer is waited for as long as the settings say, the whole conversation
-four times as long.
+The name is resolved once, and each address is checked before connecting, since a second look-up may give other
+addresses.  Redirects are not followed.  A response may take as long as the settings allow, and the whole exchange four
+times as long.
 """
 
 from __future__ import annotations
@@ -17,20 +17,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from weft.delivery.channel import Later, Rejected, Unreachable
+from weft.delivery.channel import Later, Lost, Rejected, Unreachable
 from weft.delivery.webhook.addresses import is_public
 from weft.delivery.webhook.destination import Destination
 from weft.errors import DeliveryError
 from weft.failpoint import failpoint
 
-_WHOLE: Final = 4
-_TOLD: Final = 300
+_EXCHANGE_FACTOR: Final = 4
+_RESPONSE_LENGTH: Final = 300
 _SECOND: Final = 1_000_000
 _LONGEST_WAIT_US: Final = 24 * 3_600 * _SECOND
-
-
-class Lost(Unreachable):
-    """The request was sent and no answer came: it may have been taken."""
 
 
 def post(
@@ -43,10 +39,12 @@ def post(
     private: bool,
     ca_file: Path | None,
 ) -> str:
-    """Posts the body; the server's answer in a line.  ``at`` is the wall's time (microseconds), ``timeout`` in seconds.
+    """Post the body, and return the server's response as one line.
 
-    ``private`` allows addresses that are not public.  Raises Rejected where that is not so or the server wants no more,
-    Later, Lost, Unreachable, and DeliveryError where it did not go and may another time.
+    ``at`` is the wall clock's time (microseconds UTC), ``timeout`` is in seconds, and ``private`` allows addresses that
+    are not public.  Raises Rejected for a private address or a server that wants no more messages, Later if the server
+    asks to wait, Lost if the outcome is unknown, Unreachable if the request failed, and DeliveryError for other
+    responses; all but Rejected can be retried.
     """
     with _connected(to, timeout, private=private, ca_file=ca_file) as connection:
         try:
@@ -57,40 +55,40 @@ def post(
             connection.endheaders()
             failpoint("webhook.begun")
         except (http.client.HTTPException, OSError) as error:
-            raise Unreachable(f"the request did not go: {_told(error)}", where=to.server) from None
+            raise Unreachable(f"the request was not sent: {_reason(error)}", where=to.server) from None
         try:
             connection.send(body)
             failpoint("webhook.sent")
             response = connection.getresponse()
-            said = _line(f"{response.status} {response.reason}")
-            with suppress(http.client.HTTPException, OSError):  # its status is what counts
-                said = _line(f"{said} {response.read(_TOLD).decode('utf-8', 'replace')}")
+            reply = _line(f"{response.status} {response.reason}")
+            with suppress(http.client.HTTPException, OSError):  # only the status is required
+                reply = _line(f"{reply} {response.read(_RESPONSE_LENGTH).decode('utf-8', 'replace')}")
             failpoint("webhook.answered")
         except (http.client.HTTPException, OSError) as error:
-            raise Lost(f"no answer came to the request: {_told(error)}", where=to.server) from None
-    _require(to, response, said, at)
-    return said
+            raise Lost(f"the server did not respond to the request: {_reason(error)}", where=to.server) from None
+    _require(to, response, reply, at)
+    return reply
 
 
-def _require(to: Destination, response: http.client.HTTPResponse, said: str, at: int) -> None:
-    """Raises what the status says, unless it says yes."""
+def _require(to: Destination, response: http.client.HTTPResponse, reply: str, at: int) -> None:
+    """Raise the error of an unsuccessful status."""
     status = response.status
     if 200 <= status < 300:
         return
-    told = f"the server answered {said}"
+    message = f"the server responded {reply}"
     if status == 410:
-        raise Rejected(told, where=to.server, hint="It wants no more messages; `weft resume` tries it all the same.")
+        raise Rejected(message, where=to.server, hint="It wants no more messages; `weft resume` tries again anyway.")
     if 300 <= status < 400:
         place = _line(response.headers.get("Location", "elsewhere"))
-        raise DeliveryError(f"{told}: it redirects to {place}, which is not followed", where=to.server)
-    asked = response.headers.get("Retry-After")
-    if status in (429, 503) and asked is not None:
-        raise Later(told, where=to.server, wait_us=_asked(asked, at))
-    raise DeliveryError(told, where=to.server)
+        raise DeliveryError(f"{message}: a redirect to {place}, which Weft does not follow", where=to.server)
+    retry_after = response.headers.get("Retry-After")
+    if status in (429, 503) and retry_after is not None:
+        raise Later(message, where=to.server, wait_us=_retry_after(retry_after, at))
+    raise DeliveryError(message, where=to.server)
 
 
-def _asked(text: str, at: int) -> int:
-    """How long a server asks to be left alone, in seconds or up to an instant; a day at most."""
+def _retry_after(text: str, at: int) -> int:
+    """Return the pause of a Retry-After header, in seconds or until an instant; at most a day."""
     wait = 0
     if text.strip().isdigit():
         wait = int(text.strip()[:9]) * _SECOND
@@ -111,7 +109,7 @@ def _connected(
         try:
             plain = _line_to(to, timeout, private=private)
             line = plain.dup()
-            timer = threading.Timer(timeout * _WHOLE, _end, [line])
+            timer = threading.Timer(timeout * _EXCHANGE_FACTOR, _end, [line])
             timer.daemon = True
             timer.start()
             connection.sock = plain
@@ -130,26 +128,26 @@ def _connected(
 
 
 def _line_to(to: Destination, timeout: float, *, private: bool) -> socket.socket:
-    """A connection to the first address of the host that answers, of those that may be connected to."""
-    found = socket.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM)
-    allowed = [each for each in found if private or is_public(str(each[4][0]))]
+    """Connect to the first address of the host that accepts, among those allowed."""
+    resolved = socket.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM)
+    allowed = [each for each in resolved if private or is_public(str(each[4][0]))]
     if not allowed:
         raise Rejected(
-            f"{to.host} is at {found[0][4][0]}, which is no public address",
+            f"{to.host} has the address {resolved[0][4][0]}, which is not public",
             where=to.server,
-            hint="A host of your own network is reached with private = true in [webhook] of weft.toml.",
+            hint="To allow hosts of your own network, set private = true in [webhook] of weft.toml.",
         )
     last: OSError | None = None
     for family, kind, protocol, _, address in allowed:
-        made = socket.socket(family, kind, protocol)
-        made.settimeout(timeout)
+        connection = socket.socket(family, kind, protocol)
+        connection.settimeout(timeout)
         try:
-            made.connect(address)
-            return made
+            connection.connect(address)
+            return connection
         except OSError as error:
-            made.close()
+            connection.close()
             last = error
-    raise last or OSError("there is no address")
+    raise last or OSError("the host has no address")
 
 
 def _end(line: socket.socket) -> None:
@@ -161,19 +159,19 @@ def _unreachable(to: Destination, error: OSError) -> Unreachable:
     if isinstance(error, ssl.SSLCertVerificationError):
         return Unreachable(f"the server's certificate is not trusted: {_line(error.verify_message)}", where=to.server)
     if isinstance(error, ssl.SSLError):
-        return Unreachable(f"TLS did not begin: {_line(error.reason or str(error))}", where=to.server)
-    return Unreachable(f"the server is not to be reached: {_told(error)}", where=to.server)
+        return Unreachable(f"the TLS handshake failed: {_line(error.reason or str(error))}", where=to.server)
+    return Unreachable(f"the server cannot be reached: {_reason(error)}", where=to.server)
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return "it did not answer in time"
+        return "it did not respond in time"
     if isinstance(error, http.client.RemoteDisconnected):
-        return "it ended the conversation"
+        return "it closed the connection"
     if isinstance(error, OSError) and error.strerror:
         return _line(error.strerror)
     return _line(str(error) or type(error).__name__)
 
 
 def _line(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text).strip()[:_TOLD]
+    return "".join(c if c.isprintable() else " " for c in text).strip()[:_RESPONSE_LENGTH]

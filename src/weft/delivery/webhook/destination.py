@@ -1,4 +1,4 @@
-"""Where a webhook goes, as it is written in ``webhook:URL[#as=slack|teams]``."""
+"""Parse the destination of a webhook: ``webhook:URL[#as=slack|teams]``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.configuration import Configuration
 from weft.errors import Refused
 
 Form = Literal["standard", "slack", "teams"]
-"""What is posted: answers as JSON with a signature, or a text as Slack or Teams shows it."""
+"""The form of a post: answers as JSON with a signature, or text for Slack or Teams."""
 
 _LONGEST: Final = 2_000
 _HINT: Final = "Write webhook:https://example.com/path."
@@ -18,7 +18,7 @@ _HINT: Final = "Write webhook:https://example.com/path."
 
 @dataclass(frozen=True)
 class Destination:
-    """``text`` is the channel's one name; ``target`` is the path with the query, as a request names it."""
+    """A webhook's URL in parts: ``text`` is the channel's canonical name, ``target`` the path and the query string."""
 
     text: str
     scheme: Literal["http", "https"]
@@ -34,13 +34,13 @@ class Destination:
 
     @property
     def authority(self) -> str:
-        """The host as a request names it."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == {"http": 80, "https": 443}[self.scheme] else f"{host}:{self.port}"
 
 
-def destination(text: str, chosen: Configuration) -> Destination:
-    """Reads what stands after ``webhook:``; raises Refused for what is no address of the web, or not to be used."""
+def parse_destination(text: str, chosen: Configuration) -> Destination:
+    """Parse the text after ``webhook:``; raise Refused for an invalid or disallowed URL."""
     url, _, option = text.strip().partition("#")
     if len(url) > _LONGEST or not url.isascii() or not url.isprintable() or " " in url:
         raise Refused("a webhook's URL is printable ASCII of 2,000 characters at most", hint=_HINT)
@@ -48,30 +48,30 @@ def destination(text: str, chosen: Configuration) -> Destination:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Refused(f"{url!r} is no URL: {error}", hint=_HINT) from None
+        raise Refused(f"{url!r} is not a URL: {error}", hint=_HINT) from None
     scheme = parts.scheme.lower()
     if scheme not in ("http", "https") or not parts.hostname:
-        raise Refused(f"{url!r} is no address of the web", hint=_HINT)
+        raise Refused(f"{url!r} is not an http or https URL", hint=_HINT)
     if parts.username is not None or parts.password is not None:
         raise Refused(
-            "a webhook's URL has no user and no password", hint="Its messages are signed: see webhook.secret."
+            "a webhook's URL must not contain a user or password", hint="Messages are signed: see webhook.secret."
         )
     if scheme == "http" and not chosen.webhook_private:
         raise Refused(
-            f"{url!r} is not encrypted: everybody on the way could read the answers",
-            hint="Write https://…; http:// is for your own network, with private = true in [webhook] of weft.toml.",
+            f"{url!r} is not encrypted: anyone on the way could read the answers",
+            hint="Write https://…, or, in your own network, set private = true in [webhook] of weft.toml.",
         )
     form = _form(option)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     port = port or {"http": 80, "https": 443}[scheme]
-    found = Destination("", cast(Literal["http", "https"], scheme), parts.hostname, port, target, form)
-    name = f"webhook:{scheme}://{found.authority}{target}" + (f"#as={form}" if form != "standard" else "")
-    return Destination(name, found.scheme, found.host, found.port, target, form)
+    parsed = Destination("", cast(Literal["http", "https"], scheme), parts.hostname, port, target, form)
+    name = f"webhook:{scheme}://{parsed.authority}{target}" + (f"#as={form}" if form != "standard" else "")
+    return Destination(name, parsed.scheme, parsed.host, parsed.port, target, form)
 
 
 def _form(option: str) -> Form:
     if option in ("", "as=slack", "as=teams"):
         return cast(Form, option.removeprefix("as=") or "standard")
     raise Refused(
-        f"{option!r} is nothing that a webhook can be told", hint="After the URL may stand #as=slack or #as=teams."
+        f"{option!r} is not an option of a webhook", hint="The options after the URL are #as=slack and #as=teams."
     )

@@ -17,7 +17,7 @@ from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns, renamed_columns
 from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, WeftError
-from weft.execution.current_rows_cache import current_rows, update_cache
+from weft.execution.current_rows_cache import current_rows
 from weft.execution.history_log import Recorded, record
 from weft.execution.home import OpenHome
 from weft.extraction.batches import Progress

@@ -15,7 +15,6 @@ from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord
 from weft.errors import Conflict, Refused
 from weft.execution.append_rows import settle
-from weft.execution.driver_reader import count_text
 from weft.execution.history_log import Recorded
 from weft.execution.home import OpenHome, renewing_lease
 from weft.printable import Brief

@@ -364,7 +364,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
             return
         if t < home.watermark:
             raise ClockError(
-                f"{format_instant(t)} is before {format_instant(home.forward)}, the home's last tick",
+                f"{format_instant(t)} is before {format_instant(home.watermark)}, the home's last tick",
                 hint="A clock never goes back: tick at a later instant.",
             )
         if home.clock == "wall" and t > self.clock():

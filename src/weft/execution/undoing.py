@@ -65,7 +65,7 @@ def _require_open(writer: Writer, load: LoadSummary, table: TableRecord) -> None
         )
     if load.first_ts is not None and load.first_ts < watermark:
         raise Conflict(
-            f"the load {load_id} cannot be undone: this home has delivered answers up to {format_instant(forward)}, "
+            f"the load {load_id} cannot be undone: this home has delivered answers up to {format_instant(watermark)}, "
             f"and the rows of the load begin at {format_instant(load.first_ts)}",
             hint="Delivered answers stay. You can restore a copy of the home from before the load.",
         )

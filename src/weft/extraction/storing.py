@@ -165,7 +165,7 @@ def late_refused(count: int, name: str, watermark: int) -> Refused:
     """Return the error for a load with late rows that refuses them."""
     rows, own = ("1 row", "its own time lies") if count == 1 else (f"{count:,} rows", "their own times lie")
     return Refused(
-        f"{rows} for {name} would be late: {own} before {format_instant(forward)}, up to which answers are final",
+        f"{rows} for {name} would be late: {own} before {format_instant(watermark)}, up to which answers are final",
         hint="Nothing was stored. --late stamp stores them as arriving now; --late quarantine quarantines them.",
     )
 

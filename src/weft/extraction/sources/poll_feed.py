@@ -73,10 +73,14 @@ def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, table_fee
 
 def _dated(source: SourceRecord, table_feed: TableFeed) -> Changes:
     """Return the changes, without their own times if the source is stamped by the clock."""
-    return table_feed.changes if source.stamps == "source" else lambda there: without_own_times(table_feed.changes(there))
+    if source.stamps == "source":
+        return table_feed.changes
+    return lambda there: without_own_times(table_feed.changes(there))
 
 
-def _read(home: OpenHome, sources: Sequence[SourceRecord], accepting: Accepting, progress: Progress | None) -> FeedBatch:
+def _read(
+    home: OpenHome, sources: Sequence[SourceRecord], accepting: Accepting, progress: Progress | None
+) -> FeedBatch:
     tables = [home.catalog.tables.by_id(source.table_id) for source in sources]
     if "slot" in sources[0].options:
         return read_slot(sources, tables, accepting, progress)

@@ -17,7 +17,7 @@ from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord, chosen_columns, renamed_columns
 from weft.errors import ClockError, Conflict, ExtractionError, LeaseBusy, LeaseLost, WeftError
-from weft.execution.current_rows_cache import current_rows
+from weft.execution.current_rows_cache import current_rows, update_cache
 from weft.execution.history_log import Recorded, record
 from weft.execution.home import OpenHome
 from weft.extraction.batches import Progress
@@ -81,7 +81,7 @@ def clock_of(home: OpenHome, now: int | None) -> int:
         raise ClockError("this home uses the wall clock, so a poll cannot have another time", hint="Leave --now out.")
     if now < record.watermark:
         raise ClockError(
-            f"this home is already at {format_instant(record.forward)}, and {format_instant(now)} is earlier",
+            f"this home is already at {format_instant(record.watermark)}, and {format_instant(now)} is earlier",
             hint="A clock never goes back: poll at a later instant.",
         )
     return now
@@ -166,7 +166,7 @@ def _record(
     done = record(
         writer, table, load_id, at_least, lambda floor: change_at(ended, begun, floor, table.stored), snapshot.seen
     )
-    keep(writer, table.table_id, there, done.rows)
+    update_cache(writer, table.table_id, there, done.rows)
     writer.loads.finish(
         load_id, done.began + done.ended, 0, 0, int(done.first is not None and done.first > at_least), at
     )

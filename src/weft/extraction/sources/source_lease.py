@@ -15,6 +15,7 @@ from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord
 from weft.errors import Conflict, Refused
 from weft.execution.append_rows import settle
+from weft.execution.driver_reader import count_text
 from weft.execution.history_log import Recorded
 from weft.execution.home import OpenHome, renewing_lease
 from weft.printable import Brief
@@ -63,7 +64,7 @@ def refuse_emptied(there: pa.Table, count: int, name: str, where: str, *, empty:
     """
     if there.num_rows and not count and not empty:
         raise Refused(
-            f"the source of {name} is empty, but had {counted(there.num_rows)}",
+            f"the source of {name} is empty, but had {count_text(there.num_rows)}",
             where=where,
             hint=f"Nothing was changed. `weft source poll {name} --allow-empty` records all of them as deleted.",
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shown_temporal import tracked
+from shown_temporal import derivation_lines, tracked, words
 from weft.algebra.relation import Output
 from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar, call
 from weft.algebra.schema import INT, STRING, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import Base, Projection, Selection, Temporal, TemporalJoin
-from weft.derivation.temporal.maintenance_plan import Derived, maintenance
+from weft.derivation.temporal.maintenance_plan import maintenance
 from weft.derivation.temporal.refresh_terms import COMING, LEAVING
-from weft.planning.temporal_words import Words, words
+from weft.planning.temporal_words import Words
 
 _LIFE = (Column(8, "valid_from", TIMESTAMP), Column(9, "valid_to", TIMESTAMP))
 _TEXTS = tuple(Column(n + 2, name, STRING) for n, name in enumerate(("dept", "name", "office", "phone")))
@@ -27,19 +27,6 @@ UNTIL = call("<", Call("period_end", (PeriodOf("e"),), TIMESTAMP), Now())
 P = call("and", JOINED, SINCE, UNTIL)
 V = TemporalJoin((DEVELOPERS, S), P)
 NAMES: Mapping[Temporal | Scalar, str] = {P: "p", Q: "q"}
-
-
-def described(derived: Derived, view: str, names: Mapping[Temporal | Scalar, str] | None = None) -> list[str]:
-    """Return the lines of a derivation: the deltas, the equations used, the dropped cases, the tables read in full."""
-    words_ = Words(names or {})
-    lines = [
-        f"{sign}{view} = {'∅' if part is None else words_.relation(part)}"
-        for sign, part in (("∇", derived.deleted), ("Δ", derived.inserted))
-    ]
-    lines += [f"by {words_.step(step)}" for step in derived.trace]
-    lines += [f"dropped {words_.dropped(dropped)}" for dropped in derived.dropped]
-    lines += [f"reads all of {base.table.name} (as {base.alias})" for base in derived.reads_whole]
-    return lines
 
 
 def test_change_propagation_of_what_is_deleted() -> None:
@@ -92,7 +79,7 @@ def test_refresh_reads_only_those_who_can_have_turned() -> None:
 
 
 def test_a_derivation_has_one_line_for_each_step() -> None:
-    lines = described(maintenance(DEVELOPERS).change([R.table], ["insertions"]), "D", NAMES)
+    lines = derivation_lines(maintenance(DEVELOPERS).change([R.table], ["insertions"]), "D", NAMES)
     assert lines == [
         "∇D = ∅",
         "ΔD = π_{id}(σ_{q}(ΔR)) − π_{id}(σ_{q}(FR_[:changed_from, NOW](R ⋉_{R.id = e.id} π_{id}(σ_{q}(ΔR)))))",
@@ -100,4 +87,7 @@ def test_a_derivation_has_one_line_for_each_step() -> None:
         "by (c.8) Δ = π_{id}(σ_{q}(ΔR)) − π_{id}(σ_{q}(R))",
     ]
     apart = TemporalJoin((R, S), JOINED)
-    assert described(maintenance(apart).change([R.table], ["deletions"]), "V")[-1] == "reads all of assignments (as S)"
+    assert (
+        derivation_lines(maintenance(apart).change([R.table], ["deletions"]), "V")[-1]
+        == "reads all of assignments (as S)"
+    )

@@ -22,7 +22,7 @@ from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.fence import make_durable
 from weft.storage.removing import Remover
 from weft.storage.stored_relations import SINCE
-from weft.storage.verify import require_whole
+from weft.storage.verify import require_undamaged
 
 RETENTION_US: Final = LONGEST_RETENTION_US
 """Default retention of unneeded files, in microseconds."""
@@ -118,7 +118,7 @@ def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> It
 def _committed(home: OpenHome, table: StoredTable, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
     """Commit the new file; return how many files the table had and has, or None if the old files are gone."""
     with home.writing("maintain") as writer:
-        require_whole(writer)
+        require_undamaged(writer)
         version = commit_rewritten(place, rewritten, writer.lease.token, home.clock())
         if version is None:
             return None
@@ -151,7 +151,7 @@ def clean(home: OpenHome, table: StoredTable, keep_us: int, *, dry_run: bool) ->
         return
     if not dry_run:
         with home.writing("maintain") as writer:
-            require_whole(writer)
+            require_undamaged(writer)
             unneeded = deletable_files(place, keep_us, home.clock())
             if not delete(place, unneeded, Remover(writer.lease.token, writer.check), _PATIENCE_SECONDS):
                 problem = "another process is reading the table"

@@ -217,7 +217,7 @@ def _file_load(
     """Register and return the load.
 
     Return None if another process has meanwhile created or changed the table or loaded one of the files, or if the
-    watermark is no longer ``forward`` (None: any).
+    watermark is no longer ``watermark`` (None: any).
     """
     digest_of_all = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
     files = [(source.name, own) for source, own in zip(sources, digests, strict=True)] if len(digests) > 1 else []

@@ -87,7 +87,8 @@ def test_a_derivation_has_one_line_for_each_step() -> None:
         "by (c.8) Δ = π_{id}(σ_{q}(ΔR)) − π_{id}(σ_{q}(R))",
     ]
     apart = TemporalJoin((R, S), JOINED)
-    assert (
+    derived = maintenance(apart).change([R.table], ["deletions"])
+    assert derivation_lines(derived, "V")[-1] == "reads all of assignments (as S)"
         derivation_lines(maintenance(apart).change([R.table], ["deletions"]), "V")[-1]
         == "reads all of assignments (as S)"
     )

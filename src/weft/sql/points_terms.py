@@ -18,7 +18,7 @@ from weft.sql.render import literal, spelled
 from weft.sql.sweeping import listed
 
 _LARGEST: Final = "9.2e18"
-"""The least DOUBLE that exceeds a BIGINT; f2i turns it into 0, as in MonPoly."""
+"""f2i turns a DOUBLE of at least this size into 0, as MonPoly does, because it may not fit a BIGINT."""
 
 
 def term(value: Term, column: Callable[[Variable], str], dialect: Dialect) -> str:

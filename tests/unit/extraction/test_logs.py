@@ -112,7 +112,7 @@ def test_what_cannot_be_a_table_changes_nothing(files: Path) -> None:
             _load(weft, files, "1.log")
         (files / "s.sig").write_text("P(int)")
         (files / "1.log").write_text("@1 P (1)\n@2 P (x)")
-        with pytest.raises(FormulaError, match=r"1\.log: \(x\) is no row of P"):
+        with pytest.raises(FormulaError, match=r"1\.log: \(x\) is not a row of P"):
             _load(weft, files, "1.log")
         (files / "1.log").write_text("@999999999999 P (1)")
         with pytest.raises(Refused, match="not within the years 1 to 9999"):

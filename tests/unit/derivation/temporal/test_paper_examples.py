@@ -89,6 +89,3 @@ def test_a_derivation_has_one_line_for_each_step() -> None:
     apart = TemporalJoin((R, S), JOINED)
     derived = maintenance(apart).change([R.table], ["deletions"])
     assert derivation_lines(derived, "V")[-1] == "reads all of assignments (as S)"
-        derivation_lines(maintenance(apart).change([R.table], ["deletions"]), "V")[-1]
-        == "reads all of assignments (as S)"
-    )

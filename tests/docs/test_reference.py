@@ -19,7 +19,7 @@ from weft.delivery.registry import _CHANNELS, CURSOR
 from weft.errors import Refused, SqlError, WeftError
 from weft.planning.plan import plan
 from weft.sql.functions import FUNCTIONS
-from weft.sql.intervals import UNITS
+from weft.sql.literals import UNITS
 from weft.sql.lower_scalar import NOW_NAMES
 
 STAFF = TableSchema(

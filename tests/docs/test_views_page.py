@@ -12,10 +12,9 @@ from weft.algebra.temporal import attributes
 from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import SqlError
 from weft.sql import duckdb_dialect
-from weft.sql.aggregates import MEASURES
-from weft.sql.functions import FUNCTIONS
+from weft.sql.functions import FUNCTIONS, MEASURES
 from weft.sql.lower import bind, bind_view
-from weft.sql.lower_period import PERIOD_FUNCTIONS
+from weft.sql.lower_calls import PERIOD_FUNCTIONS
 
 PAGE = (ROOT / "docs" / "reference" / "views.md").read_text()
 EMPLOYEES = {"id": "INT", "dept": "STRING", "name": "STRING", "office": "STRING", "salary": "DECIMAL(10,2)"}

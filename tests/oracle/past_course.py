@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from oracle.past_grammar import PREDICATES, used
 from oracle.past_logic import Log, Row
-from weft.algebra.formula import Formula
+from weft.algebra.formula import POINTS, Formula, undated
 from weft.algebra.schema import DataType
-from weft.algebra.two_sorted import POINTS, undated
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.execution.synopsis.batch import EMPTY, Batch, State
 from weft.execution.synopsis.engine import Engine

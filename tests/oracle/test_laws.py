@@ -107,7 +107,7 @@ def _told(law: Callable[[], None], found: Case, name: Law) -> None:
 
 
 def _refused(compile: Callable[[], object]) -> bool:
-    """Whether the case is beyond the limit on a query's size (``sql/limits.py``); few are, and they are not counted."""
+    """Whether the case is beyond the limit on a query's size (``sql/lower.py``); few are, and they are not counted."""
     try:
         return compile() is None
     except SqlError as refused:

@@ -26,7 +26,7 @@ from weft.formula.signature import Predicate
 from weft.formula.twofol.kept import over_history
 from weft.formula.twofol.resolve import TwoSorted, two_sorted
 from weft.formula.twofol.written import two_sorted_text
-from weft.planning.two_sorted_plan import planned
+from weft.planning.formula_plan import planned
 
 FORMULAS = (80, pytest.param(240, marks=pytest.mark.slow))
 """How many of each kind are tried under each semantics."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from oracle.past_grammar import INTEGER, PREDICATES, TEXT, VALUES
 from weft.algebra.formula import (
+    NOW,
+    TIME,
     Aggregate,
     And,
     Atom,
@@ -23,11 +25,11 @@ from weft.algebra.formula import (
     Or,
     Term,
     Variable,
+    distance,
     free_variables,
     subformulas,
 )
 from weft.algebra.schema import INTERVAL, DataType
-from weft.algebra.two_sorted import NOW, TIME, distance
 
 Variables = tuple[Variable, ...]
 _NAMES = ("e", "p", "q", "r")

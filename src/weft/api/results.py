@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from weft.algebra.ordering import Key
+from weft.algebra.relation import Key
 from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
 from weft.catalog.queries import Queries
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord

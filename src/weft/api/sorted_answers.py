@@ -10,7 +10,7 @@ from functools import cmp_to_key
 from itertools import islice
 from typing import IO, Any, Final
 
-from weft.algebra.ordering import Key, compared
+from weft.algebra.relation import Key, compared
 from weft.storage.ledger import ResultRow
 
 _RUN: Final = 50_000

@@ -21,7 +21,7 @@ from weft.catalog.records import table_schema
 from weft.errors import PlanMismatch, SqlError
 from weft.planning.form import form_of_text
 from weft.planning.view_plan import restored_view
-from weft.planning.view_words import REPLACE_WITH_DEFINITION, reads_periods
+from weft.planning.warnings import REPLACE_WITH_DEFINITION, reads_periods
 
 FIRST_FORMAT: Final = 1
 """The format of the first Weft."""

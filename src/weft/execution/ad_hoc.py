@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weft.algebra.ordering import Key
-from weft.algebra.relation import Output, Query
+from weft.algebra.relation import Key, Output, Query
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
 from weft.execution.answers import COLLECTED, columns_by_table, guarded, in_memory

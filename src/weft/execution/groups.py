@@ -22,7 +22,7 @@ from weft.instants import MIN_INSTANT
 from weft.planning.form import StoredForm, restored_parameter, restored_plan, stored_form
 from weft.planning.plan import BEGINNING, Branch, Plan, for_many, for_one, parameter_table
 from weft.planning.synopsis_plan import SynopsisPlan, is_synopsis, restored_synopsis
-from weft.planning.view_words import REPLACE_WITH_DEFINITION, reads_periods
+from weft.planning.warnings import REPLACE_WITH_DEFINITION, reads_periods
 
 Shape: TypeAlias = "Plan | SynopsisPlan"
 """A plan of a query that Spark runs or of one that runs as a synopsis; both describe the tables and the dependence on

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from weft.algebra.formula import Atom, Formula, Variable, free_variables, subformulas
+from weft.algebra.formula import POINTS, Atom, Formula, Variable, free_variables, subformulas, undated
 from weft.algebra.schema import DataType
-from weft.algebra.two_sorted import POINTS, undated
 from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.derivation.synopsis.prepared import Semantics
 from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type

@@ -27,8 +27,7 @@ from weft.planning.plan import (
     with_constants,
 )
 from weft.planning.summary import Summary, first, summary
-from weft.planning.view_words import view_notes
-from weft.planning.warnings import Note, notes
+from weft.planning.warnings import Note, notes, view_notes
 from weft.planning.words import why
 from weft.printable import InLines
 from weft.sql import render
@@ -160,8 +159,8 @@ def _views(compiled: Sequence[Branch]) -> tuple[ViewText, ...]:
     texts = []
     for view in sorted(paths, key=lambda name: (max(_step(path) for path in paths[name]), name)):
         same = list(paths[view])
-        columns = ", ".join(render.name(name) for name in sorted(read[same[0].table]))
-        texts.append(ViewText(view, f"SELECT {columns}\n  FROM {render.name(same[0].table)}\n  WHERE {_rows(same)}"))
+        columns = ", ".join(render.quoted(name) for name in sorted(read[same[0].table]))
+        texts.append(ViewText(view, f"SELECT {columns}\n  FROM {render.quoted(same[0].table)}\n  WHERE {_rows(same)}"))
     return tuple(texts)
 
 
@@ -172,19 +171,19 @@ def _step(path: Access) -> int:
 def _rows(same: Sequence[Access]) -> str:
     news = dict.fromkeys(_slice(path) for path in same if isinstance(path, DeltaScan))
     keys = dict.fromkeys(
-        f"SELECT {render.name(path.via_column)} FROM {render.name(path.via.view)}"
+        f"SELECT {render.quoted(path.via_column)} FROM {render.quoted(path.via.view)}"
         for path in same
         if isinstance(path, Lookup)
     )
     if keys:
         looked_up = next(path.column for path in same if isinstance(path, Lookup))
-        return f"{render.name(looked_up)} IN ({' UNION '.join(keys)})"
+        return f"{render.quoted(looked_up)} IN ({' UNION '.join(keys)})"
     return "\n     OR ".join(news)
 
 
 def _slice(path: DeltaScan) -> str:
     """Return ts >= :tau - shift AND ts < :t - shift, where the shift is a number of microseconds."""
-    column = render.name(path.column)
+    column = render.quoted(path.column)
     ends = ((TICK_START, path.shift.micros + path.slack), (TICK_END, path.shift.micros - path.slack))
     low, high = (render.scalar(_back(instant, micros)) for instant, micros in ends)
     return f"({column} >= {low} AND {column} < {high})"

@@ -1,25 +1,34 @@
-"""Plan formulas of temporal logic as standing queries, with a home's tables as their predicates."""
+"""Plan formulas of temporal logic as standing queries, with a home's tables as their predicates.
+
+Choose how to evaluate a two-sorted formula, and state what is known of its size.
+
+A union of conjunctive queries becomes a nest of ◇1 with a synopsis (Toman 2007, section 4.2); every other formula reads
+the stored history.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from weft.algebra.formula import Atom, Formula, subformulas
+from weft.algebra.formula import POINTS, Atom, Formula, subformulas, undated
 from weft.algebra.schema import BIGINT, STRING, TIMESTAMP, TableSchema
-from weft.algebra.two_sorted import POINTS, undated
 from weft.derivation.synopsis.divisions import unguarded
 from weft.derivation.synopsis.prepared import Semantics, prepared
-from weft.errors import Reasons, SynopsisError
-from weft.formula.parse_formula import counted_reading, reading
+from weft.derivation.synopsis.two_sorted import nest
+from weft.errors import FormulaError, Reasons, SynopsisError
+from weft.formula.evaluation_form import answerable
+from weft.formula.monitorable import monitorable
+from weft.formula.parse_formula import Reading, counted_reading, reading
 from weft.formula.signature import Predicate
-from weft.formula.twofol.resolve import two_sorted
+from weft.formula.twofol.kept import over_history
+from weft.formula.twofol.resolve import TwoSorted, two_sorted
 from weft.formula.twofol.written import two_sorted_text
 from weft.formula.written import bare_text
 from weft.planning.synopsis_events import terms_of
 from weft.planning.synopsis_plan import AT, TIME_POINTS, TP, FormulaOver, Language, SynopsisPlan, complete
-from weft.planning.two_sorted_plan import planned
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SEMANTICS: Final[Mapping[Language, Semantics]] = {"mutl": "bag", "mutl-minmax": "minmax"}
@@ -112,3 +121,36 @@ def _require_one_kind(over: Mapping[str, TableSchema], logs: set[str]) -> None:
             f"{min(logs & over.keys())} belongs to the log of {TIME_POINTS}, but {min(others)} does not",
             hint="Use only tables of the log, or none of them.",
         )
+
+
+NOT_CONSTRUCTED: Final = "bounded by Proposition 2.4, not constructed here"
+NO_BOUND: Final = "no bound guaranteed (Theorem 3.2)"
+"""The verdicts on formulas beyond unions of conjunctive queries, with sets and with duplicates."""
+
+
+def verdict_on_history(semantics: Semantics) -> str:
+    """Return the verdict on the size of the state that a formula over the stored history needs."""
+    return NOT_CONSTRUCTED if semantics == "set" else NO_BOUND
+
+
+@dataclass(frozen=True)
+class TwoSortedPlan:
+    """The formula to evaluate; ``history`` is the reason why it reads the stored history (None: it has a synopsis)."""
+
+    reading: Reading
+    history: str | None
+
+
+def planned(formula: TwoSorted, semantics: Semantics) -> TwoSortedPlan:
+    """Return how to evaluate a formula; raise FormulaError if its answers are infinite."""
+    counts = semantics != "set"
+    historic = over_history(formula.formula, counts=counts)
+    try:
+        nests = answerable(monitorable(nest(formula.formula, counts=counts), counts=counts))
+    except SynopsisError as error:
+        return TwoSortedPlan(Reading(historic, formula.columns), error.message)
+    except FormulaError:
+        return TwoSortedPlan(
+            Reading(historic, formula.columns), "its comparisons bind variables that its predicates do not"
+        )
+    return TwoSortedPlan(Reading(nests, formula.columns), None)

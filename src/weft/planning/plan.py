@@ -31,10 +31,8 @@ from weft.derivation.size import size
 from weft.errors import Reasons, SqlError
 from weft.planning.names import numbered, numbered_columns, renumbered, without_clashes
 from weft.sql import render
-from weft.sql.identifiers import quoted
-from weft.sql.limits import within_limits
-from weft.sql.lower import bind
-from weft.sql.render import branch_sql, query_sql
+from weft.sql.lower import bind, within_limits
+from weft.sql.render import branch_sql, query_sql, quoted
 from weft.sql.rewriting import viewed
 from weft.sql.view_definitions import with_definitions
 

@@ -25,10 +25,9 @@ from weft.algebra.relation import (
 )
 from weft.algebra.scalar import call
 from weft.derivation.merge import blocks, merged_predicate
-from weft.planning.condition_words import condition_words
 from weft.planning.plan import Plan, with_constants
 from weft.planning.time_order import exclude_each_other
-from weft.planning.words import appears, instant_words, named, turned
+from weft.planning.words import appears, condition_words, instant_words, named, turned
 
 WIDTH: Final = 110
 """The most characters of a line; longer parts of the query's text are cut."""

@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from weft.algebra.formula import (
+    POINTS,
     Atom,
     Comparison,
     Exists,
     Formula,
     Variable,
+    dated,
     free_variables,
     rewritten,
     subformulas,
@@ -30,7 +32,6 @@ from weft.algebra.relation import Plain, Project, Query, Scan, condition, conjun
 from weft.algebra.scalar import ColumnRef, Scalar, columns
 from weft.algebra.schema import BIGINT, STRING, Column, DataType, TableSchema
 from weft.algebra.traverse import substitute
-from weft.algebra.two_sorted import POINTS, dated
 from weft.derivation.synopsis.conjunctive import Nest, nests
 from weft.errors import SynopsisError, of_each
 from weft.planning.carried import ValueEncoding
@@ -121,7 +122,7 @@ def _whole_rows(table: TableSchema, log: bool) -> Events:
     """Return all rows of a table without NULLs, because a row with a NULL matches no terms."""
     values, conditions, reads = [], [], []
     for column, type_ in terms_of(table, log=log):
-        ref = f"{EVENT}.{render.name(column.name)}"
+        ref = f"{EVENT}.{render.quoted(column.name)}"
         values.append(f"CAST({ref} AS {type_ or STRING})")
         conditions.append(f"{ref} IS NOT NULL")
         reads.append(column.name)

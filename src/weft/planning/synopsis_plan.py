@@ -15,11 +15,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, Literal
 
 from weft.algebra import stored_formula
-from weft.algebra.formula import Formula, Variable
+from weft.algebra.formula import POINTS, Formula, Variable, undated
 from weft.algebra.relation import Query
 from weft.algebra.schema import BIGINT, STRING, DataType, TableSchema
 from weft.algebra.stored import TableKey, restored, stored
-from weft.algebra.two_sorted import POINTS, undated
 from weft.derivation.normalize import normalize
 from weft.derivation.synopsis.construct import Stored, Synopsis, shared
 from weft.derivation.synopsis.fixpoints import stepped

@@ -14,10 +14,10 @@ from weft.derivation.synopsis.verdict import RelationSize, size_verdict
 from weft.errors import SynopsisError
 from weft.formula.written import written
 from weft.instants import format_interval
+from weft.planning.formula_plan import NO_BOUND, NOT_CONSTRUCTED, verdict_on_history
 from weft.planning.summary import cut, first
 from weft.planning.synopsis_events import Events
 from weft.planning.synopsis_plan import FormulaOver, SynopsisPlan
-from weft.planning.two_sorted_plan import NO_BOUND, NOT_CONSTRUCTED, verdict_on_history
 from weft.printable import InLines
 
 

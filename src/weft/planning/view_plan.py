@@ -2,6 +2,8 @@
 
 A view is stored bound (``algebra.stored``), over the columns that its tables had at that time, so that neither a new
 column nor a new name changes its meaning.
+
+Auxiliary views as the catalog stores them: a bound query over one table, and its text.
 """
 
 from __future__ import annotations
@@ -10,17 +12,18 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
-from weft.algebra.relation import Query
+from weft.algebra.relation import Output, Plain, Query, Scan, Select, condition, conjunction, conjuncts
 from weft.algebra.schema import DataType, TableSchema
 from weft.algebra.stored import TableKey, restored, stored
 from weft.algebra.temporal import Temporal
-from weft.algebra.traverse import scans
-from weft.derivation.temporal.auxiliary import auxiliary_maintenance
+from weft.algebra.traverse import scans, transform
+from weft.derivation.temporal.auxiliary import Auxiliary, auxiliary_maintenance
 from weft.derivation.temporal.maintenance_plan import Maintenance, maintenance
 from weft.derivation.temporal.sequenced import sequenced
 from weft.errors import DerivationError, PlanMismatch
-from weft.planning.auxiliaries import auxiliary_of
+from weft.sql import render
 from weft.sql.lower import bind_view
 from weft.sql.view_definitions import depends_on_now
 
@@ -98,3 +101,41 @@ def restricted(table: TableSchema, ids: Iterable[int]) -> TableSchema:
 def signature(form: str) -> str:
     """Return a short name for a stored form."""
     return hashlib.sha256(form.encode()).hexdigest()[:16]
+
+
+def query_of(auxiliary: Auxiliary) -> Query:
+    """Return the query of an auxiliary view: SELECT its columns FROM its table WHERE its conditions."""
+    scan = Scan(auxiliary.table, auxiliary.table.name)
+    demanded = conjunction(*(Plain(each) for each in sorted(auxiliary.conditions, key=repr)))
+    rows = Select(scan, demanded) if auxiliary.conditions else scan
+    return Query(rows, tuple(Output(name, scan.ref(name)) for name in auxiliary.columns))
+
+
+def auxiliary_of(query: Query) -> Auxiliary:
+    """Return the auxiliary view of a query in the form of ``query_of``."""
+    (scan,) = scans(query)
+    demanded = (part.condition for part in conjuncts(condition(query.input)) if isinstance(part, Plain))
+    return Auxiliary(scan.table, tuple(output.name for output in query.outputs), frozenset(demanded))
+
+
+def text_of(auxiliary: Auxiliary) -> str:
+    """Return the query of an auxiliary view in one line.
+
+    >>> from weft.algebra.schema import INT, TIMESTAMP, Column
+    >>> bounds = Column(2, "valid_from", TIMESTAMP), Column(3, "valid_to", TIMESTAMP)
+    >>> text_of(Auxiliary(TableSchema(1, "staff", (Column(1, "id", INT), *bounds)), ("id",), frozenset()))
+    'SELECT staff.id FROM staff'
+    """
+    query = query_of(auxiliary)
+    return " ".join(render.select(", ".join(map(render.item, query.outputs)), query.input, {}).split())
+
+
+def over_tables(query: Query, others: Mapping[int, TableSchema]) -> Query:
+    """Replace tables of a query, by id, with others that have the same columns."""
+
+    def change(node: Any) -> Any:
+        return (
+            replace(node, table=others[node.table.id]) if isinstance(node, Scan) and node.table.id in others else node
+        )
+
+    return transform(query, change)

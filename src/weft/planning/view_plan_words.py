@@ -14,8 +14,8 @@ from weft.algebra.scalar import Call, Literal, Scalar
 from weft.algebra.temporal import Base, Extension, Selection, Temporal, TemporalJoin, each, mentions_time
 from weft.derivation.temporal.delta_propagation import Kind
 from weft.derivation.temporal.maintenance_plan import Derived
-from weft.planning.named_parts import Naming
 from weft.planning.summary import cut, first
+from weft.planning.temporal_words import Naming
 from weft.planning.view_plan import ViewPlan
 from weft.planning.words import length, scalar_words
 from weft.printable import InLines

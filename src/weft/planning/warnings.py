@@ -1,12 +1,15 @@
-"""Warnings and notes about a query before it is installed."""
+"""Warnings and notes about a query before it is installed.
+
+Describe how a standing query reads the views that it names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
-from weft.algebra.relation import NotExists, Plain, Relation, Scan, Source, condition, conjuncts, sources
+from weft.algebra.relation import NotExists, Plain, Relation, Scan, Source, ViewSchema, condition, conjuncts, sources
 from weft.algebra.scalar import call
 from weft.algebra.traverse import range_variables, scans
 from weft.derivation.access_paths import keyless
@@ -170,3 +173,34 @@ def _awaited(table: str) -> Note:
     whole = f"each tick with work reads {table} whole"
     reason = f"the instant at which a row of {table} becomes due is not a TIMESTAMP column plus a constant"
     return Note("warning", f"{reason}, so no range of a column selects the due rows: {whole}", f"{whole}: {reason}")
+
+
+REPLACE_WITH_DEFINITION: Final = (
+    'Install the same text again, with the definition of the view: weft install NAME "SELECT …" --replace'
+)
+
+
+def reads_periods(names: Sequence[str]) -> str:
+    """Return the reason why a stored plan over the stored periods of these views does not run."""
+    views = f"the view {names[0]}" if len(names) == 1 else f"the views {', '.join(names)}"
+    return (
+        f"it reads the stored periods of {views}, whose definition has NOW(), a period function or a moving window, "
+        "so its answers may depend on when it is ticked"
+    )
+
+
+def view_notes(plan: Plan) -> Iterator[Note]:
+    """Yield a note for each view in the query: whether it reads the definition or the stored periods."""
+    for view in plan.definitions:
+        yield Note(
+            "note",
+            f"the view {view.name} depends on NOW(), so the query evaluates its definition at every instant. `weft "
+            "try` evaluates the view at one instant, with its whole past",
+            f"the view {view.name} is evaluated at every instant; `weft try` evaluates it at one",
+        )
+    for table in plan.tables:
+        if isinstance(table, ViewSchema):
+            yield Note(
+                "note",
+                f"the view {table.name} does not depend on NOW(), so the query reads its stored periods",
+            )

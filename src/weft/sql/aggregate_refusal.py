@@ -2,24 +2,50 @@
 
 In this order: the condition in WHERE and SELECT DISTINCT if nothing is aggregated; NOT EXISTS for MIN and MAX; a
 temporal view if all tables are tracked; a formula of past temporal logic.  If none fits, the hint says so.
+
+Translate a SELECT with aggregates over one table into a formula of past temporal logic.
+
+    SELECT user FROM logins WHERE ok = 0 AND ts > NOW() - INTERVAL 10 MINUTES GROUP BY user HAVING COUNT(*) > 5
+    (n <- CNT id; user (ONCE[0,10m) (logins(id, user, ok) AND ok = 0))) AND n > 5
+
+The window of NOW() becomes the interval of ONCE; other conditions stand beside the atom.  An aggregation counts the
+distinct rows of its formula: rows that differ only in ``ts`` count once, and rows with a NULL do not count.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 from sqlglot import exp
 
-from weft.algebra.relation import Grouped, Relation, Select
+from weft.algebra.formula import term_type
+from weft.algebra.relation import (
+    TRUE,
+    Grouped,
+    Measure,
+    NowBefore,
+    NowFrom,
+    Plain,
+    Predicate,
+    Relation,
+    Scan,
+    Select,
+    condition,
+    conjuncts,
+    sources,
+)
+from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar, shifted
+from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType
 from weft.algebra.traverse import scans, thresholds
 from weft.errors import SqlError
-from weft.sql.aggregate_formula import NoFormula, aggregate_formula
-from weft.sql.aggregates import MEASURES
-from weft.sql.functions import AGGREGATES
-from weft.sql.identifiers import quoted
-from weft.sql.instead import known, of_alias, same, single_table, where_of
+from weft.sql.functions import AGGREGATES, DISTINCT, MEASURES
 from weft.sql.refusal import refuse
-from weft.sql.rewriting import NOT_TODAY, installed, viewed
+from weft.sql.render import quoted
+from weft.sql.rewriting import NOT_TODAY, installed, known, of_alias, same, single_table, viewed, where_of
 from weft.sql.scope import Context
 
 LATER: Final = "standing queries do not support aggregates yet"
@@ -155,3 +181,204 @@ def _of_row(part: exp.Expr, measure: exp.Anonymous) -> str:
         if each == measure:
             each.replace(each.expressions[0].copy())
     return of_alias(holder.expressions[0], "t").sql("spark")
+
+
+_NAME: Final = re.compile(r"[a-z][a-zA-Z0-9_]*")
+_RESERVED: Final = frozenset(("null", "f2i", "i2f"))
+_PREDICATE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_FUNCTIONS: Final = {"count": "CNT", "sum": "SUM", "avg": "AVG", "min": "MIN", "max": "MAX"}
+_COMPARISONS: Final = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_MIRRORED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_UNITS: Final = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"))
+
+
+class NoFormula(Exception):
+    """No equivalent formula exists; the message is the reason, as a clause."""
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The variables of columns, and the types of their terms."""
+
+    variables: Mapping[ColumnRef, str]
+    types: Mapping[ColumnRef, DataType]
+
+
+def aggregate_formula(relation: Relation) -> str:
+    """Return the formula of a ``Grouped`` or of a selection of one (HAVING); raise NoFormula with the reason."""
+    having = condition(relation)
+    grouped = relation.input if isinstance(relation, Select) else relation
+    if not isinstance(grouped, Grouped) or grouped.window is not None:
+        raise NoFormula("only views have MOVING_WINDOW")
+    scan = _scan(grouped)
+    names = _names(scan)
+    rows = _rows(grouped, scan, names)
+    measured = _measured(grouped.measures, names)
+    parts = [_aggregation(each, measured[each.output], grouped, names, rows) for each in grouped.measures]
+    groups = {
+        ColumnRef(grouped.alias, output.name, output.value.type): output.value
+        for output in grouped.groups
+        if isinstance(output.value, ColumnRef)
+    }
+    group_names = _Names(
+        {**{ref: names.variables[value] for ref, value in groups.items()}, **measured},
+        {
+            **{ref: names.types[value] for ref, value in groups.items()},
+            **{each.output: _measure_type(each, names) for each in grouped.measures},
+        },
+    )
+    conditions = [_condition(each, group_names) for each in conjuncts(having) if each != TRUE]
+    if len(parts) + len(conditions) == 1:
+        return parts[0]
+    return " AND ".join((*(f"({part})" for part in parts), *conditions))
+
+
+def _scan(grouped: Grouped) -> Scan:
+    read = sources(grouped.input)
+    if len(read) != 1 or not isinstance(read[0], Scan):
+        raise NoFormula("a formula can aggregate only one table, without joins or subqueries in FROM")
+    table = read[0].table
+    if table.source == "results" or not table.append_only:
+        raise NoFormula(f"a formula reads only append-only tables of the home, and {table.name} is not one")
+    if not _PREDICATE.fullmatch(table.name) or table.name.isupper():
+        raise NoFormula(f"{table.name} is not a valid predicate name")
+    return read[0]
+
+
+def _names(scan: Scan) -> _Names:
+    variables: dict[ColumnRef, str] = {}
+    types: dict[ColumnRef, DataType] = {}
+    columns = [each for each in scan.table.columns if each.name.lower() != "ts"]
+    for number, column in enumerate(columns, 1):
+        type = term_type(column.type)
+        if type is None:
+            raise NoFormula(f"a formula has integers, doubles and strings, but {column.name} is {column.type}")
+        ref = scan.ref(column.name)
+        plain = _NAME.fullmatch(column.name) and column.name not in _RESERVED
+        variables[ref], types[ref] = column.name if plain else f"x{number}", type
+    if len(set(variables.values())) < len(variables):
+        variables = {ref: f"x{number}" for number, ref in enumerate(variables, 1)}
+    return _Names(variables, types)
+
+
+def _rows(grouped: Grouped, scan: Scan, names: _Names) -> str:
+    """Return the formula of the aggregated rows, at any time point up to the present one."""
+    atom = f"{scan.table.name}({', '.join(names.variables.values())})"
+    demanded, least, most = [], "[0", "*]"
+    for item in conjuncts(condition(grouped.input)):
+        match item:
+            case NowFrom(threshold=threshold):
+                least = _bound(threshold, scan, "[", "(")
+            case NowBefore(threshold=threshold):
+                most = _bound(threshold, scan, ")", "]")
+            case _:
+                demanded.append("" if item == TRUE else _condition(item, names))
+    filtered = " AND ".join((atom, *(each for each in demanded if each)))
+    interval = "" if (least, most) == ("[0", "*]") else f"{least},{most}"
+    return f"ONCE{interval} {filtered if filtered == atom else f'({filtered})'}"
+
+
+def _bound(threshold: Scalar, scan: Scan, reached: str, passed: str) -> str:
+    """Return a bound of ONCE's interval from a comparison of NOW with ``ts`` plus a constant interval."""
+    parts = shifted(threshold)
+    beyond = parts.micros % 1_000_000 == 1
+    micros = parts.micros - beyond
+    unit_size = next(((size, unit) for size, unit in _UNITS if micros % size == 0), None)
+    if (
+        parts.base != scan.start
+        or parts.intervals
+        or micros < 0
+        or unit_size is None
+        or (reached == ")" and not micros)
+    ):
+        raise NoFormula(f"a formula can compare {scan.table.start} only with NOW() - INTERVAL n SECONDS")
+    length = f"{micros // unit_size[0]}{unit_size[1]}" if micros else "0"
+    sign = passed if beyond else reached
+    return f"{sign}{length}" if sign in "[(" and reached == "[" else f"{length}{sign}"
+
+
+def _measured(measures: Iterable[Measure], names: _Names) -> dict[ColumnRef, str]:
+    """Return a variable for each aggregate's value."""
+    taken, variables = set(names.variables.values()), {}
+    for number, measure in enumerate(measures, 1):
+        name = measure.output.column
+        if name in taken or not _NAME.fullmatch(name) or name.startswith("measure_"):
+            name = f"{measure.function[0] if measure.function != 'count' else 'n'}{number if number > 1 else ''}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        variables[measure.output] = name
+    return variables
+
+
+def _aggregation(measure: Measure, name: str, grouped: Grouped, names: _Names, rows: str) -> str:
+    groups = [output.value for output in grouped.groups]
+    if not all(isinstance(each, ColumnRef) and each in names.variables for each in groups):
+        raise NoFormula("a formula groups only by columns other than ts")
+    counted, bound = measure.argument, set[ColumnRef]()
+    if isinstance(counted, Call) and counted.name == DISTINCT:
+        counted = counted.args[0]
+        bound = names.variables.keys() - {counted, *groups}
+    if counted is None:
+        counted = next((ref for ref in names.variables if ref not in groups), None)
+    if not isinstance(counted, ColumnRef) or counted not in names.variables:
+        raise NoFormula("a formula aggregates only a column other than ts")
+    by = ", ".join(names.variables[each] for each in groups if isinstance(each, ColumnRef))
+    over = f"{names.variables[counted]}{f'; {by}' if by else ''}"
+    others = ", ".join(variable for ref, variable in names.variables.items() if ref in bound)
+    return f"{name} <- {_FUNCTIONS[measure.function]} {over} ({f'EXISTS {others}. ' if others else ''}{rows})"
+
+
+def _measure_type(measure: Measure, names: _Names) -> DataType:
+    if measure.function == "count" or measure.argument is None:
+        return BIGINT
+    if measure.function == "avg":
+        return DOUBLE
+    return names.types[measure.argument] if isinstance(measure.argument, ColumnRef) else BIGINT
+
+
+def _condition(predicate: Predicate, names: _Names) -> str:
+    """Return a condition on columns and constants, or an empty text if every row of a formula satisfies it."""
+    if not isinstance(predicate, Plain):
+        raise NoFormula("a formula can filter its table only by comparing columns with constants")
+    return _compared(predicate.condition, names)
+
+
+def _compared(scalar: Scalar, names: _Names) -> str:
+    match scalar:
+        case Call(name="and", args=parts):
+            return " AND ".join(filter(None, (_compared(part, names) for part in parts)))
+        case Call(name="in", args=(column, *values)):
+            return f"({' OR '.join(_comparison('=', column, value, names) for value in values)})"
+        case Call(name="<>", args=(left, right)):
+            return f"NOT ({_comparison('=', left, right, names)})"
+        case Call(name="not", args=(Call(name="is null", args=(column,)),)) if column in names.variables:
+            return ""
+        case Call(name=name, args=(left, right)) if name in _COMPARISONS:
+            return _comparison(name, left, right, names)
+        case _:
+            raise NoFormula("a formula can filter its table only by comparing columns with constants")
+
+
+def _comparison(operator: str, left: Scalar, right: Scalar, names: _Names) -> str:
+    if isinstance(left, Literal):
+        left, right, operator = right, left, _MIRRORED[operator]
+    if not isinstance(left, ColumnRef) or left not in names.variables:
+        raise NoFormula("a formula can filter its table only by comparing columns with constants")
+    return f"{names.variables[left]} {operator} {_constant(right, names.types[left])}"
+
+
+def _constant(value: Scalar, type: DataType) -> str:
+    constant = value.value if isinstance(value, Literal) else None
+    match constant:
+        case int() if type == BIGINT and value.type.numeric:
+            return str(constant)
+        case int() | float() | Decimal() if type == DOUBLE and value.type.numeric:
+            text = f"{float(constant)}"
+            if not re.fullmatch(r"-?\d+\.\d+", text):
+                raise NoFormula(f"{text} is not a valid constant in a formula")
+            return text
+        case str() if type == STRING and value.type == STRING and not re.search(r"[\"'\\$`!\n]", constant):
+            return f'"{constant}"'
+        case _:
+            raise NoFormula("a formula can filter its table only by comparing columns with constants")

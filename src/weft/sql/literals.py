@@ -1,6 +1,10 @@
 """Read constants exactly: numbers, strings, timestamps, dates and LIKE patterns.
 
 A timestamp without an offset is UTC.
+
+Read INTERVAL constants as Spark does: their length in microseconds, and whether they count whole days.
+
+Months, quarters and years have no fixed length.  Only temporal views, which evaluate each instant, accept them.
 """
 
 from __future__ import annotations
@@ -8,14 +12,16 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal
+from typing import Final
 
 from sqlglot import exp
 
+from weft.algebra.calendar import FIXED, IN_MONTHS
 from weft.algebra.scalar import Literal
-from weft.algebra.schema import BIGINT, DATE, DOUBLE, INT, TIMESTAMP, DataType
+from weft.algebra.schema import BIGINT, DATE, DOUBLE, INT, INTERVAL, MONTHS, TIMESTAMP, DataType
 from weft.errors import SqlError
 from weft.instants import read_day, read_instant
-from weft.sql.refusal import place
+from weft.sql.refusal import place, refuse
 
 
 def number(node: exp.Literal, *, negative: bool = False) -> Literal:
@@ -102,3 +108,180 @@ def day(text: str, node: exp.Expr) -> Literal:
     if days is None:
         raise SqlError(f"{text!r} is not a date", where=place(node), hint="Write it like DATE '1993-04-05'.")
     return Literal(days, DATE)
+
+
+UNITS: Final = FIXED
+LONGEST: Final = 3_652_059 * UNITS["DAY"]
+"""From year 1 to year 9999, so that sums of instants and intervals stay within 64 bits."""
+LONGEST_MONTHS: Final = 9_999 * 12
+_FIELDS: Final = ("DAY", "HOUR", "MINUTE", "SECOND")
+_AMOUNT: Final = re.compile(r"\s*([+-]?)\s*(\d{1,18})(?:\.(\d{1,9}))?\s*", re.ASCII)
+_PART: Final = re.compile(r"\s*([+-]?\s*\d+(?:\.\d+)?)\s+([A-Za-z]+)(?=\s|$)", re.ASCII)
+_SPAN: Final = re.compile(r"[+-]?\d{1,18}(?:[ :]\d{1,2})*(?:\.\d{1,9})?", re.ASCII)
+
+
+def interval(node: exp.Interval) -> Literal:
+    """Return INTERVAL 4 WEEKS, INTERVAL '1 day 2 hours' or INTERVAL '1 12:00:00' DAY TO SECOND in microseconds.
+
+    Raise SqlError if Spark would not read the interval, or if it is longer than the calendar.
+    """
+    text, unit, sign = _text(node), node.args.get("unit"), -1 if isinstance(node.this, exp.Neg) else 1
+    if sign < 0 and (unit is None or text.strip().startswith(("-", "+"))):
+        raise SqlError("an INTERVAL takes only one sign", where=place(node), hint="Write -INTERVAL … with one -.")
+    if isinstance(unit, exp.IntervalSpan):
+        return length(sign * _span(text, unit, node), node)
+    if unit is None:
+        return length(sum(_amount(amount, name, node) for amount, name in _parts(text, node)), node)
+    return length(sign * _amount(text, unit.name, node), node)
+
+
+def months(node: exp.Interval) -> Literal | None:
+    """Return INTERVAL 1 YEAR, INTERVAL '1 year 6 months' or INTERVAL '1-6' YEAR TO MONTH in calendar months.
+
+    Return None for an interval of units with a fixed length; raise SqlError for one that mixes both kinds.
+    """
+    text, unit, sign = _text(node), node.args.get("unit"), -1 if isinstance(node.this, exp.Neg) else 1
+    if isinstance(unit, exp.IntervalSpan):
+        spanned = re.fullmatch(r"\s*([+-]?)(\d{1,5})-(\d{1,2})\s*", text, re.ASCII)
+        if (unit.this.name.upper(), unit.expression.name.upper()) != ("YEAR", "MONTH"):
+            return None
+        if spanned is None or int(spanned[3]) > 11:
+            raise SqlError(
+                f"{text!r} is not an interval YEAR TO MONTH",
+                where=place(node),
+                hint="Write INTERVAL '1-6' YEAR TO MONTH.",
+            )
+        count = (-1 if spanned[1] == "-" else 1) * (12 * int(spanned[2]) + int(spanned[3]))
+        return _calendar_length(sign * count, node)
+    parts = [(text, unit.name)] if unit is not None else _PART.findall(re.sub(r"(?i)^\s*interval\s", "", text))
+    calendar = [name.upper().removesuffix("S") in IN_MONTHS for _, name in parts]
+    if not any(calendar):
+        return None
+    if not all(calendar):
+        raise refuse(
+            "an INTERVAL of months and of days",
+            node,
+            "Spark has no such interval",
+            "Add two intervals: + INTERVAL 1 MONTH + INTERVAL 2 DAYS.",
+        )
+    count = 0
+    for amount, name in parts:
+        match = _AMOUNT.fullmatch(re.sub(r"\s", "", amount))
+        if match is None or match[3] is not None:
+            raise SqlError(
+                f"{amount!r} is not a number of {name.upper()}", where=place(node), hint="Write INTERVAL 18 MONTHS."
+            )
+        count += int(f"{match[1]}{match[2]}") * IN_MONTHS[name.upper().removesuffix("S")]
+    return _calendar_length(sign * count, node)
+
+
+def _calendar_length(count: int, node: exp.Expr) -> Literal:
+    if abs(count) > LONGEST_MONTHS:
+        longest = f"an INTERVAL is at most {LONGEST_MONTHS:,} months long"
+        raise SqlError(
+            longest, where=place(node), hint="Write a shorter one: the calendar has only the years 1 to 9999."
+        )
+    return Literal(count, MONTHS)
+
+
+def counts_days(node: exp.Interval) -> bool:
+    """Return whether Spark types the constant as INTERVAL DAY, so that a DATE plus the interval is a DATE."""
+    unit = node.args.get("unit")
+    if isinstance(unit, exp.IntervalSpan):
+        return False
+    names = [unit.name] if unit is not None else [name for _, name in _parts(_text(node), node)]
+    return all(name.upper().removesuffix("S") in ("DAY", "WEEK") for name in names)
+
+
+def length(micros: int, node: exp.Expr) -> Literal:
+    """Return an interval literal; raise SqlError if it is longer than the calendar."""
+    within_calendar(micros, node)
+    return Literal(micros, INTERVAL)
+
+
+def within_calendar(micros: float, node: exp.Expr) -> None:
+    """Raise SqlError for NaN, or for more microseconds than the calendar has."""
+    if not abs(micros) <= LONGEST:
+        longest = f"an INTERVAL is at most {LONGEST // UNITS['DAY']:,} days long"
+        raise SqlError(
+            longest, where=place(node), hint="Write a shorter one: the calendar has only the years 1 to 9999."
+        )
+
+
+def unit_length(name: str, node: exp.Expr) -> int:
+    """Return the microseconds of a unit, singular or plural; raise SqlError for a calendar unit."""
+    folded = name.upper().removesuffix("S")
+    if folded in IN_MONTHS:
+        raise refuse(
+            f"INTERVAL … {folded}",
+            node,
+            "months and years have no fixed length",
+            "Write days (INTERVAL 30 DAYS), or move the row's instant: NOW() > DATEADD(MONTH, 1, ts). "
+            "Temporal views also accept NOW() - INTERVAL 1 MONTH.",
+        )
+    if folded not in UNITS:
+        raise SqlError(f"{name!r} is not a unit of time", where=place(node), hint=f"The units are {', '.join(UNITS)}.")
+    return UNITS[folded]
+
+
+def _text(node: exp.Interval) -> str:
+    value = node.this.this if isinstance(node.this, exp.Neg) else node.this
+    if not isinstance(value, exp.Literal):
+        raise SqlError(
+            "an INTERVAL takes a number",
+            where=place(node),
+            hint="Multiply instead: days * INTERVAL 1 DAY.",
+        )
+    return value.name
+
+
+def _amount(text: str, unit: str, node: exp.Expr) -> int:
+    each, match = unit_length(unit, node), _AMOUNT.fullmatch(text)
+    if match is None:
+        raise SqlError(f"{text!r} is not a number of {unit.upper()}", where=place(node), hint=_LIKE)
+    sign, digits, fraction = match.groups()
+    if fraction is not None and each != UNITS["SECOND"]:
+        raise SqlError(
+            f"{text} {unit.upper()}: only seconds can have a fraction",
+            where=place(node),
+            hint="Write a smaller unit, for example INTERVAL 36 HOURS.",
+        )
+    exact = Decimal(f"{sign}{digits}.{fraction or 0}") * each
+    if exact != exact.to_integral_value():
+        raise SqlError(f"INTERVAL {text} {unit.upper()} is finer than a microsecond", where=place(node))
+    return int(exact)
+
+
+def _parts(text: str, node: exp.Expr) -> list[tuple[str, str]]:
+    rest = re.sub(r"^\s*interval\s", "", text, flags=re.IGNORECASE)
+    if not rest.strip() or _PART.sub("", rest).strip():
+        raise SqlError(f"{text!r} is not an interval", where=place(node), hint=_LIKE)
+    return _PART.findall(rest)
+
+
+def _span(text: str, span: exp.IntervalSpan, node: exp.Expr) -> int:
+    first, last = span.this.name.upper(), span.expression.name.upper()
+    if first not in _FIELDS or last not in _FIELDS or _FIELDS.index(first) >= _FIELDS.index(last):
+        unit_length(first, node)
+        hint = (
+            None if last in _FIELDS else f"Put an instant that ends with an interval in parentheses: (… {first}) TO …"
+        )
+        raise SqlError(f"INTERVAL … {first} TO {last} is not supported", where=place(node), hint=hint)
+    wanted = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
+    text = text.strip()
+    pieces = re.split(r"[ :]", text.lstrip("+-"))
+    shape = " ".join(wanted[:1]) + (" " if first == "DAY" else ":") + ":".join(wanted[1:])
+    signs = [" " if unit == "DAY" else ":" for unit in wanted[:-1]]
+    if _SPAN.fullmatch(text) is None or re.findall(r"[ :]", text) != signs or ("." in text and last != "SECOND"):
+        raise SqlError(
+            f"{text!r} is not an interval {first} TO {last}, which is written {shape}", where=place(node), hint=_LIKE
+        )
+    for piece, unit in zip(pieces[1:], wanted[1:], strict=True):
+        most = 23 if unit == "HOUR" else 59
+        if int(piece.partition(".")[0]) > most:
+            raise SqlError(f"{text!r} has {piece} for {unit}, more than {most}", where=place(node))
+    sign = -1 if text.startswith("-") else 1
+    return sign * sum(_amount(piece, unit, node) for piece, unit in zip(pieces, wanted, strict=True))
+
+
+_LIKE: Final = "Write it like INTERVAL 4 WEEKS or INTERVAL '1 12:00:00' DAY TO SECOND."

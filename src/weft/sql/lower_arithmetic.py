@@ -9,7 +9,7 @@ from sqlglot import exp
 from weft.algebra.scalar import Call, Cast, Literal, Scalar
 from weft.algebra.schema import DATE, INTEGRAL, INTERVAL, MONTHS, NULL, STRING, TIMESTAMP, DataType
 from weft.errors import SqlError
-from weft.sql import intervals
+from weft.sql import literals
 from weft.sql.advice import ADVICE
 from weft.sql.conversion import converted
 from weft.sql.functions import arithmetic
@@ -83,10 +83,10 @@ def _time_arithmetic(operator: str, left: Scalar, right: Scalar, node: exp.Expr)
         number, span = (left, right) if right.type == INTERVAL else (right, left)
         if isinstance(number, Literal) and isinstance(span, Literal) and isinstance(number.value, int):
             assert isinstance(span.value, int)
-            return intervals.length(number.value * span.value, node)
+            return literals.length(number.value * span.value, node)
         if isinstance(number, Literal) and isinstance(span, Literal) and isinstance(number.value, (float, Decimal)):
             assert isinstance(span.value, int)
-            intervals.within_calendar(float(number.value) * span.value, node)
+            literals.within_calendar(float(number.value) * span.value, node)
         return Call("*", (span, number), INTERVAL)
     return None
 
@@ -105,7 +105,7 @@ def _moved_by_months(operator: str, time: Scalar, span: Scalar) -> Scalar:
 
 def _counts_days(node: exp.Expr) -> bool:
     if isinstance(node, exp.Interval):
-        return intervals.counts_days(node)
+        return literals.counts_days(node)
     if isinstance(node, (exp.Paren, exp.Neg)):
         return _counts_days(node.this)
     if isinstance(node, (exp.Add, exp.Sub)):

@@ -26,8 +26,8 @@ from weft.algebra.scalar import ColumnRef, Literal, Scalar, columns, mentions_no
 from weft.algebra.schema import INTERVAL
 from weft.algebra.traverse import map_scalars, substitute, walk
 from weft.errors import Reasons, SqlError
-from weft.sql.aggregates import MEASURES, WINDOW
-from weft.sql.lower_period import mentions_period
+from weft.sql.functions import MEASURES, WINDOW
+from weft.sql.lower_calls import mentions_period
 from weft.sql.lower_predicate import lower_predicate
 from weft.sql.lower_scalar import lower_scalar
 from weft.sql.refusal import only, place, refuse

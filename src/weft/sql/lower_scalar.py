@@ -12,12 +12,11 @@ from weft.algebra.scalar import Call, Case, Literal, Now, Scalar, mentions_now
 from weft.algebra.schema import BOOLEAN, INTERVAL, MONTHS, NULL, STRING, DataType
 from weft.errors import Reasons, SqlError, of_each
 from weft.sql import literals
-from weft.sql.aggregates import DISTINCT, MEASURES
 from weft.sql.conversion import cast, comparable, compared_as_text, converted, typed
-from weft.sql.functions import FUNCTIONS, common, fits
-from weft.sql.intervals import interval, months
+from weft.sql.functions import DISTINCT, FUNCTIONS, MEASURES, common, fits
+from weft.sql.literals import interval, months
 from weft.sql.lower_arithmetic import combined
-from weft.sql.lower_calls import apply, extracted, unknown_function
+from weft.sql.lower_calls import PERIOD_FUNCTIONS, apply, extracted, mentions_period, period_call, unknown_function
 from weft.sql.lower_nested import (
     NESTED_FORMS,
     field_of,
@@ -26,7 +25,6 @@ from weft.sql.lower_nested import (
     lower_item,
     lower_nested_form,
 )
-from weft.sql.lower_period import PERIOD_FUNCTIONS, mentions_period, period_call
 from weft.sql.lower_time import FORMS, lower_time_form, today
 from weft.sql.refusal import only, place, refuse, spaced
 from weft.sql.scope import Grouping, Scope

@@ -7,10 +7,16 @@
 
 Units and formats must be valid constants.  They are checked when the query is read, because with others Spark would
 return NULL or fail at the first row.
+
+Check formats of times, such as ``yyyy-MM-dd HH:mm``, because Spark reports an invalid one only at the first row.
+
+A format consists of groups of letters, text in quotes, and other characters.  Spark refuses some letters and some
+lengths, and more of them in reading than in writing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -20,12 +26,11 @@ from weft.algebra.calendar import FIXED, IN_MONTHS, dated, truncated
 from weft.algebra.scalar import Call, Cast, Literal, Now, Scalar
 from weft.algebra.schema import BIGINT, DATE, INTEGRAL, INTERVAL, MONTHS, STRING, TIMESTAMP
 from weft.errors import SqlError
-from weft.sql import intervals
+from weft.sql import literals
 from weft.sql.advice import advice
 from weft.sql.conversion import as_time, converted
 from weft.sql.functions import FUNCTIONS, fits
 from weft.sql.refusal import place, refuse
-from weft.sql.time_formats import check_format
 
 Lower: TypeAlias = "Callable[[exp.Expr], Scalar]"
 """Lowers an argument."""
@@ -128,7 +133,7 @@ def _moved(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
         hint = "Write CAST(… AS INT)." if days.type.numeric else "Write it like DATE_ADD(day, 7)."
         raise SqlError(f"{name.upper()} takes days as an INT, not {days.type}", where=place(node), hint=hint)
     if isinstance(days, Literal) and isinstance(days.value, int):
-        intervals.length(days.value * intervals.UNITS["DAY"], node)
+        literals.length(days.value * literals.UNITS["DAY"], node)
     kind = "date_sub" if name == "date_sub" else "date_add"
     return Call(kind, (value if value.type == DATE else Cast(value, DATE), days), DATE)
 
@@ -141,13 +146,13 @@ def _moved_by_unit(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
     constant = count.value if isinstance(count, Literal) and isinstance(count.value, int) else None
     span: Scalar
     if unit in IN_MONTHS:
-        if constant is None or abs(constant) > intervals.LONGEST_MONTHS // 12:
+        if constant is None or abs(constant) > literals.LONGEST_MONTHS // 12:
             raise SqlError(f"{name.upper()}({unit}, …) takes a constant number of units", where=place(node))
         span = Literal(constant * IN_MONTHS[unit], MONTHS, fixed=True)
     elif constant is not None:
-        span = intervals.length(constant * intervals.UNITS[unit], node)
+        span = literals.length(constant * literals.UNITS[unit], node)
     else:
-        span = Call("*", (Literal(intervals.UNITS[unit], INTERVAL), count), INTERVAL)
+        span = Call("*", (Literal(literals.UNITS[unit], INTERVAL), count), INTERVAL)
     return Call("+", (converted(value, TIMESTAMP), span), TIMESTAMP)
 
 
@@ -182,7 +187,7 @@ def _months(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
         return Call(name, both, FUNCTIONS[name].result(()))
     value, count = _time(name, node.expressions[0], lower), lower(node.expressions[1])
     months = count.value if isinstance(count, Literal) else None
-    if not isinstance(months, int) or abs(months) > intervals.LONGEST_MONTHS:
+    if not isinstance(months, int) or abs(months) > literals.LONGEST_MONTHS:
         raise SqlError("ADD_MONTHS takes a constant number of months", where=place(node))
     day = value if value.type == DATE else Cast(value, DATE)
     return Call(name, (day, Literal(months, count.type, fixed=True)), DATE)
@@ -207,3 +212,49 @@ FORMS: Final[dict[str, Callable[[str, exp.Anonymous, Lower], Scalar]]] = {
     **dict.fromkeys(("add_months", "months_between"), _months),
 }
 """Functions with arguments that are not typed values."""
+
+
+_GROUPS: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']")
+_MOST: Final = {
+    "y": 6, "M": 4, "L": 4, "d": 2, "H": 2, "h": 2, "K": 2, "k": 2, "m": 2, "s": 2, "S": 9, "a": 1, "X": 3, "x": 3,
+}  # fmt: skip
+"""The greatest length of a group of each letter, in reading and writing."""
+_WRITTEN_ONLY: Final = {"E": 4, "D": 3, "Q": 2, "G": 4}
+_MEANT: Final = {
+    "Y": "yyyy for the year",
+    "D": "dd for the day of the month",
+    "T": "'T' in quotes",
+    "Z": "XXX for the zone",
+}
+LETTERS: Final = "yyyy, MM, MMM, dd, HH, hh, a, mm, ss, SSS, XXX"
+
+
+def check_format(text: str, node: exp.Expr, *, read: bool) -> None:
+    """Raise SqlError for a format that Spark would not accept at every row; ``read`` means that it reads texts.
+
+    >>> check_format("yyyy-MM-dd'T'HH:mm:ss.SSSXXX", exp.null(), read=True)
+    >>> check_format("YYYY-MM-DD", exp.null(), read=False)
+    Traceback (most recent call last):
+    ...
+    weft.errors.SqlError: the format 'YYYY-MM-DD' has 'YYYY', which Weft does not support here
+      Write yyyy for the year; the letters are yyyy, MM, MMM, dd, HH, hh, a, mm, ss, SSS, XXX.
+    """
+    begin = 0
+    while begin < len(text):
+        match = _GROUPS.match(text, begin)
+        if match is None:
+            raise SqlError(f"the format {text!r} has a quote that is not closed", where=place(node))
+        letter, group = match[1], match[0]
+        known = _MOST if read else {**_MOST, **_WRITTEN_ONLY}
+        if (letter and len(group) > known.get(letter, 0)) or group in "[]{}#":
+            raise SqlError(
+                f"the format {text!r} has {group!r}, which Weft does not support here",
+                where=place(node),
+                hint=_hint(group),
+            )
+        begin = match.end()
+
+
+def _hint(group: str) -> str:
+    known = _MEANT.get(group[0])
+    return f"Write {known}; the letters are {LETTERS}." if known else f"The letters are {LETTERS}."

@@ -19,8 +19,8 @@ from sqlglot.tokenizer_core import TokenType
 
 from weft.errors import SqlError
 from weft.sql.advice import unreadable
-from weft.sql.identifiers import KEYWORDS, quoted
 from weft.sql.precedence import WRITTEN, check_precedence
+from weft.sql.render import KEYWORDS, quoted
 
 _STATEMENTS: Final = (
     exp.Alter, exp.Cache, exp.Copy, exp.Declare, exp.Delete, exp.Describe, exp.Drop, exp.Insert, exp.Kill, exp.LoadData,

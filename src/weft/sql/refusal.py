@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from weft.errors import Reasons, SqlError
 from weft.sql.advice import advice
-from weft.sql.instead import instead_of
+from weft.sql.rewriting import instead_of
 
 _LATER: Final = {
     "order": ("ORDER BY", "it belongs at the end of a standing query; subqueries and views are unordered sets"),

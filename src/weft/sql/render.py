@@ -2,10 +2,16 @@
 
 The text names only temporary views, never a path (design section 7), and contains only what the algebra holds: a user's
 own text never reaches Spark (section 8).
+
+Quote identifiers for Spark: backquotes around every name that is not a plain word or is a word of Spark's grammar.
+
+Which words Spark's parser accepts as bare names depends on their position (``SELECT a except FROM t``) and on settings,
+so none is written bare.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
@@ -45,7 +51,6 @@ from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Element, Literal, N
 from weft.algebra.schema import DATE, INTERVAL, TIMESTAMP, DataType
 from weft.errors import DerivationError
 from weft.instants import format_full, to_date
-from weft.sql.identifiers import quoted
 
 NULL_SAFE: Final = "is not distinct from"
 """``<=>`` in a spelling that other engines also read."""
@@ -94,8 +99,6 @@ _UNITS: Final = (
 Views = Mapping[str, str]
 """Range variable -> the view that it reads."""
 
-name: Final = quoted
-
 
 def literal(value: Literal) -> str:
     """Render a constant.  In strings, escape what Spark's lexer would read as an escape."""
@@ -143,7 +146,7 @@ def scalar(value: Scalar) -> str:
     """Render a scalar expression."""
     match value:
         case ColumnRef(scan=scan, column=column):
-            return f"{name(scan)}.{name(column)}"
+            return f"{quoted(scan)}.{quoted(column)}"
         case Literal():
             return literal(value)
         case Param(name=label):
@@ -151,9 +154,9 @@ def scalar(value: Scalar) -> str:
         case Now():
             return "NOW()"
         case PeriodOf(scan=scan):
-            return name(scan)
+            return quoted(scan)
         case Element(name=label):
-            return name(label)
+            return quoted(label)
         case Cast(arg=arg, type=type) if arg.type == DATE and type == TIMESTAMP and not within_calendar(arg):
             days = f"TRY_MULTIPLY(INTERVAL '1' DAY, UNIX_DATE({scalar(arg)}))"
             return f"TRY_ADD(TIMESTAMP '1970-01-01 00:00:00+00:00', {days})"
@@ -205,7 +208,7 @@ def _of_parts(function: str, args: tuple[Scalar, ...]) -> str:
         place, *how = others
         return f"SPLIT({', '.join(map(scalar, (of, *how)))})[{scalar(place)}]"
     if function == FIELD:
-        return f"{_operand(of)}.{name(str(_constant(others[0])))}"
+        return f"{_operand(of)}.{quoted(str(_constant(others[0])))}"
     if function == ITEM:
         return f"{_operand(of)}[{scalar(others[0])}]"
     element, test = others
@@ -307,7 +310,7 @@ def rows(relation: Relation, views: Views, depth: int = 1) -> str:
 
 def _grouped(relation: Grouped, views: Views, depth: int) -> str:
     """Render SELECT … GROUP BY … of a temporal view."""
-    measures = (f"{measure_text(each)} AS {name(each.output.column)}" for each in relation.measures)
+    measures = (f"{measure_text(each)} AS {quoted(each.output.column)}" for each in relation.measures)
     by = [scalar(output.value) for output in relation.groups]
     if relation.window is not None:
         by.append(f"MOVING_WINDOW({scalar(relation.window)})")
@@ -334,19 +337,19 @@ def item(output: Output) -> str:
     """Render an output with its name, unless it is a column of that name."""
     value = output.value
     named = isinstance(value, ColumnRef) and value.column == output.name
-    return scalar(value) if named else f"{scalar(value)} AS {name(output.name)}"
+    return scalar(value) if named else f"{scalar(value)} AS {quoted(output.name)}"
 
 
 def _source(source: Source, views: Views, depth: int) -> str:
     match source:
         case Scan(table=table, alias=alias):
-            view = name(views.get(alias, table.name))
+            view = quoted(views.get(alias, table.name))
             if source.whole and alias not in views:
-                return f"{view} FOR SYSTEM_TIME ALL AS {name(alias)}"
-            return view if view == name(alias) else f"{view} AS {name(alias)}"
+                return f"{view} FOR SYSTEM_TIME ALL AS {quoted(alias)}"
+            return view if view == quoted(alias) else f"{view} AS {quoted(alias)}"
         case _:
             alias = attributes(source)[0].scan
-            return f"({rows(source, views, depth + 1)}) AS {name(alias)}"
+            return f"({rows(source, views, depth + 1)}) AS {quoted(alias)}"
 
 
 def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[Output, ...] = ()) -> str:
@@ -365,3 +368,54 @@ def query_sql(query: Query) -> str:
     if query.outputs == plain and not isinstance(query.input, (Scan, Join, Select)):
         return rows(query.input, {})
     return select(f"DISTINCT {', '.join(item(output) for output in query.outputs)}", query.input, {})
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def quoted(name: str) -> str:
+    """Return an identifier, quoted if necessary, for the text of a query.
+
+    >>> quoted("msgs"), quoted("except"), quoted("x y")
+    ('msgs', '`except`', '`x y`')
+    """
+    if _PLAIN.fullmatch(name) and name.upper() not in KEYWORDS:
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+_WORDS: Final = """
+    ADD AFTER AGGREGATE ALL ALTER ALWAYS ANALYZE AND ANTI ANY ANY_VALUE ARCHIVE ARRAY AS ASC AT ATOMIC
+    AUTHORIZATION BEGIN BETWEEN BIGINT BINARY BINDING BOOLEAN BOTH BUCKET BUCKETS BY BYTE CACHE CALL CALLED
+    CASCADE CASE CAST CATALOG CATALOGS CHANGE CHAR CHARACTER CHECK CLEAR CLUSTER CLUSTERED CODEGEN COLLATE
+    COLLATION COLLECTION COLUMN COLUMNS COMMENT COMMIT COMPACT COMPACTIONS COMPENSATION COMPUTE CONCATENATE
+    CONDITION CONSTRAINT CONTAINS CONTINUE COST CREATE CROSS CUBE CURRENT CURRENT_DATE CURRENT_TIME
+    CURRENT_TIMESTAMP CURRENT_USER DATA DATABASE DATABASES DATE DATEADD DATEDIFF DATE_ADD DATE_DIFF DAY DAYOFYEAR
+    DAYS DBPROPERTIES DEC DECIMAL DECLARE DEFAULT DEFINED DEFINER DELAY DELETE DELIMITED DESC DESCRIBE
+    DETERMINISTIC DFS DIRECTORIES DIRECTORY DISTINCT DISTRIBUTE DIV DO DOUBLE DROP ELSE ELSEIF END ENFORCED ESCAPE
+    ESCAPED EVOLUTION EXCEPT EXCHANGE EXCLUDE EXECUTE EXISTS EXIT EXPLAIN EXPORT EXTEND EXTENDED EXTERNAL EXTRACT
+    FALSE FETCH FIELDS FILEFORMAT FILTER FIRST FLOAT FLOW FOLLOWING FOR FOREIGN FORMAT FORMATTED FOUND FROM FULL
+    FUNCTION FUNCTIONS GENERATED GEOGRAPHY GEOMETRY GLOBAL GRANT GROUP GROUPING HANDLER HAVING HOUR HOURS
+    IDENTIFIER IDENTITY IF IGNORE ILIKE IMMEDIATE IMPORT IN INCLUDE INCREMENT INDEX INDEXES INNER INPATH INPUT
+    INPUTFORMAT INSERT INT INTEGER INTERSECT INTERVAL INTO INVOKER IS ITEMS ITERATE JOIN JSON KEY KEYS LANGUAGE
+    LAST LATERAL LAZY LEADING LEAVE LEFT LEVEL LIKE LIMIT LINES LIST LOAD LOCAL LOCATION LOCK LOCKS LOGICAL LONG
+    LOOP MACRO MAP MATCHED MATERIALIZED MAX MERGE MICROSECOND MICROSECONDS MILLISECOND MILLISECONDS MINUS MINUTE
+    MINUTES MODIFIES MONTH MONTHS MSCK NAME NAMESPACE NAMESPACES NANOSECOND NANOSECONDS NATURAL NO NONE NORELY NOT
+    NULL NULLS NUMERIC OF OFFSET ON ONLY OPTION OPTIONS OR ORDER OUT OUTER OUTPUTFORMAT OVER OVERLAPS OVERLAY
+    OVERWRITE PARTITION PARTITIONED PARTITIONS PERCENT PIVOT PLACING POSITION PRECEDING PRIMARY PRINCIPALS
+    PROCEDURE PROCEDURES PROPERTIES PURGE QUARTER QUERY RANGE READS REAL RECORDREADER RECORDWRITER RECOVER
+    RECURSION RECURSIVE REDUCE REFERENCES REFRESH REGEXP RELY RENAME REPAIR REPEAT REPEATABLE REPLACE RESET
+    RESPECT RESTRICT RETURN RETURNS REVOKE RIGHT RLIKE ROLE ROLES ROLLBACK ROLLUP ROW ROWS SCHEMA SCHEMAS SECOND
+    SECONDS SECURITY SELECT SEMI SEPARATED SERDE SERDEPROPERTIES SESSION_USER SET SETS SHORT SHOW SINGLE SKEWED
+    SMALLINT SOME SORT SORTED SOURCE SPECIFIC SQL SQLEXCEPTION SQLSTATE START STATISTICS STORED STRATIFY STREAM
+    STREAMING STRING STRUCT SUBSTR SUBSTRING SYNC SYSTEM_TIME SYSTEM_VERSION TABLE TABLES TABLESAMPLE TARGET
+    TBLPROPERTIES TEMP TEMPORARY TERMINATED THEN TIME TIMEDIFF TIMESTAMP TIMESTAMPADD TIMESTAMPDIFF TIMESTAMP_LTZ
+    TIMESTAMP_NTZ TINYINT TO TOUCH TRAILING TRANSACTION TRANSACTIONS TRANSFORM TRIM TRUE TRUNCATE TRY_CAST TYPE
+    UNARCHIVE UNBOUNDED UNCACHE UNION UNIQUE UNKNOWN UNLOCK UNPIVOT UNSET UNTIL UPDATE USE USER USING VALUE VALUES
+    VAR VARCHAR VARIABLE VARIANT VERSION VIEW VIEWS VOID WATERMARK WEEK WEEKS WHEN WHERE WHILE WINDOW WITH WITHIN
+    WITHOUT X YEAR YEARS ZONE
+"""
+KEYWORDS: Final = frozenset(_WORDS.split())
+"""The words of Spark 4.1's grammar: those of ``sql_keywords()``, and the four that it omits because they have two
+spellings (RLIKE and REGEXP, TEMPORARY and TEMP).
+"""

@@ -241,8 +241,8 @@ class Chain:
         base = leaf if isinstance(leaf, Base) else leaf.base
         name = self.views(leaf)
         self.reads.append(name)
-        heads = [f"{render.name(ref.column)} AS c{number}" for number, ref in enumerate(attributes(leaf), 1)]
-        start, end = render.name(base.table.start), render.name(base.table.end or "NULL")
+        heads = [f"{render.quoted(ref.column)} AS c{number}" for number, ref in enumerate(attributes(leaf), 1)]
+        start, end = render.quoted(base.table.start), render.quoted(base.table.end or "NULL")
         return f"SELECT {listed(heads, f'{start} AS valid_from', f'{end} AS valid_to')} FROM {name}"
 
     def constant(self, constant: Constant) -> str:

@@ -17,7 +17,7 @@ from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.errors import SqlError, TooLarge
 from weft.sql.advice import TIMES, advice
-from weft.sql.aggregates import Aggregate, aggregate_type
+from weft.sql.functions import Aggregate, aggregate_type
 from weft.sql.refusal import place
 from weft.sql.rewriting import installed
 

@@ -36,8 +36,8 @@ from weft.algebra.scalar import Call, ColumnRef, Literal, Now, PeriodOf, Scalar,
 from weft.algebra.schema import MONTHS, TableSchema
 from weft.algebra.traverse import mentioned, range_variables, rename, scans, transform, walk
 from weft.errors import SqlError
+from weft.sql.lower_calls import PERIOD_FUNCTIONS
 from weft.sql.lower_now import NEGATED, now_comparison
-from weft.sql.lower_period import PERIOD_FUNCTIONS
 from weft.sql.render import scalar as rendered
 from weft.sql.scope import Names, as_written
 

@@ -12,7 +12,7 @@ from weft.formula.signature import signature
 from weft.formula.twofol.kept import over_history
 from weft.formula.twofol.resolve import two_sorted
 from weft.formula.twofol.written import two_sorted_text
-from weft.planning.two_sorted_plan import planned
+from weft.planning.formula_plan import planned
 
 KNOWN = signature("P(int) Q(int) R(int, int) S(string)")
 MORE = '(EXISTS TIME t. S("a") AT t) AND NOT EXISTS TIME t. S("b") AT t'

@@ -7,9 +7,9 @@ import pytest
 from netnews import table
 from weft.algebra.schema import INT, STRING, DataType
 from weft.errors import SqlError
-from weft.planning.condition_words import condition_words
 from weft.planning.form import restored_plan, signature, stored_form
 from weft.planning.plan import Plan, plan
+from weft.planning.words import condition_words
 from weft.sql import render
 from weft.sql.lower import bind
 

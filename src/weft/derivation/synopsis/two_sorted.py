@@ -19,6 +19,8 @@ from typing import Literal as OneOf
 
 from weft.algebra.formula import (
     ALWAYS,
+    NOW,
+    TIME,
     Aggregate,
     And,
     Atom,
@@ -35,11 +37,11 @@ from weft.algebra.formula import (
     Previous,
     Truth,
     Variable,
+    distance,
     free_variables,
     with_terms,
     with_variables,
 )
-from weft.algebra.two_sorted import NOW, TIME, distance
 from weft.derivation.synopsis.conjunctive import MOST_TABLES
 from weft.derivation.synopsis.distances import LATER, MICROSECOND, Distance, Distances, Order, allowed_orders
 from weft.derivation.synopsis.nesting import nested

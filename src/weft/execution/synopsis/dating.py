@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from weft.algebra.two_sorted import POINTS, undated
+from weft.algebra.formula import POINTS, undated
 from weft.derivation.synopsis.construct import Synopsis
 from weft.execution.synopsis.batch import Batch
 

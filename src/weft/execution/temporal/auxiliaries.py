@@ -12,8 +12,7 @@ from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.derivation.temporal.auxiliary import Auxiliary, auxiliary_views
 from weft.execution.temporal.refresh_views import view_plan_of
-from weft.planning.auxiliaries import auxiliary_of, over_tables, query_of, text_of
-from weft.planning.view_plan import ViewPlan, stored_view
+from weft.planning.view_plan import ViewPlan, auxiliary_of, over_tables, query_of, stored_view, text_of
 
 
 def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:

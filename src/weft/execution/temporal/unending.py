@@ -13,8 +13,7 @@ from weft.catalog.views import ViewRecord
 from weft.execution.temporal.refresh_views import view_plan_of
 from weft.execution.temporal.showing import storage_counts
 from weft.planning.words import length
-from weft.sql.identifiers import quoted
-from weft.sql.render import interval
+from weft.sql.render import interval, quoted
 
 
 def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:

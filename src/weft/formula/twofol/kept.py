@@ -14,6 +14,9 @@ from itertools import count
 from weft.algebra import formula as algebra
 from weft.algebra.formula import (
     ALWAYS,
+    NOW,
+    POINTS,
+    TIME,
     And,
     Atom,
     Comparison,
@@ -25,12 +28,13 @@ from weft.algebra.formula import (
     Once,
     Term,
     Variable,
+    dated,
+    distance,
     free_variables,
     with_terms,
     with_variables,
 )
 from weft.algebra.schema import BIGINT
-from weft.algebra.two_sorted import NOW, POINTS, TIME, dated, distance
 from weft.formula.evaluation_form import answerable
 from weft.formula.monitorable import compares, monitorable
 from weft.formula.normal import negations_inwards

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.algebra import formula as algebra
-from weft.algebra.formula import Formula, Term, Variable, free_variables, subformulas, variables_of
+from weft.algebra.formula import NOW, TIME, Formula, Term, Variable, distance, free_variables, subformulas, variables_of
 from weft.algebra.schema import INTERVAL, DataType
-from weft.algebra.two_sorted import NOW, TIME, distance
 from weft.formula import syntax_tree
 from weft.formula.lowering import Lowering, Scope
 from weft.formula.scoping import below, free_names, term_names, terms_of

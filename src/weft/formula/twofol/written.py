@@ -1,7 +1,7 @@
 """Print two-sorted formulas; parsing the text gives the same formula.
 
 >>> from weft.algebra.formula import Atom, Exists, Variable
->>> from weft.algebra.two_sorted import TIME
+>>> from weft.algebra.formula import TIME
 >>> t = Variable("t", TIME)
 >>> two_sorted_text(Exists((t,), Atom("P", (t,))))
 'EXISTS TIME t. P() AT t'
@@ -10,9 +10,8 @@
 from __future__ import annotations
 
 from weft.algebra import formula as algebra
-from weft.algebra.formula import Formula, Term, Variable
+from weft.algebra.formula import POINTS, TIME, Formula, Term, Variable
 from weft.algebra.schema import INTERVAL
-from weft.algebra.two_sorted import POINTS, TIME
 from weft.formula.written import length_text, term_text, written
 
 

@@ -125,7 +125,7 @@ def test_a_message_that_may_have_gone_is_not_taken_for_undone(
 ) -> None:
     two(site, channel)
     with monkeypatch.context() as patch:
-        patch.setattr(where, "give" if where is mail else "post", raising(RuntimeError("injected")))
+        patch.setattr(where, "submit" if where is mail else "post", raising(RuntimeError("injected")))
         told = {each.query_name: each for each in site.deliver()}
     assert (told["good"].rows, told["good"].error) == (3, None)
     (bad,) = (each for each in site.catalog.subscriptions.all() if each.last_error)

@@ -13,7 +13,7 @@ from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord
 from weft.execution.relations import decoded, may_hold_answers
 from weft.location import Location
 from weft.sql.render import literal
-from weft.sql.render import name as quoted
+from weft.sql.render import quoted
 from weft.storage.delta_log import delta_snapshot, has_commits
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from weft.execution.windows import Slice
 from weft.location import Location
 from weft.runtime.session import spark_errors
 from weft.runtime.settings import scanning, small
-from weft.sql.render import name as quoted
+from weft.sql.render import quoted
 from weft.storage.delta_log import DataFile, DeltaSnapshot, check_data_file, delta_snapshot, has_commits
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from weft.algebra.schema import DataType, TableSchema
 from weft.catalog import CatalogParts, layout
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord, TableRecord
-from weft.sql.render import name as quoted
+from weft.sql.render import quoted
 from weft.storage.delta_log import DataFile
 
 if TYPE_CHECKING:

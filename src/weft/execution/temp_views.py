@@ -13,7 +13,7 @@ from weft.execution.driver_reader import LocalRows
 from weft.execution.reader import Reader
 from weft.execution.windows import Slice
 from weft.runtime.settings import arrow_input
-from weft.sql.render import name as quoted
+from weft.sql.render import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -20,7 +20,7 @@ from weft.execution.windows import Slice, may_hold
 from weft.location import Location
 from weft.planning.synopsis_events import EVENT, Events
 from weft.planning.synopsis_plan import AT, TP
-from weft.sql.render import name as quoted
+from weft.sql.render import quoted
 from weft.storage.columns import INSTANT, stored_schema
 from weft.storage.data_files import file_batches, read_data_files
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits

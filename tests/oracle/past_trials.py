@@ -22,8 +22,7 @@ from weft.algebra.formula import Formula
 from weft.derivation.synopsis.construct import COUNT, Synopsis, synopsis
 from weft.derivation.synopsis.verdict import size_verdict
 from weft.execution.synopsis.batch import State
-from weft.execution.synopsis.duckdb_engine import duckdb_engine
-from weft.execution.synopsis.engine import Engine
+from weft.execution.synopsis.engine import Engine, duckdb_engine
 
 TRIES = 6
 STATES = 9

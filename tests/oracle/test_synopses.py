@@ -21,7 +21,7 @@ from oracle.past_logic import evaluated
 from oracle.past_logs import log, partition
 from oracle.past_trials import LINEAR, SEMANTICS, STATES, Trials, case
 from weft.derivation.synopsis.construct import shared, synopsis
-from weft.execution.synopsis.duckdb_engine import duckdb_engine
+from weft.execution.synopsis.engine import duckdb_engine
 
 FORMULAS = 800
 SHARDS = 2

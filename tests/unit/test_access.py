@@ -19,7 +19,7 @@ from weft.cli.server.listen import listening
 from weft.cli.server.server import _log_to
 from weft.location import Location
 from weft.runtime.doctor import Check, examine
-from weft.schedule.presence import ticking_alone
+from weft.schedule.runner import ticking_alone
 from weft.storage import commit
 
 OWNER, GROUP = (0o700, 0o600), (0o2770, 0o660)

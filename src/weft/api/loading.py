@@ -129,7 +129,7 @@ class Loading(WeftMethods):
         Raises Refused with the row (from 1), the column and the value if a value does not fit, ExecutionError if Spark
         cannot compute a DataFrame, and the errors of ``extraction.appending.append_rows``.
         """
-        from weft.execution.written_frames import spark_rows
+        from weft.execution.tabular import spark_rows
         from weft.extraction.appending import append_rows
         from weft.extraction.given_rows import reader_of
 

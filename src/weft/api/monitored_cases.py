@@ -15,11 +15,11 @@ from typing import Any, Final, Literal
 
 from weft.api.monitoring import Options, lines, violations
 from weft.errors import Refused, WeftError
-from weft.execution.synopsis.divided import DivisionByZero
+from weft.execution.synopsis.conjoining import DivisionByZero
 from weft.extraction.log_files import text_of
 from weft.formula.parse_formula import reading
 from weft.formula.signature import signature
-from weft.formula.verdicts import verdict
+from weft.formula.written import verdict
 
 _SECOND = 1_000_000
 _DIVIDED: Final = "Fatal error: exception Division_by_zero"

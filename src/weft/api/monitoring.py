@@ -21,7 +21,7 @@ from weft.formula.monpoly_log import time_points
 from weft.formula.parse_formula import Reading, counted_reading, reading
 from weft.formula.signature import Signature, signature
 from weft.formula.twofol.resolve import two_sorted
-from weft.formula.verdicts import answers, verdict
+from weft.formula.written import answers, verdict
 from weft.planning.formula_plan import planned, verdict_on_history
 
 FormulaLanguage: TypeAlias = Literal["monpoly", "mutl", "mutl-minmax", "2fol"]

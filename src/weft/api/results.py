@@ -89,7 +89,7 @@ class Results(Tabular):
         The rows are unordered, unless the query has an ORDER BY and the number of answers is limited.  The DataFrame
         is valid until the query is purged, which deletes its files.
         """
-        from weft.execution.answer_frame import answer_frame
+        from weft.execution.relations import answer_frame
 
         if self.order and self._limit is not None:
             return super().spark()

@@ -94,7 +94,7 @@ def install(home: OpenHome, query: NewQuery) -> QueryRecord:
     query = _canonical(home, query)
     with home.writing(f"install {query.name}") as writer:
         if query.is_synopsis:
-            from weft.execution.synopsis.unneeded import drop_unneeded
+            from weft.execution.synopsis.discarding import drop_unneeded
 
             drop_unneeded(writer)  # tables that a removed synopsis left behind
         return writer.queries.install(_accepted(home, query, home.schemas(query.sql)), home.clock())
@@ -286,7 +286,7 @@ def remove(home: OpenHome, name: str, *, purge: bool) -> QueryRecord:
         query = writer.queries.remove(name, home.clock(), purge=purge)
         finish_purges(writer, home.clock())
         if is_synopsis(writer.queries.plan(query.plan_id).body):
-            from weft.execution.synopsis.unneeded import drop_unneeded
+            from weft.execution.synopsis.discarding import drop_unneeded
 
             drop_unneeded(writer)
         return query

@@ -62,7 +62,7 @@ class Viewing(WeftMethods):
 
         Raises NotFound, PlanMismatch and StorageError.
         """
-        from weft.execution.temporal.unending import running_totals
+        from weft.execution.temporal.showing import running_totals
 
         return running_totals(self.opened.catalog, self.opened.catalog.views.named(name))
 
@@ -151,7 +151,7 @@ class Viewing(WeftMethods):
 
         ``now`` is the instant of the polls, if they were given one.
         """
-        from weft.execution.temporal.eager_views import refresh_eager
+        from weft.execution.temporal.refresh_views import refresh_eager
 
         return refresh_eager(self.opened, now=None if now is None else micros(now))
 

@@ -9,7 +9,7 @@ is lost or damaged. The term and the idea are from McSherry, Lattuada, Schwarzko
 from __future__ import annotations
 
 from weft.arrangement.arrangement import Arrangement
-from weft.arrangement.removal import remove
+from weft.arrangement.manifest import remove
 from weft.arrangement.run import ArrangementDamaged, ArrangementError
 
 __all__ = ["Arrangement", "ArrangementDamaged", "ArrangementError", "remove"]

@@ -2,12 +2,15 @@
 
 The file is replaced as a whole. It has a line of JSON and a line with its CRC-32. Place and size in Delta's log
 identify a file of a table; Delta never changes a file.
+
+Delete an arrangement that is no longer needed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from weft.access import follow_folder
-from weft.arrangement.run import RunRecord
+from weft.arrangement.run import ArrangementError, RunRecord
 from weft.failpoint import failpoint
 from weft.storage.compaction import Compaction
 from weft.storage.delta_log import DataFile
@@ -156,3 +159,16 @@ def _force(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def remove(folder: Path) -> None:
+    """Delete the arrangement, manifest first, so that an interrupted deletion leaves files but no state.
+
+    The caller holds the home's lease. Raise ArrangementError if it cannot be deleted.
+    """
+    try:
+        (folder / MANIFEST).unlink(missing_ok=True)
+        failpoint("arrangement.forgotten")
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise ArrangementError(f"an arrangement cannot be deleted: {error.strerror}", where=str(folder)) from error

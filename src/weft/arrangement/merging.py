@@ -13,8 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.arrangement.run import RunRecord, SortedRun
-from weft.arrangement.search import insertion_points
+from weft.arrangement.run import RunRecord, SortedRun, insertion_points
 
 BATCH_ROWS: Final = 1 << 19
 BATCH_BYTES: Final = 128 << 20

@@ -124,7 +124,7 @@ def _open(
 
 def _serve(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
     """Tick until ``stop``; in a home with the replay clock, only maintain the home."""
-    from weft.schedule.idle import Idle
+    from weft.schedule.runner import Idle
 
     if not json:
         echo(f"Serving {weft.home} for commands from any terminal. Ctrl-C stops the server.")

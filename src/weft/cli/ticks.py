@@ -237,7 +237,7 @@ def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
 
 @contextmanager
 def _warn_of_another(weft: Weft, json: bool) -> Iterator[None]:
-    from weft.schedule.presence import ticking_alone
+    from weft.schedule.runner import ticking_alone
 
     with ticking_alone(weft.home) as other:
         if other is not None:

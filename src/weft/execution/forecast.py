@@ -14,11 +14,10 @@ from weft.catalog.records import QueryRecord
 from weft.errors import Refused
 from weft.execution import driver_reader, due
 from weft.execution.answers import columns_by_table
-from weft.execution.choice import readings
-from weft.execution.driver_reader import DriverReader
+from weft.execution.driver_reader import DriverReader, readings
 from weft.execution.groups import Member, compiled, grouped, window_start
-from weft.execution.known import known_answers
 from weft.execution.look_ups import ANSWER, LookUps
+from weft.execution.new_answers import known_answers
 from weft.execution.reader import files_of, pinned, stored_files
 from weft.execution.relations import relations
 from weft.execution.tick import tick_instant

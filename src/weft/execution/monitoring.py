@@ -12,9 +12,9 @@ from weft.algebra.schema import DataType
 from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.derivation.synopsis.prepared import Semantics
 from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type
-from weft.execution.synopsis.divided import DivisionByZero
+from weft.execution.synopsis.conjoining import DivisionByZero
 from weft.execution.synopsis.evaluating import evaluate_shared
-from weft.formula.states import Row, TimePoint, batches
+from weft.formula.signature import Row, TimePoint, batches
 
 BATCH = 100_000
 """Most time points and rows in a batch."""

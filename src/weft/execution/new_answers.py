@@ -2,6 +2,8 @@
 
 If all input rows are in the driver's memory, Spark runs one job and ``arrow_answers`` does the rest; otherwise Spark
 does everything.
+
+Find the answers of a tick that the ledger has already, as far as the driver can.
 """
 
 from __future__ import annotations
@@ -15,15 +17,16 @@ import pyarrow.compute as pc
 
 from weft.execution import arrow_answers
 from weft.execution.answers import COLLECTED, candidates, in_memory, union
+from weft.execution.driver_reader import Bounds, count_text, over_bound, rows_of
 from weft.execution.groups import Group, Member
-from weft.execution.known import answer_files, known_answers
-from weft.execution.look_ups import ANSWER
+from weft.execution.look_ups import ANSWER, LookUpResult, LookUps
 from weft.execution.ordering import Columns, kinds_of, spark_order
 from weft.execution.phases import COMPUTING, SETTLING, phase
 from weft.execution.reader import Reader
 from weft.execution.temp_views import NotSmall
 from weft.runtime.settings import scanning
-from weft.storage.delta_log import check_data_file
+from weft.storage.data_files import read_data_files
+from weft.storage.delta_log import DataFile, check_data_file
 from weft.storage.ledger import Added, ledger_schema
 
 if TYPE_CHECKING:
@@ -180,3 +183,31 @@ def _numbered(
         .withColumn("tick", F.lit(tick_id).cast("bigint"))
         .select("query_id", "ordinal", "first_at", "tick", "row_hash", "row")
     )
+
+
+def known_answers(
+    ledger: Sequence[DataFile], queries: Sequence[int], keys: pa.Table, bounds: Bounds, look_ups: LookUps | None
+) -> LookUpResult:
+    """Look up which of the answers ``keys`` (query id, hash) of these queries are in the ledger's files, or a
+    superset.
+    """
+    files = answer_files(ledger, queries)
+    rows = rows_of(files)
+    if not files or rows <= bounds.filtered:
+        how = f"the whole ledger, {count_text(rows)} in {count_text(len(files), 'file')}" if files else "nothing so far"
+        return LookUpResult("driver", how, read_data_files(files, ANSWER))
+    if look_ups is None:
+        return LookUpResult("Spark", f"no arrangement, and {over_bound(rows, bounds.filtered)}")
+    return look_ups.answers(ledger, keys)
+
+
+def answer_files(ledger: Sequence[DataFile], queries: Sequence[int]) -> list[DataFile]:
+    """Return the ledger's files that may have answers of these queries."""
+    if not queries:
+        return []
+    low, high = min(queries), max(queries)
+    return [
+        file
+        for file in ledger
+        if file.least.get("query_id", low) <= high and file.greatest.get("query_id", high) >= low
+    ]

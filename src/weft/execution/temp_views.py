@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
-from weft.execution.choice import readings
-from weft.execution.driver_reader import LocalRows
+from weft.execution.driver_reader import LocalRows, readings
 from weft.execution.reader import Reader
 from weft.execution.windows import Slice
 from weft.runtime.settings import arrow_input

@@ -21,12 +21,11 @@ from weft.execution.collector import fewer_collections
 from weft.execution.groups import Member, compiled, synopsis_of
 from weft.execution.isolate import isolated
 from weft.execution.look_ups import LookUps
-from weft.execution.looking_back import WindowStarts
 from weft.execution.outputs import Outputs, answers_name
 from weft.execution.phases import PLANNING, phase
 from weft.execution.relations import Results, relations
 from weft.execution.spark_runner import SparkRunner, limits
-from weft.execution.strata import member, strata
+from weft.execution.strata import WindowStarts, member, strata
 from weft.execution.stratum import extend
 from weft.execution.synopsis.discarding import discard_taken_in
 from weft.execution.synopsis.standing import SynopsisMember, TickSynopses, written_after

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from weft.algebra import formula as algebra
 from weft.algebra.formula import Constant, Formula
-from weft.formula.states import Row, TimePoint
+from weft.formula.signature import Row, TimePoint
 
 
 def relevant(formula: Formula) -> Callable[[TimePoint], bool]:

@@ -13,8 +13,7 @@ from typing import Final, NoReturn, TextIO
 
 from weft.algebra.schema import BIGINT, DOUBLE, DataType
 from weft.errors import FormulaError
-from weft.formula.signature import Signature
-from weft.formula.states import Row, TimePoint, Value
+from weft.formula.signature import Row, Signature, TimePoint, Value
 
 _SKIPPED: Final = re.compile(r"\s*(?:#[^\n]*\s*)*")
 _WORD: Final = re.compile(

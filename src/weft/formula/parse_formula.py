@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from weft.algebra import formula as algebra
 from weft.algebra.formula import Formula, Variable, free_variables
 from weft.formula import syntax_tree
-from weft.formula.evaluation_form import answerable
 from weft.formula.lowering import lowered
-from weft.formula.monitorable import monitorable
+from weft.formula.monitorable import answerable, monitorable
 from weft.formula.monpoly import parsed
 from weft.formula.scoping import free_names
 from weft.formula.signature import Signature

@@ -19,8 +19,7 @@ from weft.derivation.synopsis.divisions import unguarded
 from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.derivation.synopsis.two_sorted import nest
 from weft.errors import FormulaError, Reasons, SynopsisError
-from weft.formula.evaluation_form import answerable
-from weft.formula.monitorable import monitorable
+from weft.formula.monitorable import answerable, monitorable
 from weft.formula.parse_formula import Reading, counted_reading, reading
 from weft.formula.signature import Predicate
 from weft.formula.twofol.kept import over_history

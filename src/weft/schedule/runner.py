@@ -1,30 +1,39 @@
-"""``weft run``: poll and tick when due until stopped, holding the lease for one tick at a time."""
+"""``weft run``: poll and tick when due until stopped, holding the lease for one tick at a time.
+
+Detect another process that ticks a home.
+
+Two at once are safe, since each tick holds the lease. But one is enough, and whoever starts the second may not know.
+
+Maintain a home while nothing is due, one step at a time, at most one round every ten minutes.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from weft.access import make_file
 from weft.catalog import layout
 from weft.catalog.records import Choice
 from weft.delivery.outbox import Delivered, deliver
 from weft.errors import ClockError, ExecutionError, ExtractionError, LeaseBusy, LeaseLost, Refused, WeftError
 from weft.execution.home import OpenHome
-from weft.execution.maintenance import Step
-from weft.execution.temporal.eager_views import refresh_eager, refresh_queried
-from weft.execution.temporal.refresh_views import Refreshed
+from weft.execution.maintenance import Step, maintain
+from weft.execution.temporal.refresh_views import Refreshed, refresh_eager, refresh_queried
 from weft.extraction.sources.polling import poll_feed
 from weft.extraction.sources.source_lease import Accepting, Polled
 from weft.faults import isolated_error
 from weft.instants import LAST_INSTANT
-from weft.interruption import CancelToken
-from weft.schedule.idle import Idle
+from weft.interruption import CancelToken, Stopped, cancellable_by
 from weft.schedule.ticking import Ticked, all_quiet, tick
 
 PACE_US: Final = 10 * 1_000_000
@@ -222,3 +231,70 @@ class Runner:
         except WeftError:  # the next delivery reports the error
             return self.pace_us
         return self.pace_us if due is None else min(max(due - at, _REST_US), self.pace_us)
+
+
+@contextmanager
+def ticking_alone(home: Path) -> Iterator[int | None]:
+    """Register this process as the one that ticks the home, for the block; yield the id of another that does so, or
+    None.
+
+    The operating system forgets a process when it ends. On a file system without locks the result is always None.
+    """
+    make_file(layout.runner_file(home))
+    with layout.runner_file(home).open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            pid = file.read().strip()
+            yield int(pid) if pid.isdigit() else None
+            return
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield None
+
+
+EVERY_US: Final = 10 * 60 * 1_000_000
+"""Pause before the first round of maintenance and between rounds, in microseconds."""
+
+
+@dataclass
+class Idle:
+    """Maintains one home in small steps, and calls ``maintained`` for each step and ``troubled`` for each error.
+
+    An error ends the current round only; the next round starts from the beginning.
+    """
+
+    home: OpenHome
+    maintained: Callable[[Step], None]
+    troubled: Callable[[WeftError], None]
+    every_us: int = EVERY_US
+    _round: Iterator[Step] | None = field(default=None, init=False)
+    _next: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._next = self.home.clock() + self.every_us
+
+    def step(self, cancel_token: CancelToken) -> bool:
+        """Take one step if it is time; return whether another may follow. ``cancel_token`` can stop it between steps.
+
+        The longest steps write one file or build one arrangement.
+        """
+        if self._round is None:
+            if self.home.clock() < self._next:
+                return False
+            self._round = maintain(self.home)
+        done = None
+        try:
+            with cancellable_by(cancel_token), suppress(Stopped):
+                done = next(self._round, None)
+        except LeaseBusy:
+            pass  # another process is working on this home, so it is not idle
+        except WeftError as error:
+            self.troubled(error)
+        if done is None:
+            self._round, self._next = None, self.home.clock() + self.every_us
+            return False
+        self.maintained(done)
+        return True

@@ -12,7 +12,7 @@ from weft.execution.due import is_plan_quiet, is_quiet
 from weft.execution.groups import Member, shape_of, window_start
 from weft.execution.home import OpenHome, renewing_lease
 from weft.execution.relations import relations
-from weft.execution.temporal.eager_views import refresh_queried
+from weft.execution.temporal.refresh_views import refresh_queried
 from weft.execution.tick import run_tick
 from weft.execution.tick_report import TickReport
 from weft.faults import query_faults

@@ -21,7 +21,7 @@ from weft.errors import ClockError, Conflict, Refused
 from weft.execution import driver_reader
 from weft.execution.driver_reader import Bounds
 from weft.execution.history_log import log_of
-from weft.execution.temporal.eager_views import refresh_queried
+from weft.execution.temporal.refresh_views import refresh_queried
 from weft.storage.periods import periods
 from weft.storage.verify import verify
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weft.execution.written_frames import spark_rows
+from weft.execution.tabular import spark_rows
 from weft.location import Location
 
 

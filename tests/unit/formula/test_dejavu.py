@@ -12,7 +12,7 @@ from weft.errors import FormulaError
 from weft.execution.monitoring import monitor
 from weft.formula.dejavu.dejavu_parser import specification
 from weft.formula.dejavu.violations import properties
-from weft.formula.states import TimePoint
+from weft.formula.signature import TimePoint
 from weft.formula.syntax_tree import Joined, Quantified, Since
 from weft.formula.written import written
 

@@ -12,9 +12,8 @@ from weft.formula.dejavu.log import events
 from weft.formula.empty_points import relevant
 from weft.formula.monpoly_log import time_points
 from weft.formula.parse_formula import reading
-from weft.formula.signature import signature
-from weft.formula.states import TimePoint, batches
-from weft.formula.verdicts import answers, verdict
+from weft.formula.signature import TimePoint, batches, signature
+from weft.formula.written import answers, verdict
 
 KNOWN = signature("P(int) R(x: int, y: string) # one\n (* two *) T() F(float)")
 SECOND = 1_000_000

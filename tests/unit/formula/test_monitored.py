@@ -6,13 +6,12 @@ from collections.abc import Sequence
 import pytest
 
 from weft.execution.monitoring import monitor
-from weft.execution.synopsis.divided import DivisionByZero
+from weft.execution.synopsis.conjoining import DivisionByZero
 from weft.formula.dejavu.log import events
 from weft.formula.dejavu.violations import properties
 from weft.formula.monpoly_log import time_points
 from weft.formula.parse_formula import counted_reading, reading
-from weft.formula.signature import signature
-from weft.formula.states import Row
+from weft.formula.signature import Row, signature
 
 KNOWN = signature("P(int) W(string) V(string)")
 LOG = """

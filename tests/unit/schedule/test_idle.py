@@ -16,8 +16,7 @@ from weft.execution import maintenance
 from weft.execution.maintenance import Step
 from weft.interruption import CancelToken
 from weft.schedule.clock import now_us
-from weft.schedule.idle import EVERY_US, Idle
-from weft.schedule.runner import PACE_US, Runner, Stop
+from weft.schedule.runner import EVERY_US, PACE_US, Idle, Runner, Stop
 from weft.storage import compaction
 
 SECOND = 1_000_000

@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from weft.schedule.presence import ticking_alone
+from weft.schedule.runner import ticking_alone
 
 _ASKED = """
 import sys
 from pathlib import Path
-from weft.schedule.presence import ticking_alone
+from weft.schedule.runner import ticking_alone
 with ticking_alone(Path(sys.argv[1])) as other:
     print(other)
 """

@@ -52,8 +52,7 @@ from weft.algebra.relation import (
 from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar, columns, plus, shifted
 from weft.algebra.schema import INTERVAL
 from weft.algebra.traverse import substitute
-from weft.derivation.synopsis.distances import LATER, Distance, Distances, Order, allowed_orders
-from weft.derivation.synopsis.nesting import nested
+from weft.derivation.synopsis.distances import LATER, Distance, Distances, Order, allowed_orders, nested
 from weft.errors import SynopsisError
 
 MOST_TABLES: Final = 5

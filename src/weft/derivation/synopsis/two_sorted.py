@@ -43,8 +43,7 @@ from weft.algebra.formula import (
     with_variables,
 )
 from weft.derivation.synopsis.conjunctive import MOST_TABLES
-from weft.derivation.synopsis.distances import LATER, MICROSECOND, Distance, Distances, Order, allowed_orders
-from weft.derivation.synopsis.nesting import nested
+from weft.derivation.synopsis.distances import LATER, MICROSECOND, Distance, Distances, Order, allowed_orders, nested
 from weft.errors import SynopsisError
 
 _MOST_QUERIES: Final = 16

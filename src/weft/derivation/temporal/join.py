@@ -22,9 +22,8 @@ from dataclasses import replace
 
 from weft.algebra.temporal import Temporal, TemporalJoin, mentions_time
 from weft.derivation.temporal.delta import NOTHING, Delta
-from weft.derivation.temporal.purity import purified
 from weft.derivation.temporal.refresh_terms import refresh_predicates
-from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise, with_operand
+from weft.derivation.temporal.rules import DerivationTrace, propagate, purified, refresh, stepwise, with_operand
 
 
 def c11(node: TemporalJoin, position: int, deleted: Temporal) -> Delta:

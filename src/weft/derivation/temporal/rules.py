@@ -7,6 +7,8 @@
 Each operator has its cases in one file of this package.  If several inputs change at once, they are taken one after
 the other, and the later ones see the earlier ones in their new state; for each input, deletions come before insertions
 (``stepwise``).
+
+Make deltas pure before an operator whose predicate mentions period sets (Theorem 4.3), and record the step.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, TypeAlias
 
 from weft.algebra.scalar import Scalar
 from weft.algebra.temporal import Aggregation, Extension, Temporal, inputs, over
-from weft.derivation.temporal.delta import NOTHING, Delta, applied, followed_by
+from weft.derivation.temporal.delta import NOTHING, Delta, applied, followed_by, plus, pure
 from weft.errors import DerivationError
 
 
@@ -126,3 +128,14 @@ def with_operand(operator: Temporal, position: int, operand: Temporal) -> Tempor
         return over(operator, (over(operator.input, (operand,)),))
     parts = inputs(operator)
     return over(operator, (*parts[:position], operand, *parts[position + 1 :]))
+
+
+def purified(operator: Temporal, deltas: tuple[Delta, ...], trace: DerivationTrace) -> tuple[Delta, ...]:
+    """Return the deltas of an operator's inputs, made pure; record a step for each one that changes."""
+    made = []
+    for old, delta in zip(operands(operator), deltas, strict=True):
+        better = pure(old, delta)
+        if better is not delta:
+            trace.record("4.3", old, plus(delta.deleted, delta.inserted), better)
+        made.append(better)
+    return tuple(made)

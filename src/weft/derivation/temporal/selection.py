@@ -24,9 +24,8 @@ from dataclasses import replace
 
 from weft.algebra.temporal import Selection, Temporal, mentions_time
 from weft.derivation.temporal.delta import NOTHING, Delta
-from weft.derivation.temporal.purity import purified
 from weft.derivation.temporal.refresh_terms import refresh_predicates
-from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
+from weft.derivation.temporal.rules import DerivationTrace, propagate, purified, refresh, stepwise
 
 
 def c9(node: Selection, deleted: Temporal) -> Delta:

@@ -1,4 +1,7 @@
-"""The input and the state of a synopsis: batches of states, and the relations stored between batches."""
+"""The input and the state of a synopsis: batches of states, and the relations stored between batches.
+
+Derive the events of dated predicates and of time points (``algebra.two_sorted``) from those of a batch.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.algebra.formula import VARIABLE_TYPES
+from weft.algebra.formula import POINTS, VARIABLE_TYPES, undated
 from weft.algebra.schema import DataType
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.errors import ExecutionError
@@ -84,3 +87,18 @@ def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
         wanted = {"tp", *(f"c{number}" for number in range(1, arity + 1))}
         if rows_of_predicate is not None and not wanted <= set(rows_of_predicate.column_names):
             raise ExecutionError(f"the events of {predicate} do not have the columns {', '.join(sorted(wanted))}")
+
+
+def with_dates(synopsis: Synopsis, batch: Batch) -> Batch:
+    """Return the batch with the events that the synopsis needs: dated rows with their time point, and the time
+    points.
+    """
+    events = dict(batch.events)
+    for predicate, arity in synopsis.predicates:
+        if predicate == POINTS:
+            tp, at = batch.points.column("tp"), batch.points.column("at")
+            events[predicate] = pa.table({"tp": tp, "c1": tp, "c2": at})
+        elif (plain := undated(predicate)) in events and plain is not None:
+            rows = events[plain]
+            events[predicate] = rows.append_column(f"c{arity}", rows.column("tp"))
+    return Batch(batch.points, events)

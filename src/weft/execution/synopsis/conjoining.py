@@ -2,27 +2,32 @@
 
 A test ``x = t`` whose variable is not yet bound binds it. A test that divides is applied last, so that any other part
 of the conjunction may prevent a division by 0.
+
+The error for a division by 0 in a formula. The batch that contains it is not processed; the error names the term.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from weft.algebra.formula import (
     And,
     Comparison,
+    Computed,
     Formula,
     Matches,
     Not,
     Variable,
     free_variables,
+    subformulas,
 )
+from weft.derivation.synopsis.alpha_equivalence import alpha_canonical
 from weft.derivation.synopsis.divisions import dividing
 from weft.derivation.synopsis.range_restriction import binding, group_variables, is_test
-from weft.errors import DerivationError
-from weft.execution.synopsis.divided import DivisionByZero
+from weft.errors import DerivationError, ExecutionError
 from weft.execution.synopsis.relating import Operations, Value
+from weft.formula.written import bare_text, term_text
 from weft.sql.points import Steps
 from weft.sql.points_terms import extended, first_divided_by_0, grouped, lessened, selected
 from weft.sql.sweeping import listed
@@ -147,3 +152,31 @@ def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:
         if set(free_variables(each)) <= known or binding(each, known) or group_variables(each, known):
             return each
     return None
+
+
+class DivisionByZero(ExecutionError):
+    """``division`` divides by 0 in a row at the time point ``tp``; ``test`` is the comparison that contains it."""
+
+    def __init__(self, division: Computed, test: Formula, tp: int) -> None:
+        divisor = term_text(division.arguments[1])
+        super().__init__(
+            f"{bare_text(division)} divides by 0 at time point {tp}",
+            hint=f"Exclude such rows: AND NOT ({divisor} = 0).",
+        )
+        self.division = division
+        self.test = test
+        self.tp = tp
+
+    def named(self, formulas: Iterable[Formula]) -> DivisionByZero:
+        """Return this error with the variable names of the first formula that contains the test."""
+        wanted = alpha_canonical(_positive(self.test))
+        for formula in formulas:
+            for part in subformulas(formula):
+                if isinstance(part, Comparison) and alpha_canonical(part) == wanted:
+                    place = dividing(_positive(self.test)).index(self.division)
+                    return DivisionByZero(dividing(part)[place], part, self.tp)
+        return self
+
+
+def _positive(test: Formula) -> Formula:
+    return test.formula if isinstance(test, Not) else test

@@ -2,6 +2,8 @@
 
 A table's rows are discarded if the plan of a live synopsis says so. The catalog counts the rows ever stored and those
 present; fewer present rows mean that rows were discarded.
+
+Delete the stored relations of synopses that no live query needs.
 """
 
 from __future__ import annotations
@@ -12,15 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra.schema import TableSchema
-from weft.catalog import CatalogParts, Writer
+from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.records import TS, QueryRecord
 from weft.errors import Conflict, QueryFault, Refused
 from weft.execution.groups import synopsis_of
-from weft.execution.synopsis.standing import last_state
+from weft.execution.synopsis.standing import STATES_NAME, last_state
 from weft.failpoint import failpoint
 from weft.faults import query_faults
-from weft.planning.synopsis_plan import TP, SynopsisPlan, asks_history, discards, is_synopsis, tables_of
+from weft.planning.synopsis_plan import TP, SynopsisPlan, asks_history, discards, is_synopsis, relations_of, tables_of
 from weft.storage.columns import INSTANT
+from weft.storage.delta_log import forget_log
 from weft.storage.discarding import discard
 from weft.storage.removing import Remover
 
@@ -129,3 +132,21 @@ def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -
         return None
     # A row of a log belongs to the state with its number, independent of when it arrived.
     return pc.field(TP) <= min(reached)
+
+
+def drop_unneeded(writer: Writer) -> None:
+    """Delete the stored relations that no live query needs, and finish deletions that were interrupted.
+
+    No tick may be planned. The catalog forgets the relations first, so that remaining files do not count as damage.
+    """
+    folder = writer.data / layout.SYNOPSES
+    there = set(folder.names())
+    bodies = [plan.body for _, plan in writer.queries.with_plans_like(SynopsisPlan.MARK)]
+    needed = {name for body in bodies for name in relations_of(body)} | ({STATES_NAME} if bodies else set())
+    going = sorted(there - needed)
+    if going:
+        writer.tables.forget_versions([f"{layout.SYNOPSES}/{name}" for name in going])
+    for name in going:
+        writer.check()
+        (folder / name).clear()
+        forget_log(folder / name)

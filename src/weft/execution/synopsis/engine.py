@@ -1,13 +1,22 @@
-"""The interface of an SQL engine that evaluates a batch."""
+"""The interface of an SQL engine that evaluates a batch.
+
+Run a batch's SQL on DuckDB in this process.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Protocol
 
 import pyarrow as pa
 
-from weft.sql.points import Dialect
+from weft.errors import ExecutionError, LimitExceeded
+from weft.sql.points import DUCKDB, Dialect
+from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 
 class Engine(Protocol):
@@ -33,3 +42,47 @@ def hint_for(message: str) -> str | None:
     if not large:
         return None
     return "A number exceeds BIGINT: exclude large values, count DISTINCT answers, or use i2f."
+
+
+@dataclass
+class DuckdbEngine:
+    """DuckDB as an engine."""
+
+    sql: TemporalSql
+    dialect: Dialect = DUCKDB
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def register(self, name: str, rows: pa.Table) -> None:
+        """Register rows as the table ``name``."""
+        self.sql.given(name, rows)
+
+    def create_table(self, sql: str) -> str | None:
+        """Return the name of a table with a query's rows, or None if there are no rows."""
+        name = f"step_{next(self.numbers)}"
+        with _plain_errors():
+            return name if self.sql.table(name, sql) else None
+
+    def rows(self, sql: str) -> pa.Table:
+        """Return a query's rows."""
+        with _plain_errors():
+            return self.sql.rows(sql)
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Reword DuckDB's errors for the user."""
+    try:
+        yield
+    except LimitExceeded:
+        raise
+    except ExecutionError as error:
+        message = error.message.partition(": ")[2] or error.message
+        hint = hint_for(message) or error.hint
+        raise ExecutionError(f"a batch of states cannot be evaluated: {message}", hint=hint) from error
+
+
+@contextmanager
+def duckdb_engine(threads: int = 2) -> Iterator[DuckdbEngine]:
+    """Provide an engine for the block; its tables end with it."""
+    with temporal_sql(threads) as sql:
+        yield DuckdbEngine(sql)

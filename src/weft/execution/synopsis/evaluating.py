@@ -8,11 +8,9 @@ import pyarrow as pa
 
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.derivation.synopsis.fixpoints import stepped
-from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type, check, stored_schema
-from weft.execution.synopsis.dating import with_dates
-from weft.execution.synopsis.divided import DivisionByZero
-from weft.execution.synopsis.duckdb_engine import duckdb_engine
-from weft.execution.synopsis.engine import Engine
+from weft.execution.synopsis.batch import EMPTY, Batch, State, arrow_type, check, stored_schema, with_dates
+from weft.execution.synopsis.conjoining import DivisionByZero
+from weft.execution.synopsis.engine import Engine, duckdb_engine
 from weft.execution.synopsis.past import PastOperators
 from weft.execution.synopsis.relating import Operations
 from weft.execution.synopsis.valuing import BatchValues

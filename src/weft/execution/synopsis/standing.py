@@ -25,8 +25,8 @@ from weft.execution import arrow_answers
 from weft.execution.driver_reader import BOUNDS
 from weft.execution.groups import Member
 from weft.execution.isolate import isolated
-from weft.execution.known import answer_files, known_answers
 from weft.execution.look_ups import ANSWER, LookUps
+from weft.execution.new_answers import answer_files, known_answers
 from weft.execution.outputs import Output, Outputs
 from weft.execution.phases import TAKING_IN, phase
 from weft.execution.spark_runner import limits, too_many

@@ -41,9 +41,21 @@ from weft.derivation.synopsis.fixpoints import closures, stepped
 from weft.derivation.synopsis.prepared import Semantics
 from weft.derivation.synopsis.range_restriction import binding, conjuncts, group_variables, is_test
 from weft.errors import DerivationError
-from weft.execution.synopsis.divided import DivisionByZero
-from weft.execution.synopsis.stepping_past import Anchors, CurrentPoint, Row, Rows, after, looked_back
-from weft.execution.synopsis.stepping_terms import divided_by_0, groups_of, measured, same_value, satisfied, value
+from weft.execution.synopsis.conjoining import DivisionByZero
+from weft.execution.synopsis.stepping_past import (
+    Anchors,
+    CurrentPoint,
+    Row,
+    Rows,
+    after,
+    divided_by_0,
+    groups_of,
+    looked_back,
+    measured,
+    same_value,
+    satisfied,
+    value,
+)
 
 _NONE: Final[Anchors] = {}
 Leaf: TypeAlias = Callable[[Formula], Callable[[int], Rows]]

@@ -12,8 +12,7 @@ from weft.algebra.formula import Formula, free_variables
 from weft.derivation.synopsis.construct import COUNT, INSTANT, LAST, Stored, Synopsis
 from weft.execution.synopsis.batch import State, stored_schema
 from weft.execution.synopsis.stepping import Stepper
-from weft.execution.synopsis.stepping_past import Anchors, CurrentPoint, Row, Rows
-from weft.execution.synopsis.stepping_terms import one_nan
+from weft.execution.synopsis.stepping_past import Anchors, CurrentPoint, Row, Rows, one_nan
 from weft.execution.synopsis.valuing import BatchValues
 from weft.sql.points import PERIOD
 from weft.sql.sweeping import listed

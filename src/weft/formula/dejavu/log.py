@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from weft.algebra.schema import BIGINT, DataType
 from weft.errors import FormulaError
-from weft.formula.states import Row, TimePoint
+from weft.formula.signature import Row, TimePoint
 
 _SECOND = 1_000_000
 _LARGEST = 2**63

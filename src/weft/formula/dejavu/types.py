@@ -10,13 +10,12 @@ from weft.algebra.formula import Constant, Formula, Interval, Term, Variable
 from weft.algebra.schema import DataType
 from weft.errors import FormulaError
 from weft.formula import syntax_tree
-from weft.formula.arithmetic import beyond_64_bits
 from weft.formula.dejavu.names import Named
+from weft.formula.lowering import beyond_64_bits
 from weft.formula.scoping import below
-from weft.formula.settling import settled
 from weft.formula.syntax_tree import Written, WrittenTerm
 from weft.formula.tokens import refused_at
-from weft.formula.types import Clash, Unknowns
+from weft.formula.types import Clash, Unknowns, settled
 from weft.formula.unseen_values import Occurrences
 
 

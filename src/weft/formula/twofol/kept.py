@@ -35,9 +35,8 @@ from weft.algebra.formula import (
     with_variables,
 )
 from weft.algebra.schema import BIGINT
-from weft.formula.evaluation_form import answerable
-from weft.formula.monitorable import compares, monitorable
-from weft.formula.normal import negations_inwards
+from weft.formula.bound_propagation import negations_inwards
+from weft.formula.monitorable import answerable, compares, monitorable
 from weft.formula.twofol.written import two_sorted_text
 
 

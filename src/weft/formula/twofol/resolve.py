@@ -15,10 +15,10 @@ from weft.algebra.schema import INTERVAL, DataType
 from weft.formula import syntax_tree
 from weft.formula.lowering import Lowering, Scope
 from weft.formula.scoping import below, free_names, term_names, terms_of
-from weft.formula.settling import settled
 from weft.formula.signature import Signature
 from weft.formula.syntax_tree import Written
 from weft.formula.twofol.twofol_parser import LENGTH, parsed
+from weft.formula.types import settled
 
 _BIND: Final = "write EXISTS TIME t. … around it, or NOW instead: an answer belongs to the present time point"
 

@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 
 from replayed import DAY, Row, micros, replay_home
 from weft.api import Weft
-from weft.bench.netnews import QUERIES
+from weft.bench.bench_home import QUERIES
 
 FOUR_WEEKS = 28 * DAY
 UNREADABLE = ("sci.crypt/16027", "sci.electronics/53718")

@@ -19,11 +19,11 @@ from weft.catalog import Catalog, open_catalog
 from weft.catalog.records import Choice
 from weft.errors import Conflict, Refused
 from weft.execution.home import OpenHome
+from weft.extraction.batches import Timing
 from weft.extraction.ingest import ingest_file, ingest_mail
 from weft.extraction.quarantine import quarantined_bytes
 from weft.extraction.retrying import retry
 from weft.extraction.storing import Summary
-from weft.extraction.timing import Timing
 from weft.schedule.clock import now_us
 
 if TYPE_CHECKING:

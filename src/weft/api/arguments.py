@@ -15,8 +15,8 @@ from weft.instants import from_datetime, parse_instant, parse_interval
 from weft.printable import require_text
 
 if TYPE_CHECKING:
+    from weft.extraction.batches import Late, Timing, TsOrder
     from weft.extraction.files.options import FileOptions
-    from weft.extraction.timing import Late, Timing, TsOrder
 
 AnyInstant = int | str | dt.datetime
 """Microseconds since 1970-01-01 UTC, ISO 8601 text (UTC unless it has an offset), or a datetime with a time zone."""
@@ -35,7 +35,7 @@ def micros(instant: AnyInstant) -> int:
 
 def timing(ts_from: str | None, order: TsOrder, late: Late, future: str | int, hold: bool) -> Timing:
     """Return the treatment of times in a load; ``future`` is a length of time, as for ``length``."""
-    from weft.extraction.timing import Timing
+    from weft.extraction.batches import Timing
 
     return Timing(ts_from, order, late, length(future), hold)
 

@@ -194,7 +194,7 @@ class Delivering(WeftMethods):
 
         The message says that it is a test; it belongs to no query.  Raises Refused and DeliveryError.
         """
-        from weft.delivery.trial import send_test
+        from weft.delivery.registry import send_test
 
         home_id = self.opened.catalog.home().home_id
         return send_test(to, self.opened.folder, home_id, user, self.opened.clock())

@@ -1,18 +1,28 @@
-"""Report the state of a home for monitoring: queries, lag, deliveries, disk, and problems."""
+"""Report the state of a home for monitoring: queries, lag, deliveries, disk, and problems.
+
+Maintain a home: its settings, the doctor's checks, compaction and cleaning.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from weft.api.arguments import length
+from weft.api.weft_methods import WeftMethods
 from weft.catalog.records import QueryRecord, QueryState, TickRecord
 from weft.catalog.subscriptions import Subscription
+from weft.configuration import Setting, settings_of
 from weft.execution.home import OpenHome
 from weft.instants import MIN_INSTANT, format_instant, format_interval
 from weft.location import LEAST_FREE, free_bytes
 from weft.printable import Brief
 from weft.schedule.ticking import all_quiet
+
+if TYPE_CHECKING:
+    from weft.execution.maintenance import Step
+    from weft.runtime.doctor import Check
 
 MAX_LAG_US: Final = 15 * 60 * 1_000_000
 """The default for how long news may wait for a tick before the home reports a problem."""
@@ -95,3 +105,32 @@ def _query_problems(failed: int, lag: int | None, max_lag_us: int) -> Iterator[s
         yield f"{failed:,} quer{'y has' if failed == 1 else 'ies have'} failed: see `weft queries`"
     if lag is not None and lag > max_lag_us:
         yield f"news has waited {format_interval(lag // 1_000_000 * 1_000_000)} for a tick: is `weft run` running?"
+
+
+class Maintaining(WeftMethods):
+    """The methods of ``Weft`` that maintain the home."""
+
+    def maintain(self, *, dry_run: bool = False, retain: str | int = "7d") -> Iterator[Step]:
+        """Maintain arrangements and data files, and yield each step; files no longer needed are deleted after
+        ``retain``.
+
+        With ``dry_run`` the steps are only listed.  Starts no Spark.  Raises LeaseBusy, StorageError, and Refused if
+        ``retain`` is more than a week.
+        """
+        from weft.execution.maintenance import maintain
+
+        return maintain(self.opened, dry_run=dry_run, keep_us=length(retain))
+
+    def settings(self) -> tuple[Setting, ...]:
+        """Return every setting in effect for this home, with its source; raise Refused for an invalid one."""
+        from weft.delivery.registry import default_channels
+
+        default_channels(self.opened.folder)
+        return settings_of(self.opened.folder)
+
+    def doctor(self) -> Iterator[Check]:
+        """Check the installation and this home, and yield the result of each check.  Starts no Spark."""
+        from weft.delivery.registry import default_channels
+        from weft.runtime.doctor import examine
+
+        return examine(self.opened.folder, self.opened.clock(), default_channels)

@@ -1,25 +1,30 @@
-"""Load mail, files and logs into tables, and manage the loads and the quarantine."""
+"""Load mail, files and logs into tables, and manage the loads and the quarantine.
+
+Manage a home's tables, and describe them and the results of its queries.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from weft.api.arguments import file_options, length, own_user, timing, typed_columns
 from weft.api.weft_methods import WeftMethods
-from weft.catalog.records import QuarantineRecord, TableRecord
+from weft.catalog.records import RESULTS, QuarantineRecord, QueryRecord, TableRecord
+from weft.printable import Brief
 
 if TYPE_CHECKING:
-    from weft.catalog.load_history import LoadSummary
+    from weft.catalog.loads import LoadSummary
     from weft.execution.undoing import Undone
-    from weft.extraction.batches import Progress
+    from weft.extraction.batches import Late, Progress, TsOrder
     from weft.extraction.files.given_files import Given
     from weft.extraction.retrying import Retried
     from weft.extraction.storing import Summary
-    from weft.extraction.timing import Late, TsOrder
     from weft.extraction.typed_rows import TextRow
+    from weft.storage.ledger import ResultRow
 
 AnyPath = str | os.PathLike[str]
 
@@ -172,3 +177,75 @@ class Loading(WeftMethods):
         from weft.extraction.retrying import retry
 
         return retry(self.opened, ids, late=late, future_us=None if future is None else length(future))
+
+
+@dataclass(frozen=True, repr=False)
+class Description(Brief):
+    """A table and a few rows of its newest file, with values in the order of its columns."""
+
+    table: TableRecord
+    samples: tuple[tuple[object, ...], ...]
+
+    def _brief(self) -> str:
+        return self.table._brief()
+
+
+@dataclass(frozen=True, repr=False)
+class ResultsDescription(Brief):
+    """A query, whose answers are the table ``query.results``, and its latest answers.
+
+    ``first`` is the answer with ordinal 1, or None.
+    """
+
+    query: QueryRecord
+    first: ResultRow | None
+    samples: tuple[ResultRow, ...]
+
+    def _brief(self) -> str:
+        return f"results of {self.query._brief()}"
+
+
+class Tabling(WeftMethods):
+    """The methods of ``Weft`` that manage tables."""
+
+    def tables(self) -> tuple[TableRecord, ...]:
+        """Return every table, in the order in which they were made."""
+        return self.opened.catalog.tables.known()
+
+    def drop_table(self, name: str) -> TableRecord:
+        """Drop a table with all its rows, its loads and its quarantined records; return its record.
+
+        Raises NotFound, LeaseBusy, and Conflict with their names if standing queries, views or a source use it.
+        """
+        from weft.execution.undoing import drop_table
+
+        return drop_table(self.opened, name)
+
+    def rename_table(self, old: str, new: str) -> TableRecord:
+        """Rename a table; raise as ``drop_table``, and Refused for an invalid name."""
+        from weft.execution.undoing import rename_table
+
+        return rename_table(self.opened, old, new)
+
+    def describe(self, table: str, samples: int = 3) -> Description | ResultsDescription:
+        """Return a table with at most ``samples`` rows of its newest file; for ``results.NAME``, the latest answers.
+
+        Starts no Spark.  Raises NotFound and StorageError.
+        """
+        catalog = self.opened.catalog
+        scheme, dot, name = table.partition(".")
+        if dot and scheme.lower() == RESULTS:
+            return self._describe_results(catalog.queries.named(name), samples)
+        from weft.storage.samples import sample_rows
+
+        record = catalog.tables.named(table)
+        return Description(record, tuple(sample_rows(catalog.data, record, samples)))
+
+    def _describe_results(self, query: QueryRecord, samples: int) -> ResultsDescription:
+        from weft.storage.ledger import read_rows
+
+        catalog = self.opened.catalog
+        with catalog.queries.purge_reported(query.query_id):
+            first = next(read_rows(catalog.data, query, 0, 1), None)
+            latest = read_rows(catalog.data, query, query.rows - samples, samples)
+            return ResultsDescription(query, first, tuple(latest))

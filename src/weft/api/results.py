@@ -1,18 +1,26 @@
-"""The answers of a query, read on demand."""
+"""The answers of a query, read on demand.
+
+Sort any number of answers by ORDER BY: sort runs into temporary files and merge them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING
+import heapq
+import pickle
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, cmp_to_key
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any, Final
 
-from weft.algebra.relation import Key
+from weft.algebra.relation import Key, compared
 from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
 from weft.catalog.queries import Queries
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord
 from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.location import Location
 from weft.printable import counted
+from weft.storage.ledger import ResultRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,7 +78,6 @@ class Results(Tabular):
 
         if not self.order:
             return read_rows(self._data, self.query, self._after, self._limit)
-        from weft.api.sorted_answers import sorted_answers
 
         return sorted_answers(read_rows(self._data, self.query), self.order, self._limit)
 
@@ -111,3 +118,37 @@ class Results(Tabular):
 
     def _brief(self) -> str:
         return f"{counted(len(self), 'answer')} of {self.query.name}: {columns_text(self.query.columns)}"
+
+
+_RUN: Final = 50_000
+"""The number of answers held in memory at once."""
+
+
+def sorted_answers(rows: Iterable[ResultRow], keys: Sequence[Key], limit: int | None) -> Iterator[ResultRow]:
+    """Yield the first ``limit`` answers (None: all) in the order of the keys, then of their ordinals."""
+    by: Callable[[ResultRow], Any] = cmp_to_key(lambda one, other: _compared(keys, one, other))
+    if limit is not None and limit <= _RUN:
+        yield from heapq.nsmallest(limit, rows, key=by)
+        return
+    remaining, runs = iter(rows), list[Iterable[ResultRow]]()
+    while run := sorted(islice(remaining, _RUN), key=by):
+        runs.append(run if len(run) < _RUN and not runs else _spill(run))
+    yield from islice(heapq.merge(*runs, key=by), limit)
+
+
+def _compared(keys: Sequence[Key], one: ResultRow, other: ResultRow) -> int:
+    return compared(keys, one.values, other.values) or one.ordinal - other.ordinal
+
+
+def _spill(rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - _read closes it
+    for row in rows:
+        pickle.dump(row, file)
+    file.seek(0)
+    return _read(file, len(rows))
+
+
+def _read(file: IO[bytes], count: int) -> Iterator[ResultRow]:
+    with file:
+        for _ in range(count):
+            yield pickle.load(file)

@@ -157,6 +157,6 @@ class Sourcing(WeftMethods):
         A replication slot on the source's server is dropped as well; if that fails, the second part of the result says
         so.  Raises NotFound and LeaseBusy.
         """
-        from weft.extraction.sources.removing import remove_source
+        from weft.extraction.sources.adding import remove_source
 
         return remove_source(self.opened, name)

@@ -16,12 +16,11 @@ from weft.api import replace_query, standing
 from weft.api.arguments import AnyInstant, micros, texts
 from weft.api.asking import Asking
 from weft.api.delivering import Delivering
-from weft.api.keeping import Maintaining
-from weft.api.loading import Loading
+from weft.api.health import Maintaining
+from weft.api.loading import Loading, Tabling
 from weft.api.results import Results
 from weft.api.sourcing import Sourcing
 from weft.api.standing import Keep, NewQuery, Shown
-from weft.api.tabling import Tabling
 from weft.catalog import Catalog, Writer, layout, open_catalog
 from weft.catalog.records import Choice, Clock, FromMode, QueryRecord
 from weft.configuration import configuration

@@ -22,8 +22,7 @@ from typing import Any, Final
 
 from weft.api.standing import NewQuery
 from weft.api.weft import Weft
-from weft.bench.bench_home import NEW, BenchHome, Ticks
-from weft.bench.netnews import GROUPS
+from weft.bench.bench_home import GROUPS, NEW, BenchHome, Ticks
 from weft.execution.phases import measure_phases
 from weft.runtime.session import stop_session
 

@@ -20,8 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from weft.bench.bench_home import NEW, BenchHome, Ticks
-from weft.bench.netnews import COLUMNS, QUERIES, arrival
+from weft.bench.bench_home import COLUMNS, NEW, QUERIES, BenchHome, Ticks, arrival
 from weft.errors import Refused
 from weft.execution.groups import instant
 from weft.execution.phases import measure_phases

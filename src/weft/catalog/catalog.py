@@ -11,14 +11,12 @@ from weft.catalog import layout
 from weft.catalog.database import Database
 from weft.catalog.home_record import open_database, read_home
 from weft.catalog.lease import LEASE_TTL_US, Leases
-from weft.catalog.load_history import LoadHistory
-from weft.catalog.loads import Loads, Quarantine
+from weft.catalog.loads import LoadHistory, Loads, Quarantine
 from weft.catalog.outbox import Outbox
 from weft.catalog.queries import Queries
 from weft.catalog.records import Clock, HomeRecord, Lease, LeaseName
 from weft.catalog.replaced_texts import Replacements
-from weft.catalog.reservations import Reservations
-from weft.catalog.revisions import Revisions
+from weft.catalog.reservations import Reservations, Revisions
 from weft.catalog.sources import Sources
 from weft.catalog.subscriptions import Subscriptions
 from weft.catalog.table_changes import TableChanges

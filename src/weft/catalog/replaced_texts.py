@@ -16,8 +16,7 @@ from sqlalchemy import Connection, func, insert, select
 from weft.catalog import ddl
 from weft.catalog.database import Database
 from weft.catalog.home_record import read_home
-from weft.catalog.installing import plan_of, stratum_of
-from weft.catalog.queries import change_query, live_readers, query_named
+from weft.catalog.queries import change_query, live_readers, plan_of, query_named, stratum_of
 from weft.catalog.records import QueryDefinition, QueryRecord
 from weft.catalog.reservations import advance_watermark
 from weft.errors import Conflict

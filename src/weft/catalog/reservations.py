@@ -1,7 +1,14 @@
-"""Reserve instants for loads (design section 1): no tick passes the beginning of an open reservation."""
+"""Reserve instants for loads (design section 1): no tick passes the beginning of an open reservation.
+
+Record how far back a change of the past reached, so that standing queries evaluate the affected instants again.
+
+A source's change begins at the instant at which it is recorded.  A correction, and a view's initial past, begin
+earlier, in windows that queries have already evaluated.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, union_all, update
@@ -167,3 +174,35 @@ def _ticked(connection: Connection) -> bool:
     """Return whether a tick has run or will run again."""
     ticks = ddl.ticks.c
     return connection.execute(select(ticks.tick_id).where(ticks.state != "abandoned").limit(1)).first() is not None
+
+
+class Revisions:
+    """The loads that changed the past."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def intend(self, table_id: int, load_id: int, begins: int) -> None:
+        """Record that a load, which has no reservation yet, will change a table from ``begins`` on (µs UTC)."""
+        with self._database.changing_under_lease() as connection:
+            values = {"load_id": load_id, "table_id": table_id, "begins": begins}
+            connection.execute(insert(ddl.revisions).values(**values))
+
+    def earliest(self, table_ids: Collection[int], since: int) -> int | None:
+        """Return the first instant of the tables that was changed by loads with a ts from ``since`` on (µs UTC).
+
+        Returns None if they changed nothing in the past.
+        """
+        reservations, revisions = ddl.reservations, ddl.revisions
+        wanted = (
+            select(func.min(revisions.c.begins))
+            .join(reservations, reservations.c.load_id == revisions.c.load_id)
+            .where(
+                revisions.c.table_id.in_(tuple(table_ids)),
+                reservations.c.state == "committed",
+                reservations.c.last_ts >= since,
+            )
+        )
+        with self._database.reading() as connection:
+            first: int | None = connection.execute(wanted).scalar_one()
+            return first

@@ -10,8 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, case, false, func, insert
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
-from weft.catalog.installing import refuse_taken_files
-from weft.catalog.queries import QUERY, query_record
+from weft.catalog.queries import QUERY, query_record, refuse_taken_files
 from weft.catalog.records import QueryRecord
 from weft.errors import Conflict, NotFound
 from weft.printable import Brief

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, select, update
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
-from weft.catalog.load_history import forget_instants, forget_quarantined
+from weft.catalog.loads import forget_instants, forget_quarantined
 from weft.catalog.naming import folded, table_name
 from weft.catalog.records import TableRecord
 from weft.catalog.tables import forget_table, read_table

@@ -31,8 +31,7 @@ from weft.cli import (
     troubles,
     view_commands,
 )
-from weft.cli.argument_texts import check_arguments
-from weft.cli.frame import example
+from weft.cli.frame import check_arguments, example
 
 app = typer.Typer(
     name="weft",

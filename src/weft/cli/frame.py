@@ -1,12 +1,18 @@
-"""What the commands share: common options, reading the query's text, opening the home."""
+"""What the commands share: common options, reading the query's text, opening the home.
+
+Check that every argument of every command is UTF-8 text.
+
+Paths are exempt: a file that is read may have any name that the file system allows.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +21,7 @@ from weft.cli.troubles import remember
 from weft.configuration import configuration
 from weft.errors import Refused
 from weft.location import Location
+from weft.printable import require_text
 
 if TYPE_CHECKING:
     from weft.api.weft import Weft
@@ -115,3 +122,25 @@ def _read(file: Path | None) -> str:
         raise Refused(f"the query's file cannot be read: {error.strerror}", where=str(file)) from None
     except UnicodeDecodeError:
         raise Refused("the query's file is not UTF-8 text", where=str(file)) from None
+
+
+def check_arguments(app: typer.Typer) -> None:
+    """Add the check to the commands of the application and its groups; it raises Refused for invalid text."""
+    for command in app.registered_commands:
+        if command.callback is not None:
+            command.callback = _checking(command.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            check_arguments(group.typer_instance)
+
+
+def _checking(callback: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(callback)
+    def checked(**arguments: Any) -> Any:
+        for value in arguments.values():
+            for each in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(each, str):
+                    require_text(each, "an argument")
+        return callback(**arguments)
+
+    return checked

@@ -13,7 +13,7 @@ from weft.cli.printing import echo, instant, iso, moment, plain, print_json, tab
 from weft.printable import counted
 
 if TYPE_CHECKING:
-    from weft.catalog.load_history import LoadSummary
+    from weft.catalog.loads import LoadSummary
 
 
 class _ListByDefault(TyperGroup):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weft.extraction.storing import Summary
 
 
-# The choices of weft.extraction.timing, repeated so that other commands need not import it (a test compares them).
+# The choices of weft.extraction.batches, repeated so that other commands need not import it (a test compares them).
 OrderOption = Annotated[
     Literal["own", "arrival"],
     typer.Option(

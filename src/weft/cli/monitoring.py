@@ -129,7 +129,7 @@ def _violations(formula: Path, log: Path, json: bool) -> None:
 
 
 def _cases(file: Path, json: bool) -> None:
-    from weft.api.monitored_cases import judge_cases
+    from weft.api.monitoring import judge_cases
 
     counts: Counter[str] = Counter()
     for each in judge_cases(file):

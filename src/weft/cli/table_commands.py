@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from weft.algebra.schema import TableSchema
-    from weft.api.tabling import Description, ResultsDescription
+    from weft.api.loading import Description, ResultsDescription
     from weft.catalog.records import TableRecord
 
 
@@ -107,7 +107,7 @@ def describe(
     json: JsonOption = False,
 ) -> None:
     """Show a table, or the answers of a query (results.NAME): columns, rows, range of ts, samples."""
-    from weft.api.tabling import ResultsDescription
+    from weft.api.loading import ResultsDescription
     from weft.execution.synopsis.discarding import discarded_tables
 
     with opened(home) as weft:

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from weft.delivery.channel import Message, Recovery
-from weft.delivery.places import path_below
-from weft.delivery.retrying import DOUBLING
+from weft.delivery.channel import DOUBLING, Message, Recovery
+from weft.delivery.file import path_below
 from weft.errors import Conflict, DeliveryError, Refused, StorageError
 from weft.location import Location
 from weft.storage.answer_tables import append_answers, require_fit, require_own, table_id

@@ -19,10 +19,9 @@ from weft.catalog.outbox import OutboxEntry
 from weft.catalog.records import QueryRecord
 from weft.catalog.subscriptions import Subscription
 from weft.configuration import configuration
-from weft.delivery.channel import About, Channel, Later, Message, Rejected, Unreachable
+from weft.delivery.channel import DOUBLING, About, Channel, Later, Message, Rejected, Schedule, Unreachable
 from weft.delivery.digest import next_digest, parse_digest
 from weft.delivery.registry import open_channel
-from weft.delivery.retrying import DOUBLING, Schedule
 from weft.errors import Conflict, DeliveryError, NotFound, Refused
 from weft.failpoint import failpoint
 from weft.faults import is_of_the_home, isolated_error

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from weft.configuration import PLACES, Configuration
-from weft.delivery.channel import Message, Recovery
+from weft.delivery.channel import DOUBLING, Message, Recovery
 from weft.delivery.rendering import field_names, json_line
-from weft.delivery.retrying import DOUBLING
 from weft.errors import DeliveryError, Refused
 from weft.failpoint import failpoint
 from weft.storage.ledger import Answers

@@ -1,4 +1,7 @@
-"""The kinds of channels by scheme; a new kind is one module and one line here."""
+"""The kinds of channels by scheme; a new kind is one module and one line here.
+
+Send test messages, which show whether answers would arrive.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from weft.algebra.schema import STRING
 from weft.catalog import layout
 from weft.configuration import FILE, configuration
-from weft.delivery.channel import Channel
+from weft.delivery.channel import About, Channel, Message
 from weft.delivery.file import FileChannel
 from weft.delivery.mail.addresses import parse_recipients
 from weft.errors import Refused
-from weft.storage.ledger import Answers
+from weft.storage.ledger import Answers, ResultRow
 
 CURSOR: Final = "cursor"
 """The channel that every query has; its answers are fetched, not sent."""
@@ -110,3 +114,25 @@ def _parse_channel(text: str, home: Path) -> Channel:
         kinds = ", ".join(f"{each}:…" for each in _CHANNELS)
         raise Refused(f"{text!r} is not a channel{meant}", hint=f"The channels are {CURSOR}, {kinds}")
     return make(address, home)
+
+
+_TEXT = "This is a test message from Weft: answers sent to this address arrive. It belongs to no query."
+
+
+def send_test(text: str, home: Path, home_id: str, user: str, at: int) -> tuple[str, str]:
+    """Send a test message to the channel ``text``; return its canonical name and a sentence about the outcome.
+
+    ``at`` is the wall clock's time (microseconds UTC).  Raises Refused for an invalid channel, and DeliveryError if the
+    channel does not accept the message.
+    """
+    channel = open_channel(text, home)
+    if channel is None:
+        raise Refused(
+            "the cursor receives no messages", hint="Name another channel: file:PATH, delta:PATH or email:ADDRESS."
+        )
+    row = ResultRow(1, at, 0, (_TEXT,))
+    zone = configuration(home).zone_of(user, channel.person)
+    about = About(sql="-- no query", user=user, total=1, home=home, home_id=home_id, at=at, query_id=0, zone=zone)
+    columns = (("message", STRING),)
+    message = Message(f"test-{at}", "test message", columns, (row,), 1, about, is_test=True, attempt_at=at)
+    return channel.address, channel.test(message)

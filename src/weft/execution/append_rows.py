@@ -30,8 +30,7 @@ from weft.storage.columns import instants, stored_schema
 from weft.storage.commit import append_rows, require_table
 from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.fence import find_commit, make_durable, spend
-from weft.storage.known_rows import count_differing
-from weft.storage.local_sql import first_per_key, without_keys_of, without_stored_keys
+from weft.storage.local_sql import count_differing, first_per_key, without_keys_of, without_stored_keys
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
 OWN_TIME: Final = "_own_time"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from weft.catalog import CatalogParts, Writer, layout
-from weft.catalog.load_history import LoadSummary
+from weft.catalog.loads import LoadSummary
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict
 from weft.execution.home import OpenHome

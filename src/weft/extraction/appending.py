@@ -1,29 +1,35 @@
 """Create tables that people append to, such as annotations (Tapestry, section 8), and append rows atomically.
 
 The column ``_by`` of such a table records who appended each row.
+
+Collect any number of rows in one Arrow table, so that one commit stores all of them or none.
+
+Rows beyond a memory limit are written to a file and memory-mapped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra.schema import TIMESTAMP, DataType
 from weft.catalog.records import BY, TableRecord
-from weft.errors import Refused
+from weft.errors import Refused, StorageError
 from weft.execution.append_rows import OWN_TIME, SEQ
 from weft.execution.home import OpenHome
-from weft.extraction.batches import Batch, Rejected, arrow_schema
+from weft.extraction.batches import DEFAULT_TIMING, Batch, Rejected, Timing, arrow_schema
 from weft.extraction.files.columns import TS
 from weft.extraction.files.rows import rows_as_json
 from weft.extraction.given_rows import Pieces, Reader
 from weft.extraction.ingest import untracked
 from weft.extraction.row_values import Columns, listed
-from weft.extraction.spooling import spooled
 from weft.extraction.storing import Summary, check_row_times, loading_lease, register_load, store_batches
-from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.instants import format_instant
 from weft.printable import require_text
 from weft.storage.columns import INSTANT
@@ -151,3 +157,64 @@ def _options(schema: pa.Schema, timing: Timing) -> dict[str, object]:
     names = [name for name in schema.names if name != SEQ]
     own = {"own_time": None if timing.ts_from is None else OWN_TIME, "form": None}
     return {"kind": "file", "format": "parquet", "names": names, "dialect": [",", '"', None], **own, **timing.options()}
+
+
+IN_MEMORY: Final = 64 << 20
+"""The most bytes of rows that are held in memory."""
+
+
+@contextmanager
+def spooled(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the rows of all pieces, which have the columns of ``schema``, as a table that is valid in the context.
+
+    Raise StorageError if the folder for temporary files is full.
+    """
+    held: list[pa.Table] = []
+    size = 0
+    rest = iter(pieces)
+    for piece in rest:
+        held.append(piece)
+        size += piece.nbytes
+        if size > IN_MEMORY:
+            break
+    if size <= IN_MEMORY:
+        yield pa.concat_tables([schema.empty_table(), *held])
+        return
+    with tempfile.NamedTemporaryFile(prefix="weft-rows-", suffix=".arrow") as file:
+        _write_all(file.name, chain(_drained(held), rest), schema)
+        with pa.memory_map(file.name) as mapped:
+            yield pa.ipc.open_file(mapped).read_all()
+
+
+def _drained(held: list[pa.Table]) -> Iterator[pa.Table]:
+    while held:
+        yield held.pop(0)
+
+
+def _write_all(name: str, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:
+    """Write the pieces to a file. Errors that the pieces raise are not reported as write errors."""
+    with _storage_errors(name):
+        sink = pa.OSFile(name, "wb")
+        writer = pa.ipc.new_file(sink, schema)
+    for piece in pieces:
+        with _storage_errors(name):
+            _write(writer, piece)
+    with _storage_errors(name):
+        writer.close()
+        sink.close()
+
+
+def _write(writer: pa.RecordBatchFileWriter, piece: pa.Table) -> None:
+    writer.write_table(piece)
+
+
+@contextmanager
+def _storage_errors(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"rows cannot be written to a temporary file: {error.strerror or error}",
+            where=name,
+            hint="Nothing was stored. Free some space there, or set TMPDIR to another folder.",
+        ) from error

@@ -21,7 +21,7 @@ from weft.catalog import CatalogParts, Writer
 from weft.catalog.records import LoadRecord, TableRecord
 from weft.errors import Conflict, NotFound, Refused
 from weft.execution.home import OpenHome
-from weft.extraction.batches import Batch, Progress, arrow_schema, batches_of, printable
+from weft.extraction.batches import DEFAULT_TIMING, Batch, Progress, Timing, arrow_schema, batches_of, printable
 from weft.extraction.files.given_files import Given, input_files
 from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions
 from weft.extraction.files.probe import InputFile
@@ -39,7 +39,6 @@ from weft.extraction.storing import (
     store_batches,
     unfinished_load,
 )
-from weft.extraction.timing import DEFAULT_TIMING, Timing
 
 _NAMED: Final = re.compile(rb"(?im)^Message-ID:")
 _HEADERS: Final = 1 << 16

@@ -3,32 +3,45 @@
 The column ``tp`` of a predicate's table is the number of the time point; numbering continues from one log to the next.
 Time points are stored last, so that a tick which reads one finds its rows. A load that died must be run again before
 another log is loaded, and continues where it stopped: the tables identify the log by its digest.
+
+Buffer the rows of a log by table until the whole log has been read without error.
+
+A log mixes the rows of all predicates, and a load stores the rows of one table. The rows of each table are written to a
+temporary Arrow file, so that memory stays bounded.
+
+Read texts of temporal logic from files: formulas, signatures and logs, compressed with gzip (``.gz``) or not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, TypeAlias
+from typing import BinaryIO, Final, TextIO, TypeAlias, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
 from weft.catalog import Writer
 from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
-from weft.errors import Conflict, Refused
+from weft.errors import Conflict, FormulaError, NotFound, Refused
+from weft.execution.append_rows import OWN_TIME, SEQ
 from weft.execution.home import OpenHome
-from weft.extraction.batches import Progress, printable
+from weft.extraction.batches import MAX_BYTES, MAX_LINE, MAX_ROWS, Batch, Progress, Timing, arrow_schema, printable
+from weft.extraction.byte_streams import long_line
 from weft.extraction.files.probe import InputFile, unreadable
 from weft.extraction.files.source import digest
 from weft.extraction.ingest import existing
-from weft.extraction.log_files import in_file, opened_text, text_of
-from weft.extraction.log_rows import LogRows
-from weft.extraction.paths import copied, kind_of_path
+from weft.extraction.paths import copied, kind_of_path, opened
 from weft.extraction.storing import Load, Summary, loading_lease, register_load, store_batches
-from weft.extraction.timing import Timing
 from weft.formula.monpoly_log import time_points
 from weft.formula.signature import Predicate, Signature, signature
 from weft.instants import FIRST_INSTANT, LAST_INSTANT, SECOND_US
@@ -209,3 +222,132 @@ def _require_same(table: TableRecord | None, columns: Columns) -> None:
             f"the table {table.name} has the columns {shown}, but the log has {wanted}",
             hint="Nothing was stored. Load the log into another home, or rename the predicate.",
         )
+
+
+@dataclass
+class LogRows:
+    """The rows of one table in the file ``path``. ``rows`` counts them; ``number`` names the column of time point
+    numbers.
+    """
+
+    path: Path
+    columns: Sequence[tuple[str, DataType]]
+    number: str
+    rows: int = 0
+    _values: list[Sequence[object]] = field(default_factory=list)
+    _times: list[int] = field(default_factory=list)
+    _held: int = 0
+    _writer: pa.RecordBatchStreamWriter | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return arrow_schema(self.columns)
+
+    def add(self, values: Sequence[object], at: int) -> None:
+        """Add a row with the time ``at`` (µs UTC); its time point is numbered from the start of the log."""
+        self._values.append(values)
+        self._times.append(at)
+        self._held += sum(len(each) for each in values if isinstance(each, str))
+        if len(self._values) >= MAX_ROWS or self._held >= MAX_BYTES:
+            self._write()
+
+    def end(self) -> None:
+        """Write the buffered rows and close the file."""
+        self._write()
+        if self._writer is not None:
+            self._writer.close()
+
+    def batches(self, first: int) -> Iterator[Batch]:
+        """Yield the rows in order, with the log's first time point numbered ``first``."""
+        if not self.rows:
+            return
+        place = self.schema.names.index(self.number)
+        with pa.ipc.open_stream(self.path) as stream:
+            for each in stream:
+                rows = pa.Table.from_batches([each])
+                numbers = pc.add(rows.column(place), pa.scalar(first, pa.int64()))
+                yield Batch(rows.set_column(place, self.schema.field(place), numbers), (), rows.num_rows)
+
+    def _write(self) -> None:
+        if not self._values:
+            return
+        columns = dict(zip((name for name, _ in self.columns), zip(*self._values, strict=True), strict=True))
+        last = self.rows + len(self._values)
+        values = {**columns, OWN_TIME: self._times, SEQ: range(self.rows, last)}
+        arrays = [pa.array(values[field.name], field.type) for field in self.schema]
+        if self._writer is None:
+            self._writer = pa.ipc.new_stream(self.path, self.schema)
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self.schema))
+        self.rows, self._values, self._times, self._held = last, [], [], 0
+
+
+STDIN = "-"
+_MOST_TEXT = 16 << 20
+"""The most characters of a formula or a signature."""
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file. Raises NotFound, and Refused if it cannot be read."""
+    with opened_text(path) as stream:
+        text = stream.read(_MOST_TEXT + 1)
+    if len(text) > _MOST_TEXT:
+        raise Refused(f"the file has more than {_MOST_TEXT >> 20} MiB of text", where=str(path))
+    return text
+
+
+def lines_of(stream: TextIO, where: str) -> Iterator[str]:
+    """Yield the lines of a text. Raise FormulaError for a line over MAX_LINE."""
+    number = 0
+    while line := stream.readline(MAX_LINE + 1):
+        number += 1
+        if len(line) > MAX_LINE:
+            raise FormulaError(f"{where}: {long_line()}", where=f"line {number}")
+        yield line
+
+
+@contextmanager
+def in_file(path: Path) -> Iterator[None]:
+    """Add the file's path to the errors of its text."""
+    try:
+        yield
+    except FormulaError as error:
+        place = f"{path}, {error.where}" if error.where else str(path)
+        raise FormulaError(error.message, hint=error.hint, where=place, excerpt=error.excerpt) from None
+
+
+@contextmanager
+def opened_text(path: Path) -> Iterator[TextIO]:
+    """Open a file or stdin for reading. Raises NotFound and Refused, also for errors while the context reads it."""
+    try:
+        with _opened(path) as stream:
+            yield stream
+    except UnicodeDecodeError:
+        raise Refused("the file is not UTF-8 text", where=str(path)) from None
+    except gzip.BadGzipFile:
+        raise Refused("the file is not compressed with gzip, although its name ends in .gz", where=str(path)) from None
+    except (EOFError, zlib.error):
+        raise Refused("the compressed file is damaged or truncated", where=str(path)) from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    if str(path) == STDIN:
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(encoding="utf-8", errors="strict")
+        yield sys.stdin
+        return
+    try:
+        packed = path.suffix == ".gz"
+        raw = opened(path, streams=True)
+        stream: TextIO = _unpacked(raw) if packed else io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8")
+    except FileNotFoundError:
+        raise NotFound("the file does not exist", where=str(path)) from None
+    except OSError as error:
+        raise Refused(f"the file cannot be read: {error.strerror}", where=str(path)) from None
+    with stream:
+        yield stream
+
+
+def _unpacked(raw: io.FileIO) -> TextIO:
+    return io.TextIOWrapper(cast(BinaryIO, gzip.open(raw)), encoding="utf-8")

@@ -11,13 +11,12 @@ from typing import Any
 from weft.catalog.records import QuarantineRecord, TableRecord
 from weft.errors import NotFound, Refused
 from weft.execution.home import OpenHome
-from weft.extraction.batches import Batch, RawRecord, Rejected, Row, arrow_schema, batches_of
+from weft.extraction.batches import Batch, Late, RawRecord, Rejected, Row, Timing, arrow_schema, batches_of
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord, json_records
 from weft.extraction.mail.message import MailOptions, read_message
 from weft.extraction.quarantine import FEED, quarantined_bytes
 from weft.extraction.storing import check_row_times, loading_lease, register_load, store_batches
-from weft.extraction.timing import Late, Timing
 from weft.printable import Brief
 from weft.storage.local_sql import connect
 
@@ -43,7 +42,7 @@ def retry(
 ) -> Retried:
     """Retry the open records of the quarantine (all, or those named) with the options of their loads.
 
-    ``late`` and ``future_us`` override those of the loads (see :class:`~weft.extraction.timing.Timing`); a late record
+    ``late`` and ``future_us`` override those of the loads (see :class:`~weft.extraction.batches.Timing`); a late record
     remains unless ``late`` is ``stamp``. A record that can be read becomes rows; another gets its current reason. A
     retry that died can be repeated and stores nothing twice. Raises NotFound for an id without an open record,
     StorageError for missing bytes.

@@ -22,9 +22,8 @@ from weft.execution.append_rows import (
     settle,
 )
 from weft.execution.home import OpenHome, renewing_lease
-from weft.extraction.batches import Batch, Progress, Rejected
+from weft.extraction.batches import DEFAULT_TIMING, Batch, Progress, Rejected, Timing
 from weft.extraction.quarantine import quarantine
-from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.instants import format_instant
 from weft.printable import Brief
 from weft.storage.verify import require_undamaged

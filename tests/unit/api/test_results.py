@@ -23,7 +23,7 @@ from definitions import definition
 from delta_tables import write_ledger
 from unit.extraction.test_given_rows import ARROW, KINDS, ROW
 from weft.algebra.schema import BIGINT, DATE, INT, STRING, TIMESTAMP, DataType
-from weft.api import Weft, sorted_answers
+from weft.api import Weft, results
 from weft.catalog.records import Choice, Count
 from weft.errors import HomeClosed, NotFound, Refused
 from weft.execution.ad_hoc import Answer
@@ -119,7 +119,7 @@ def test_answers_are_read_when_they_are_asked_for(home: Weft) -> None:
 
 
 def test_order_by_sorts_the_answers_and_leaves_their_ordinals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sorted_answers, "_RUN", 4)  # runs in files
+    monkeypatch.setattr(results, "_RUN", 4)  # runs in files
     with Weft.open(tmp_path / "home", clock="replay", create=True) as home:
         with home.catalog.writing("install", home.clock) as writer:
             columns = (("n", BIGINT), ("s", STRING))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from weft.cli.statements import split_statements
+from weft.cli.shell import split_statements
 
 Weft = Callable[..., Any]
 

@@ -93,7 +93,7 @@ def test_a_query_on_stdin_that_is_not_utf_8_is_refused(tmp_path: Path, locale: s
 
 
 def test_a_log_on_stdin_that_is_not_utf_8_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.extraction.log_files import opened_text
+    from weft.extraction.logs import opened_text
 
     stdin = io.TextIOWrapper(io.BytesIO(b"@1 P(caf\xe9)"), encoding="utf-8", errors="surrogateescape")
     monkeypatch.setattr(sys, "stdin", stdin)

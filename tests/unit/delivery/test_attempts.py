@@ -17,9 +17,9 @@ from unit.delivery.test_mail import ANN
 from unit.delivery.test_webhook import SECRET
 from web_server import DROP_AFTER, Web, web
 from weft.catalog import ddl
+from weft.delivery.channel import JITTER
 from weft.delivery.outbox import deliver
 from weft.delivery.registry import canonical
-from weft.delivery.retrying import JITTER
 
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH")
 SECOND = 1_000_000

@@ -7,9 +7,9 @@ import pytest
 
 from weft.catalog import open_catalog
 from weft.delivery import outbox
+from weft.delivery.channel import DOUBLING
 from weft.delivery.file import FileChannel
 from weft.delivery.outbox import deliver
-from weft.delivery.retrying import DOUBLING
 from weft.errors import DeliveryError, LeaseBusy, LeaseLost
 
 SECOND = 1_000_000

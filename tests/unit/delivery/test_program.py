@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from weft.delivery.registry import canonical
-from weft.delivery.trial import send_test
+from weft.delivery.registry import canonical, send_test
 from weft.errors import Refused
 
 LATER = 10**15

@@ -17,9 +17,9 @@ from unit.delivery.test_mail import ANN, settings
 from weft.algebra.schema import BIGINT, STRING
 from weft.api import Weft
 from weft.api import health as health_module
+from weft.delivery.channel import DOUBLING, JITTER
 from weft.delivery.file import FileChannel
 from weft.delivery.outbox import deliver
-from weft.delivery.retrying import DOUBLING, JITTER
 from weft.errors import Conflict, DeliveryError, NotFound, Refused
 
 SECOND = 1_000_000

@@ -15,14 +15,11 @@ from mail_server import free_port, server_context, took, trusted
 from unit.delivery.test_mail import message
 from web_server import DRIP, DROP_AFTER, DROP_BEFORE, HANG, Web, web
 from weft.configuration import Configuration
-from weft.delivery.registry import canonical
-from weft.delivery.retrying import JITTER
-from weft.delivery.trial import send_test
+from weft.delivery.channel import JITTER
+from weft.delivery.registry import canonical, send_test
 from weft.delivery.webhook import conversation
-from weft.delivery.webhook.addresses import is_public
-from weft.delivery.webhook.channel import STANDARD
-from weft.delivery.webhook.content import text_json
-from weft.delivery.webhook.destination import parse_destination
+from weft.delivery.webhook.channel import STANDARD, text_json
+from weft.delivery.webhook.destination import is_public, parse_destination
 from weft.errors import Refused
 
 SECOND = 1_000_000

@@ -47,11 +47,11 @@ weft.extraction.batches.batches_of.__kwdefaults__["max_bytes"] //= scale
 import weft.api.weft, weft.extraction
 for each in pkgutil.walk_packages(weft.extraction.__path__, "weft.extraction."):
     importlib.import_module(each.name)
-from weft.extraction import byte_streams, log_files
+from weft.extraction import byte_streams, logs
 from weft.extraction.files import bulk, csv_pieces, parquet_pieces, text_records
 from weft.extraction.mail import message, tar_archive
 lowered(byte_streams, "_XZ_MEMORY")
-lowered(log_files, "_MOST_TEXT")
+lowered(logs, "_MOST_TEXT")
 lowered(bulk, "BYTES")
 lowered(csv_pieces, "CHUNK", "SMALLEST")
 lowered(parquet_pieces, "MAX_PAGE")

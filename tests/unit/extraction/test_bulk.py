@@ -25,15 +25,14 @@ from weft.api.weft import Weft
 from weft.catalog import open_catalog
 from weft.errors import WeftError
 from weft.execution.home import OpenHome
-from weft.extraction.batches import Rejected
+from weft.extraction.batches import DEFAULT_TIMING, Rejected, Timing
 from weft.extraction.byte_streams import PushBack
-from weft.extraction.files import bulk, csv_chunks, csv_pieces, text_records, workers
+from weft.extraction.files import bulk, csv_pieces, text_records, workers
 from weft.extraction.files.source import FileSource, open_file
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 from weft.extraction.ingest import ingest_file
 from weft.extraction.quarantine import quarantined_bytes
 from weft.extraction.storing import Summary
-from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.storage.columns import stored_schema
 from weft.storage.data_files import read_data_files
 from weft.storage.delta_log import delta_snapshot, has_commits
@@ -67,8 +66,8 @@ def reading(patch: pytest.MonkeyPatch, sizes: Sizes | None) -> None:
     patch.setattr(bulk, "LARGE", 1 << 60 if sizes is None else 0)
     longest = (sizes or Sizes()).line
     patch.setattr(text_records, "MAX_LINE", longest)
-    patch.setattr(csv_chunks, "MAX_LINE", longest)
-    patch.setattr(csv_chunks, "_HALF", longest // 2)
+    patch.setattr(csv_pieces, "MAX_LINE", longest)
+    patch.setattr(csv_pieces, "_HALF", longest // 2)
     if sizes is not None:
         patch.setattr(csv_pieces, "CHUNK", sizes.chunk)
         patch.setattr(csv_pieces, "SMALLEST", sizes.smallest)

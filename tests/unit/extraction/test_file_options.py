@@ -12,10 +12,9 @@ import pytest
 
 from weft.algebra.schema import DataType
 from weft.errors import Refused
-from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions
-from weft.extraction.files.own_times import common_unit
+from weft.extraction.batches import Timing
+from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions, common_unit
 from weft.extraction.files.source import FileSource, open_file
-from weft.extraction.timing import Timing
 
 AT = 1_700_000_000_123_456
 """2023-11-14 22:13:20.123456 UTC."""

@@ -14,9 +14,8 @@ import pytest
 
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.errors import ExtractionError, NotFound, Refused
-from weft.extraction.batches import MAX_LINE, Batch, Rejected, arrow_type
+from weft.extraction.batches import DEFAULT_TIMING, MAX_LINE, Batch, Rejected, Timing, arrow_type
 from weft.extraction.files.source import FileSource, digest, open_file
-from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.instants import DAY_US
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from weft.algebra.schema import DataType
 from weft.errors import Refused
-from weft.extraction import spooling
+from weft.extraction import appending
 from weft.extraction.given_rows import reader_of
 
 UTC = dt.timezone.utc
@@ -123,7 +123,7 @@ def test_a_failure_of_what_gives_the_rows_is_not_told_as_a_full_folder(monkeypat
         yield pa.table({"x": [2]})
         raise ConnectionResetError("their database went away")
 
-    monkeypatch.setattr(spooling, "IN_MEMORY", 0)
-    kept = spooling.spooled(pieces(), pa.schema({"x": pa.int64()}))
+    monkeypatch.setattr(appending, "IN_MEMORY", 0)
+    kept = appending.spooled(pieces(), pa.schema({"x": pa.int64()}))
     with pytest.raises(ConnectionResetError, match="their database"), kept:
         raise AssertionError

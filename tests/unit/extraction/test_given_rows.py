@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from weft.algebra.schema import DataType
 from weft.api.weft import Weft
 from weft.errors import Refused, WeftError
-from weft.extraction import spooling
+from weft.extraction import appending
 from weft.extraction.given_rows import reader_of
 
 UTC = dt.timezone.utc
@@ -261,7 +261,7 @@ def test_many_rows_are_one_commit_and_leave_no_file(
     home: Weft, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "spool").mkdir()
-    monkeypatch.setattr(spooling, "IN_MEMORY", 1_000)
+    monkeypatch.setattr(appending, "IN_MEMORY", 1_000)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "spool"))
     done = home.append("orders", ({"id": number, "item": "x"} for number in range(30_000)))
     assert (done.stored, len(stored(home))) == (30_000, 30_000)
@@ -271,7 +271,7 @@ def test_many_rows_are_one_commit_and_leave_no_file(
 
 
 def test_one_wrong_row_at_the_end_stores_nothing(home: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spooling, "IN_MEMORY", 1_000)
+    monkeypatch.setattr(appending, "IN_MEMORY", 1_000)
     with pytest.raises(Refused, match="row 30001"):
         home.append("orders", ({"id": number if number < 30_000 else "x"} for number in range(30_001)))
     assert (stored(home), home.loads("orders")) == ([], ())
@@ -281,8 +281,8 @@ def test_a_full_folder_for_temporary_files_is_told(home: Weft, monkeypatch: pyte
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(spooling, "IN_MEMORY", 0)
-    monkeypatch.setattr(spooling, "_write", full)
+    monkeypatch.setattr(appending, "IN_MEMORY", 0)
+    monkeypatch.setattr(appending, "_write", full)
     with pytest.raises(WeftError, match="No space left"):
         home.append("orders", {"id": 1})
     assert home.loads("orders") == ()

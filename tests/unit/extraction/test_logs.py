@@ -65,11 +65,11 @@ def test_a_log_is_loaded_once(files: Path) -> None:
 
 
 def test_a_log_is_read_once_in_pieces(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.extraction import log_rows, logs
+    from weft.extraction import logs
 
     opened, opening = [], logs.opened_text
     monkeypatch.setattr(logs, "opened_text", lambda path: opened.append(path) or opening(path))
-    monkeypatch.setattr(log_rows, "MAX_ROWS", 2)
+    monkeypatch.setattr(logs, "MAX_ROWS", 2)
     (files / "9.log").write_text("".join(f"@{10 + at} approve ({at}, a) publish (b, {at})\n" for at in range(5)))
     with _opened(files) as weft:
         _load(weft, files, "1.log")

@@ -16,9 +16,8 @@ import pytest
 
 from letters import AT, letter, spool
 from weft.errors import ExtractionError, NotFound, Refused
-from weft.extraction.batches import MAX_LINE, Rejected, Row
+from weft.extraction.batches import MAX_LINE, Rejected, Row, Timing, TsOrder
 from weft.extraction.mail.arrival_order import read_mail
-from weft.extraction.timing import Timing, TsOrder
 from weft.instants import DAY_US
 
 ENVELOPE = b"From a@b Mon Apr  5 00:00:00 1993\n"

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from letters import AT
-from weft.extraction.batches import Rejected, Row
+from weft.extraction.batches import Rejected, Row, Timing
 from weft.extraction.mail.arrival_order import read_mail
-from weft.extraction.timing import Timing
 
 pytestmark = pytest.mark.data
 

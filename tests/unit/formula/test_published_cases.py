@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.api.monitored_cases import judge_cases
+from weft.api.monitoring import judge_cases
 
 
 @pytest.mark.data

@@ -10,11 +10,10 @@ import os
 from typing import Final
 
 from weft.configuration import Configuration
-from weft.delivery.channel import Lost, Message, Recovery
+from weft.delivery.channel import DOUBLING, Lost, Message, Recovery
 from weft.delivery.mail.addresses import Recipients
 from weft.delivery.mail.conversation import Server, submit
 from weft.delivery.mail.letter import SHOWN_ROWS, letter
-from weft.delivery.retrying import DOUBLING
 from weft.errors import DeliveryError, Refused
 from weft.storage.ledger import Answers
 

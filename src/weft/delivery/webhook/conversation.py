@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.delivery.channel import Later, Lost, Rejected, Unreachable
-from weft.delivery.webhook.addresses import is_public
-from weft.delivery.webhook.destination import Destination
+from weft.delivery.webhook.destination import Destination, is_public
 from weft.errors import DeliveryError
 from weft.failpoint import failpoint
 

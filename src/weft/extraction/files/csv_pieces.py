@@ -1,14 +1,21 @@
 """Read a CSV file in chunks on several threads; the result is the same as reading record by record.
 
-:mod:`weft.extraction.files.csv_chunks` cuts the chunks as if all of them were plain, and threads parse them ahead. If a
+:mod:`weft.extraction.files.csv_pieces` cuts the chunks as if all of them were plain, and threads parse them ahead. If a
 chunk is not plain, it and all later chunks are put back and cut smaller. The smallest chunks are read by
 :class:`~weft.extraction.files.text_records.CsvRecords`, up to the first record that ends at or after the chunk's end.
+
+Chunks of a CSV file that Arrow parses at once, and the test whether Arrow parses them as the record reader would.
+
+A *chunk* starts and ends with a record. It is *plain* if every quote conforms to RFC 4180 and it contains nothing that
+the record reader (:mod:`weft.extraction.files.text_records`) rejects or treats specially. For a plain chunk Arrow
+returns the same cells, or an error; and every line that ends outside quotes ends a record.
 """
 
 from __future__ import annotations
 
+import io
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -16,10 +23,11 @@ from typing import Final, Generic, TypeVar
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
 
-from weft.extraction.batches import MAX_BYTES
-from weft.extraction.byte_streams import PushBack
-from weft.extraction.files.csv_chunks import Chunk, next_chunk
+from weft.extraction.batches import MAX_BYTES, MAX_LINE
+from weft.extraction.byte_streams import BOM, PushBack
 from weft.extraction.files.rows import text_table
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
 from weft.extraction.files.workers import IN_FLIGHT, Workers
@@ -135,3 +143,131 @@ class CsvPieces(Generic[_T]):
 
         work = partial(self._work, text_table(held, self._names), records_at)
         return Piece(self._workers.submit(work).result(), 0, tuple(problems))
+
+
+_HALF: Final = MAX_LINE // 2
+_NEWLINE: Final = b"\n"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Bytes that start and end with a record, provided that they are plain. ``last`` marks the end of the file."""
+
+    raw: bytes
+    dialect: Dialect
+    last: bool = False
+
+    @property
+    def lines(self) -> int:
+        """The number of lines that end in the chunk."""
+        return self.raw.count(_NEWLINE)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether Arrow may parse the chunk."""
+        raw, dialect = self.raw, self.dialect
+        signs = {dialect.delimiter, dialect.quote, *filter(None, [dialect.escape])}
+        if not all(sign.isascii() and sign not in "\r\n\0" for sign in signs) or dialect.delimiter == dialect.quote:
+            return False
+        if b"\0" in raw or raw.startswith(BOM) or not (self.last or raw.endswith(_NEWLINE)):
+            return False
+        if b"\r" in raw and raw.count(b"\r") != raw.count(b"\r\n"):
+            return False
+        if dialect.escape is not None and dialect.escape.encode() in raw:
+            return False
+        # If each half-length window has a line end, no line is longer than two windows.
+        if any(raw.find(_NEWLINE, at, at + _HALF) < 0 for at in range(0, len(raw) - _HALF, _HALF)):
+            return False
+        return dialect.quote.encode() not in raw or _are_quotes_plain(raw, dialect)
+
+    def cells(self, names: Sequence[str]) -> pa.Table:
+        """Return the cells as VARCHAR columns under the given names; an empty cell is NULL.
+
+        Raise pyarrow.ArrowInvalid for a record with another number of cells, for invalid UTF-8, and for a chunk of
+        blank lines.
+        """
+        return arrow_csv.read_csv(
+            pa.BufferReader(self.raw),
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False, block_size=len(self.raw) + 1, column_names=list(names)
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=self.dialect.delimiter,
+                quote_char=self.dialect.quote,
+                double_quote=self.dialect.escape is None,
+                newlines_in_values=True,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types={name: pa.string() for name in names},
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+                null_values=[""],
+            ),
+        )
+
+    def records(self, places: Iterable[int]) -> list[tuple[int, bytes]]:
+        """Return the number of the first line (from 1) and the bytes of the records at these positions of a plain
+        chunk.
+        """
+        wanted, quote = set(places), self.dialect.quote.encode()
+        positions: list[tuple[int, bytes]] = []
+        held: list[bytes] = []
+        place = quotes = 0
+        for number, line in enumerate(io.BytesIO(self.raw), 1):
+            held.append(line)
+            quotes += line.count(quote)
+            if quotes % 2:
+                continue
+            record = b"".join(held)
+            if record.strip(b"\r\n"):
+                if place in wanted:
+                    positions.append((number - len(held) + 1, record))
+                place += 1
+            held = []
+        return positions
+
+
+def next_chunk(stream: PushBack, dialect: Dialect, size: int) -> Chunk | None:
+    """Read the next records of the stream, about ``size`` bytes; None at its end. The stream then stands after them."""
+    raw = stream.read(size)
+    if not raw:
+        return None
+    if len(raw) < size:
+        return Chunk(raw, dialect, last=True)
+    quote = dialect.quote.encode()
+    end = raw.rfind(_NEWLINE) + 1
+    odd = raw.count(quote, 0, end) % 2 if quote in raw else 0
+    while end and odd:
+        before = raw.rfind(_NEWLINE, 0, end - 1) + 1
+        odd = (odd + raw.count(quote, before, end)) % 2
+        end = before
+    if end == 0:  # no record ends in the chunk, or none ends plainly
+        return Chunk(raw, dialect)
+    stream.put_back(raw[end:])
+    return Chunk(raw[:end], dialect)
+
+
+def _are_quotes_plain(raw: bytes, dialect: Dialect) -> bool:
+    """Return whether each quote opens a cell, closes it, or is half of a doubled quote inside it (only without an
+    escape character), and whether no quoted cell is too long.
+    """
+    framed = _NEWLINE + raw + _NEWLINE
+    signs = pa.Array.from_buffers(pa.uint8(), len(framed), [None, pa.py_buffer(framed)])
+    at = pc.indices_nonzero(pc.equal(signs, pa.scalar(ord(dialect.quote), pa.uint8()))).cast(pa.int64())
+    if len(at) % 2:
+        return False
+    pairs = pa.FixedSizeListArray.from_arrays(at, 2)
+    opening, closing = pc.list_element(pairs, 0), pc.list_element(pairs, 1)
+    # A doubled quote inside a cell: the first quote does not close the cell and the second does not open one.
+    goes_on = pc.equal(pc.add(closing.slice(0, len(closing) - 1), 1), opening.slice(1))
+    if dialect.escape is not None and pc.any(goes_on).as_py():
+        return False
+    no = pa.array([False])
+    again, further = pa.concat_arrays([no, goes_on]), pa.concat_arrays([goes_on, no])
+    ends = pa.array([ord(dialect.delimiter), ord("\n"), ord("\r")], pa.uint8())
+    opens = pc.or_(again, pc.is_in(signs.take(pc.subtract(opening, 1)), value_set=ends[:2]))
+    closes = pc.or_(further, pc.is_in(signs.take(pc.add(closing, 1)), value_set=ends))
+    if not (pc.all(opens).as_py() and pc.all(closes).as_py()):
+        return False
+    lengths = pc.subtract(closing.filter(pc.invert(further)), opening.filter(pc.invert(again)))
+    return bool(pc.max(lengths).as_py() <= MAX_LINE)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from weft.algebra.schema import STRING, TIMESTAMP, DataType
 from weft.extraction.batches import MAX_BYTES, MAX_ROWS, Batch, Rejected, arrow_schema
 from weft.extraction.files.casting import as_text, from_text, from_typed
-from weft.extraction.files.own_times import in_microseconds
+from weft.extraction.files.options import in_microseconds
 from weft.extraction.files.text_records import DEFAULT_DIALECT, Dialect, TextRecord
 from weft.extraction.nested_values import is_of
 from weft.storage.local_sql import quoted

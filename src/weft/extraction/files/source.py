@@ -20,20 +20,18 @@ import pyarrow as pa
 from weft.algebra.schema import STRING, DataType, TableSchema
 from weft.errors import Refused
 from weft.execution.append_rows import OWN_TIME
-from weft.extraction.batches import Batch
+from weft.extraction.batches import DEFAULT_TIMING, Batch, Timing
 from weft.extraction.byte_streams import DAMAGE
 from weft.extraction.files import bulk
 from weft.extraction.files.columns import FileColumns, check_names, chosen_of, match_columns, typed
 from weft.extraction.files.encoding import UTF_8
 from weft.extraction.files.inference import Evidence
-from weft.extraction.files.options import AS_WRITTEN, FileOptions
-from weft.extraction.files.own_times import UNITS, common_unit
+from weft.extraction.files.options import AS_WRITTEN, UNITS, FileOptions, common_unit
 from weft.extraction.files.probe import FileInspection, InputFile, inspect_file, unreadable
 from weft.extraction.files.rows import Caster, Format, OwnTimes
 from weft.extraction.files.shapes import joined, without_unknown
 from weft.extraction.nested_values import holds
 from weft.extraction.paths import opened
-from weft.extraction.timing import DEFAULT_TIMING, Timing
 from weft.storage.local_sql import connect
 
 

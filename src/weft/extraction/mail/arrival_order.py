@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from weft.errors import Refused
-from weft.extraction.batches import RawRecord, Rejected, Row
+from weft.extraction.batches import RawRecord, Rejected, Row, Timing
 from weft.extraction.mail.entries import Source
 from weft.extraction.mail.message import MailOptions, read_message
 from weft.extraction.mail.sources import find_sources
-from weft.extraction.timing import Timing
 
 _BEFORE_ALL: Final = -(2**62)
 

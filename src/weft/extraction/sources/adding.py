@@ -1,4 +1,7 @@
-"""Add a source: inspect its columns and create the tracked table. The first poll records the first rows."""
+"""Add a source: inspect its columns and create the tracked table. The first poll records the first rows.
+
+Remove a source; its table stays.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,12 @@ from weft.execution.current_rows_cache import current_rows
 from weft.execution.home import OpenHome
 from weft.extraction.sources.delta import columns_of_delta
 from weft.extraction.sources.feed import columns_of_feed
+from weft.extraction.sources.poll_feed import same_feed
 from weft.extraction.sources.postgres import SCHEMES, check_uri, columns_of_postgres
 from weft.extraction.sources.snapshot import FORMATS, Chosen, Renamed, columns_of_file, file_path
 from weft.extraction.sources.source_lease import source_schema
 from weft.extraction.sources.sqlite import columns_of_sqlite
-from weft.extraction.sources.subscribing import SLOT, columns_of_server, give_up, slot_options, subscribe
+from weft.extraction.sources.subscribing import SLOT, columns_of_server, give_up, slot_options, subscribe, unsubscribe
 from weft.extraction.sources.topic import SCHEME, columns_of_topic
 from weft.location import Location
 from weft.storage.change_data import is_delta
@@ -205,3 +209,18 @@ def _refuse_other(
                 f"{name} is {type_.declared} at the source, but {own.declared} in the history of {table.name}",
                 hint=f'Choose another name, or keep the old types: --columns "{all_}".',
             )
+
+
+def remove_source(home: OpenHome, name: str) -> tuple[SourceRecord, str | None]:
+    """Remove the source and, on a PostgreSQL server, its slot and publication if no other source uses them.
+
+    Return the source and a message about what could not be dropped, if anything. Raises NotFound and LeaseBusy.
+    """
+    with home.writing(f"remove the source {name}") as writer:
+        source = writer.sources.named(name)
+        problem = None
+        if SLOT in source.options:
+            all_others = [each for each in writer.sources.all() if each.table_id != source.table_id]
+            problem = unsubscribe(source, [each for each in all_others if same_feed(each, source)])
+        writer.sources.remove(source.table_id)
+        return source, problem

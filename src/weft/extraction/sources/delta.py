@@ -12,11 +12,9 @@ from weft.errors import ExtractionError, Refused
 from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.probe import typed_columns
 from weft.extraction.files.rows import Caster, OwnTimes
-from weft.extraction.sources.databases import Columns, added_columns
-from weft.extraction.sources.fed import TableFeed
-from weft.extraction.sources.slot import AGAIN
-from weft.extraction.sources.snapshot import Chosen, refuse_rejected
-from weft.extraction.sources.source_lease import Accepting, refuse_emptied
+from weft.extraction.sources.snapshot import Chosen, Columns, added_columns, refuse_rejected
+from weft.extraction.sources.source_lease import Accepting, TableFeed, refuse_emptied
+from weft.extraction.sources.subscribing import AGAIN
 from weft.location import Location
 from weft.storage.change_data import (
     CHANGE,

@@ -32,7 +32,6 @@ from weft.extraction.files.csv_sniff import infer_json
 from weft.extraction.files.rows import Caster, Layout, OwnTimes
 from weft.extraction.files.text_records import TextRecord, json_records
 from weft.extraction.paths import opened
-from weft.extraction.sources.fed import TableFeed
 from weft.extraction.sources.feed_transactions import (
     TransactionTimes,
     end_of_lines,
@@ -40,7 +39,7 @@ from weft.extraction.sources.feed_transactions import (
     transaction_of,
 )
 from weft.extraction.sources.snapshot import Chosen, Mark, refuse_rejected
-from weft.extraction.sources.source_lease import Accepting
+from weft.extraction.sources.source_lease import Accepting, TableFeed
 from weft.instants import FIRST_INSTANT, LAST_INSTANT, read_instant
 from weft.storage.changes import CHANGE_COLUMNS, DELETE, OP, ORDER, OWN, change_schema
 from weft.storage.columns import arrow_type

@@ -17,11 +17,19 @@ from weft.extraction.batches import Progress
 from weft.extraction.quarantine import FEED, quarantine
 from weft.extraction.sources.apply_changes import Incoming, record_feeds
 from weft.extraction.sources.delta import read_delta
-from weft.extraction.sources.fed import Changes, FeedBatch, TableFeed
 from weft.extraction.sources.feed import extent_of_feed, read_feed
 from weft.extraction.sources.replication import read_slot
 from weft.extraction.sources.snapshot import file_path
-from weft.extraction.sources.source_lease import Accepting, Polled, finished, polling_together, source_schema
+from weft.extraction.sources.source_lease import (
+    Accepting,
+    Changes,
+    FeedBatch,
+    Polled,
+    TableFeed,
+    finished,
+    polling_together,
+    source_schema,
+)
 from weft.extraction.sources.topic import TopicPoll
 from weft.failpoint import failpoint
 from weft.location import Location

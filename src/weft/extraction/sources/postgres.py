@@ -16,8 +16,7 @@ from weft.errors import ExtractionError, NotFound, Refused
 from weft.extraction.batches import Progress
 from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.text_records import TextRecord
-from weft.extraction.sources.databases import Columns, added_columns, rows_of
-from weft.extraction.sources.snapshot import Chosen, Snapshot
+from weft.extraction.sources.snapshot import Chosen, Columns, Snapshot, added_columns, rows_of
 
 if TYPE_CHECKING:
     import psycopg

@@ -19,13 +19,12 @@ from weft.catalog.sources import SourceRecord, chosen_columns
 from weft.errors import ExtractionError, Refused
 from weft.extraction.batches import Progress
 from weft.extraction.files.columns import chosen_of
-from weft.extraction.sources.databases import Columns, added_columns
-from weft.extraction.sources.decoding import TableChanges, of_snapshot
-from weft.extraction.sources.fed import FeedBatch, TableFeed
-from weft.extraction.sources.pgoutput import Transaction, transactions
+from weft.extraction.sources.decoding import TableChanges, Transaction, of_snapshot, transactions
 from weft.extraction.sources.postgres import connected, one_state, records_in, replicated_columns
 from weft.extraction.sources.publication import check_publication, require_identity
-from weft.extraction.sources.slot import (
+from weft.extraction.sources.snapshot import Columns, added_columns
+from weft.extraction.sources.source_lease import Accepting, FeedBatch, TableFeed, refuse_emptied, source_schema
+from weft.extraction.sources.subscribing import (
     AGAIN,
     advance,
     check_place,
@@ -33,7 +32,6 @@ from weft.extraction.sources.slot import (
     log_place,
     peek,
 )
-from weft.extraction.sources.source_lease import Accepting, refuse_emptied, source_schema
 from weft.storage.changes import fill_missing_cells, without_truncations
 
 if TYPE_CHECKING:

@@ -2,12 +2,14 @@
 
 A source must be read completely. Reading fails for a record that does not parse, a file that changes while it is read,
 a text that no longer ends with a line end, and columns that do not match the table's.
+
+Shared by the database monitors: convert the rows of a table, read as text, to those of a tracked table.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,11 +22,14 @@ from weft.catalog.sources import SourceKind
 from weft.errors import ExtractionError, NotFound, Refused
 from weft.extraction.batches import Batch, Progress, printable
 from weft.extraction.byte_streams import COMPRESSED, damage, plain
+from weft.extraction.files.columns import match_columns
 from weft.extraction.files.options import FileOptions
-from weft.extraction.files.rows import Format
+from weft.extraction.files.rows import Caster, Format, Layout, OwnTimes
 from weft.extraction.files.source import FileSource, digest, open_file
+from weft.extraction.files.text_records import TextRecord
 from weft.extraction.paths import opened
 from weft.storage.columns import arrow_type
+from weft.storage.local_sql import connect
 
 FORMATS: Final[Mapping[SourceKind, Format]] = {"csv": "csv", "jsonl": "json", "parquet": "parquet"}
 _DAMAGED: Final = (
@@ -212,3 +217,42 @@ def _ends_line(path: Path, size: int) -> bool:
         file.seek(-1, os.SEEK_END)
         last = file.read(1)
     return last == b"\n" or head.startswith(COMPRESSED)
+
+
+Columns = tuple[tuple[str, DataType], ...]
+
+
+def added_columns(columns: Sequence[tuple[str, DataType]], schema: TableSchema, evolve: bool, where: str) -> Columns:
+    """Return the columns that the tracked table lacks, if ``evolve`` accepts them. Raise Refused for a mismatch."""
+    both = match_columns(columns, schema, None, True, where)
+    refuse_lost([name for name, _ in both.absent], schema.name, where)
+    if both.added and not evolve:
+        raise Refused(
+            f"the source of {schema.name} has new columns: {', '.join(name for name, _ in both.added)}",
+            where=where,
+            hint=f"Nothing was changed. `weft source poll {schema.name} --evolve` adds new columns.",
+        )
+    return both.added
+
+
+def rows_of(
+    records: Iterable[TextRecord], columns: Columns, where: str, progress: Progress | None, *, counted: str = "row"
+) -> pa.Table:
+    """Return records, whose cells are texts by name, as rows of these columns; BINARY is base64.
+
+    Raise ExtractionError for a value that is not of its column's type; ``counted`` is the word for a record in the
+    message.
+    """
+    names = tuple(name for name, _ in columns)
+    empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]).empty_table()
+    pieces, read = [empty], 0
+    with connect() as connection:
+        # As in JSON, a missing cell is NULL and an empty text is not.
+        caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), columns, where, counted=counted)
+        for batch in caster.text_batches(records, connection):
+            refuse_rejected(batch, where)
+            pieces.append(batch.rows.select(list(names)))
+            read += batch.read
+            if progress is not None:
+                progress(read)
+    return pa.concat_tables(pieces)

@@ -1,8 +1,11 @@
-"""Take the lease on the tracked tables of sources, and record the result of a poll in the catalog."""
+"""Take the lease on the tracked tables of sources, and record the result of a poll in the catalog.
+
+The result of reading a feed of changes of any kind.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -18,6 +21,7 @@ from weft.execution.append_rows import settle
 from weft.execution.driver_reader import count_text
 from weft.execution.history_log import Recorded
 from weft.execution.home import OpenHome, renewing_lease
+from weft.extraction.batches import Rejected
 from weft.printable import Brief
 from weft.storage.periods import values_of
 from weft.storage.verify import require_undamaged
@@ -138,3 +142,33 @@ def finished(
     writer.sources.settle(source.table_id)
     writer.sources.polled(source.table_id, home.clock(), open_rows, seen)
     return Polled(source.name, done.began, done.ended, open_rows, done.last, late)
+
+
+Changes = Callable[[pa.Table], pa.Table]
+"""Returns the changes of a table (``storage.changes``), given its open rows."""
+
+
+def _nothing() -> None:
+    """Do nothing: the default for feeds that need no acknowledgement."""
+
+
+@dataclass(frozen=True)
+class TableFeed:
+    """The changes of one table, the columns that the table lacks, and the position reached in the feed (JSON-able).
+
+    ``once`` states that none of the changes can be recorded already. ``rejected`` are lines that are not changes.
+    """
+
+    changes: Changes
+    added: tuple[tuple[str, DataType], ...]
+    seen: Mapping[str, Any]
+    once: bool = False
+    rejected: Sequence[Rejected] = ()
+
+
+@dataclass(frozen=True)
+class FeedBatch:
+    """The changes of several tables from one feed. ``recorded`` is called after all of them are recorded."""
+
+    tables: Sequence[TableFeed]
+    recorded: Callable[[], None] = _nothing

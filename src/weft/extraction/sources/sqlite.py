@@ -18,8 +18,7 @@ from weft.extraction.batches import Progress, printable
 from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.csv_sniff import infer_json
 from weft.extraction.files.text_records import TextRecord
-from weft.extraction.sources.databases import Columns, added_columns, rows_of
-from weft.extraction.sources.snapshot import Chosen, Mark, Snapshot
+from weft.extraction.sources.snapshot import Chosen, Columns, Mark, Snapshot, added_columns, rows_of
 from weft.storage.local_sql import connect, quoted
 
 

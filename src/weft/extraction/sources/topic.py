@@ -34,12 +34,11 @@ from weft.extraction.batches import Progress
 from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.csv_sniff import infer_json
 from weft.extraction.files.text_records import TextRecord, json_record
-from weft.extraction.sources.fed import TableFeed
 from weft.extraction.sources.feed import Reading, own_time, refuse_others, typed_changes
 from weft.extraction.sources.feed_transactions import TransactionTimes, transaction_of
-from weft.extraction.sources.slot import AGAIN
 from weft.extraction.sources.snapshot import Chosen
-from weft.extraction.sources.source_lease import Accepting
+from weft.extraction.sources.source_lease import Accepting, TableFeed
+from weft.extraction.sources.subscribing import AGAIN
 from weft.storage.changes import CHANGE_COLUMNS
 from weft.storage.local_sql import connect
 

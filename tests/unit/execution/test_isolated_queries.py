@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from injected import failing
 from unit.execution.test_formula_queries import _text, drawn, load
 from weft.api import Weft
 from weft.errors import ExecutionError, LeaseLost, StorageError
@@ -81,34 +82,32 @@ def inject(step: str, home: Home, error: Exception, patch: pytest.MonkeyPatch) -
     """Has the step raise the error where it is at work for the query ``bad``."""
     bad = home.weft.catalog.queries.named("bad")
 
-    def failing(owner: Any, name: str, concerned: Callable[..., bool]) -> None:
-        usual = getattr(owner, name)
-
-        def raising(*given: Any, **options: Any) -> Any:
-            if concerned(*given):
-                raise error
-            return usual(*given, **options)
-
-        patch.setattr(owner, name, raising)
-
     match step:
         case "read back":
-            failing(tick, "synopsis_of", lambda record, _: record.plan_id == bad.plan_id)
+            failing(patch, tick, "synopsis_of", lambda record, _: record.plan_id == bad.plan_id, error)
         case "window":
-            failing(tick, "member", lambda query, *_: query.name == "bad")
+            failing(patch, tick, "member", lambda query, *_: query.name == "bad", error)
         case "news":
-            failing(standing.SynopsesOfTick, "_has_news", lambda _, one: one.member.query.name == "bad")
+            failing(patch, standing.SynopsesOfTick, "_has_news", lambda _, one: one.member.query.name == "bad", error)
         case "evaluated":
             some = standing.SynopsesOfTick
-            failing(some, "_take_in", lambda _, those: any(each.member.query.name == "bad" for each in those))
+            failing(
+                patch, some, "_take_in", lambda _, those: any(each.member.query.name == "bad" for each in those), error
+            )
         case "typed":
-            failing(standing, "ledger_rows", lambda *given: given[-1].name == "bad")
+            failing(patch, standing, "ledger_rows", lambda *given: given[-1].name == "bad", error)
         case "stored":
-            failing(standing.SynopsesOfTick, "_changed", lambda _, relation, rows: relation in stored_by_bad(home))
+            failing(
+                patch,
+                standing.SynopsesOfTick,
+                "_changed",
+                lambda _, relation, rows: relation in stored_by_bad(home),
+                error,
+            )
         case "numbered":
-            failing(arrow_answers, "numbered", lambda rows, before, *_: bad.query_id in before)
+            failing(patch, arrow_answers, "numbered", lambda rows, before, *_: bad.query_id in before, error)
         case "counted":
-            failing(tick_report, "_outcome", lambda run, member, _: member.query.name == "bad")
+            failing(patch, tick_report, "_outcome", lambda run, member, _: member.query.name == "bad", error)
 
 
 def stored_by_bad(home: Home) -> set[str]:

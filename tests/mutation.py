@@ -1,4 +1,4 @@
-"""Mutation tests: the derivation and the planning are changed a little, thousands of times; a test should notice each.
+"""Mutation tests: change the catalog, the derivation and the planning a little; a test should notice each change.
 
     python tests/mutation.py [--sample N] FOLDER [PATTERN ...]
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MUTMUT = Path(sys.executable).parent / "mutmut"
 LEAST: Final = 0.85
 """The share of a folder's mutants that the tests have to kill."""
-WHOLE: Final = frozenset({"derivation", "derivation/replay", "derivation/temporal", "planning"})
+WHOLE: Final = frozenset({"catalog", "derivation", "derivation/replay", "derivation/temporal", "planning"})
 """Folders of which a whole run has mutants."""
 FIRST: Final = "weft.derivation.size.*"
 """A few mutants, tried first: by then mutmut has made all of them and knows which tests reach which."""

@@ -41,7 +41,7 @@ STAGES = {
     "spark": ("spark", ("tests",), ("-p", "no:xdist")),
 }
 BESIDE = ["nice", "-n", "10"] if shutil.which("nice") else []
-MUTANTS = 200
+MUTANTS = 400
 """Of thousands: all of them would take a day."""
 NO_TESTS = 5
 """pytest's exit code where a selection is empty."""

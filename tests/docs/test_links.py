@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from docs.pages import PAGES, anchors, links, name_of
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
-    for link in links(page.read_text()):
-        assert "://" not in link, f"{link}: documents name papers and packages, and link to files"
-        name, _, anchor = link.partition("#")
-        target = (page.parent / name).resolve() if name else page
-        assert target.exists(), f"{link}: there is no such file"
-        if anchor:
-            assert anchor in anchors(target.read_text()), f"{link}: there is no such heading"
+def _wrong(page: Path, link: str) -> str | None:
+    """What is wrong with a page's link."""
+    if "://" in link:
+        return "documents name papers and packages, and link to files"
+    name, _, anchor = link.partition("#")
+    target = (page.parent / name).resolve() if name else page
+    if not target.exists():
+        return "there is no such file"
+    return "there is no such heading" if anchor and anchor not in anchors(target.read_text()) else None
+
+
+def test_links_lead_somewhere() -> None:
+    found = [(page, link, _wrong(page, link)) for page in PAGES for link in links(page.read_text())]
+    wrong = [f"{name_of(page)}: {link}: {what}" for page, link, what in found if what]
+    assert not wrong, "\n".join(["", *wrong])
 
 
 def test_every_document_can_be_reached_from_the_readme() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import pytest
 
 from oracle.past_logic import Log, Row, evaluated
+from oracle.shards import shards
 from weft.algebra.formula import ALWAYS, Formula, Once, Previous, free_variables, rewritten, subformulas
 from weft.algebra.relation import Query
 from weft.algebra.scalar import ColumnRef
@@ -157,7 +158,7 @@ def as_the_paper_has_it(formula: Formula) -> Formula:
     return rewritten(formula, lambda part: part.formula if isinstance(part, Previous) else part)
 
 
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("shard", shards(SHARDS))
 def test_the_nest_counts_what_the_query_counts(shard: int) -> None:
     chance = random.Random(shard)
     engine, tried = Engine(), Counter[str]()

@@ -26,6 +26,7 @@ from oracle.engines import DuckDb, Sqlite
 from oracle.fired import Fired
 from oracle.histories import Case, case, distinct_cases, telling
 from oracle.laws import ALWAYS, IN_TURN, LAWS, Law, Trial, any_partition
+from oracle.shards import shards
 from weft.errors import SqlError
 
 TEXTS = 2_240
@@ -117,7 +118,7 @@ def _refused(compile: Callable[[], object]) -> bool:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("shard", shards(SHARDS))
 def test_laws_on_distinct_texts(shard: int, record_property: Callable[[str, object], None]) -> None:
     course = Course(EVERY_LARGE)
     with course.fired.counting():

@@ -20,6 +20,7 @@ from oracle.past_grammar import Drawing, drawn, folded
 from oracle.past_logic import evaluated
 from oracle.past_logs import log, partition
 from oracle.past_trials import LINEAR, SEMANTICS, STATES, Trials, case
+from oracle.shards import shards
 from weft.derivation.synopsis.construct import shared, synopsis
 from weft.execution.synopsis.engine import duckdb_engine
 
@@ -42,7 +43,7 @@ WANTED = (
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("shard", shards(SHARDS))
 def test_law_4(shard: int, record_property: Any) -> None:
     trials, seen, number = Trials(LOGS, PARTITIONS), set[str](), 0
     while len(seen) < FORMULAS:

@@ -27,7 +27,7 @@ from weft.execution.synopsis.evaluating import evaluate_on
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMULAS = 100
+FORMULAS = (50, pytest.param(100, marks=pytest.mark.slow))
 PARTS = 12
 """A formula with more parts is passed over."""
 THREADS = 2
@@ -44,10 +44,10 @@ def few_batches(chance: random.Random, states: int) -> Ranges:
     return tuple(zip([0, *cuts], [*cuts, states], strict=True))
 
 
-def small_cases() -> list[int]:
-    """The numbers of cases whose formulas are small and differ in more than constants."""
+def small_cases(formulas: int) -> list[int]:
+    """The numbers of as many cases whose formulas are small and differ in more than constants."""
     found, seen, number = [], set[str](), 0
-    while len(found) < FORMULAS:
+    while len(found) < formulas:
         formula, _, _ = case(number)
         if len(list(subformulas(formula))) <= PARTS and folded(formula) not in seen:
             seen.add(folded(formula))
@@ -64,19 +64,20 @@ def tried(spark: SparkSession, numbers: list[int]) -> Counter[str]:
 
 
 @pytest.mark.timeout(900)
-def test_law_4_on_spark(spark: SparkSession) -> None:
-    numbers, counts = small_cases(), Counter[str]()
+@pytest.mark.parametrize("formulas", FORMULAS)
+def test_law_4_on_spark(spark: SparkSession, formulas: int) -> None:
+    numbers, counts = small_cases(formulas), Counter[str]()
     with ThreadPoolExecutor(THREADS) as threads:
         shares = [threads.submit(tried, spark, numbers[share::THREADS]) for share in range(THREADS)]
         for each in shares:
             counts += each.result()
     print(dict(counts))
-    assert counts["formulas"] == counts["cases"] == FORMULAS
+    assert counts["formulas"] == counts["cases"] == formulas
     assert not [each for each in WANTED if not any(name.startswith(each) for name in counts)], "it was never tried"
-    assert all(counts[semantics] >= 10 for semantics in ("set", "bag", "minmax"))
-    assert counts["batches"] >= 1.5 * FORMULAS
-    assert counts["with answers"] >= 0.7 * FORMULAS, "the cases have become dull: too few have an answer"
-    assert counts["that change"] >= 0.6 * FORMULAS, "the cases have become dull: too few change"
+    assert all(counts[semantics] >= 0.1 * formulas for semantics in ("set", "bag", "minmax"))
+    assert counts["batches"] >= 1.5 * formulas
+    assert counts["with answers"] >= 0.7 * formulas, "the cases have become dull: too few have an answer"
+    assert counts["that change"] >= 0.6 * formulas, "the cases have become dull: too few change"
 
 
 @pytest.mark.parametrize("few", [True, False])

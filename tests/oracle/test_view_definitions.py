@@ -22,6 +22,7 @@ from oracle.expressions import LAST, Columns, Kind
 from oracle.grammar import TABLES, Writer, by_kind
 from oracle.histories import COLUMNS, Case, History, history, telling
 from oracle.laws import Law, Trial, any_partition, from_now, later_tick, many_queries, stored_as_it_is, union_of_starts
+from oracle.shards import shards
 from oracle.spelling import Text, differs, folded, spelled
 from weft.algebra.relation import ViewSchema
 from weft.algebra.scalar import mentions_now
@@ -189,7 +190,7 @@ def distinct() -> Iterator[tuple[Viewed, random.Random]]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("shard", shards(SHARDS))
 def test_every_instant_counts(shard: int, record_property: Any) -> None:
     counts: Counter[str] = Counter()
     engine = Periods()

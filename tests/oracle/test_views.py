@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from oracle.shards import shards
 from oracle.view_grammar import LAST, TABLES, Recorded, folded, history, recorded_at, state_at, view
 from oracle.view_terms import (
     Column,
@@ -120,7 +121,7 @@ class Course:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("shard", shards(SHARDS))
 def test_values_of_distinct_views(shard: int, record_property: Any) -> None:
     course, seen, number = Course(), set(), 0
     while len(seen) < TEXTS:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from injected import failing
 from replayed import DAY, START, answers, load, replay_home
 from weft.api import Weft
 from weft.errors import ExecutionError, LeaseLost
@@ -37,19 +38,6 @@ ERRORS: tuple[Callable[[], Exception], ...] = (
     lambda: KeyError("injected"),
     lambda: ExecutionError("injected"),
 )
-
-
-def failing(
-    patch: pytest.MonkeyPatch, owner: Any, name: str, concerned: Callable[..., bool], error: BaseException
-) -> None:
-    usual = getattr(owner, name)
-
-    def raising(*given: Any, **options: Any) -> Any:
-        if concerned(*given):
-            raise error
-        return usual(*given, **options)
-
-    patch.setattr(owner, name, raising)
 
 
 def inject(step: str, weft: Weft, error: BaseException, patch: pytest.MonkeyPatch, name: str = "bad") -> None:

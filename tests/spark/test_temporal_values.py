@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEMAS = {name: tracked(number, name, **columns) for number, (name, columns) in enumerate(TABLES.items(), 1)}
-VIEWS = 100
+VIEWS = (40, pytest.param(100, marks=pytest.mark.slow))
 TOGETHER = 4
 """Views in one query."""
 MOST_SELECTS = 3
 UTC = dt.timezone.utc
 
 
-def drawn() -> list[tuple[Query, Recorded, int]]:
+def drawn(views: int) -> list[tuple[Query, Recorded, int]]:
     """Views with a history and an instant at which they have a row, and that differ in more than constants."""
     found, seen, number = [], set(), 50_000
-    while len(found) < VIEWS:
+    while len(found) < views:
         number += 1
         chance = random.Random(number)
         query = view(chance)
@@ -91,9 +91,10 @@ def groups(cases: list[tuple[Query, Recorded, int]]) -> Iterator[dict[int, tuple
 
 
 @pytest.mark.timeout(900)
-def test_random_views(spark: SparkSession) -> None:
+@pytest.mark.parametrize("views", VIEWS)
+def test_random_views(spark: SparkSession, views: int) -> None:
     tried: Counter[str] = Counter()
-    for group in groups(drawn()):
+    for group in groups(drawn(views)):
         parts, expected = {}, {}
         for number, (query, full, now) in group.items():
             for name, rows in recorded_at(now, full).items():

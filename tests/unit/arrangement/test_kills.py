@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import forked
 from arranged import Files, Row, looked_up, matching
 from weft.arrangement import Arrangement, merging, remove
 
@@ -76,7 +76,7 @@ def test_a_killed_writer_leaves_the_state_before_or_after(kill: str, tmp_path: P
     folder = tmp_path / "state"
     code = f"import sys; sys.path.insert(0, {os.fspath(TESTS)!r}); import runpy, pathlib; "
     code += f"runpy.run_path({os.fspath(Path(__file__))!r})['work'](pathlib.Path({os.fspath(folder)!r}))"
-    died = subprocess.run([sys.executable, "-c", code], env={**os.environ, "WEFT_FAILPOINT": kill}, timeout=120)
+    died = forked.run([sys.executable, "-c", code], kill)
     assert died.returncode == -signal.SIGKILL, f"{kill} was never reached"
     reader = Arrangement.open(folder, ("parent",), SCHEMA)
     assert reader.why_rebuilt is None

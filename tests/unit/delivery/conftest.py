@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import forked
 from answered import answer
 from definitions import definition
 from weft.algebra.schema import BIGINT, STRING
@@ -45,9 +44,8 @@ catalog = open_catalog(home, at=0)
 sender = Writer(catalog._database, catalog.lease('deliver'))
 outbox.deliver(catalog, home, {at}, sender=sender)
 """
-        environment = {**os.environ, "WEFT_FAILPOINT": point}
         command = [sys.executable, "-c", program]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        done = forked.run(command, point, text=True)
         assert done.returncode == -9 or (done.returncode == 0 and not certainly), done.stderr
         return done.returncode == -9
 

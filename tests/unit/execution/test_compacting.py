@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import forked
 from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.catalog.records import Choice, Count
@@ -293,7 +294,7 @@ def test_killed_at_any_point_it_loses_nothing_and_the_next_one_finishes(
     code = "import sys; from weft.storage import compaction as c; c.BOUNDS = c.Bounds(fewest=4); "
     code += "from weft.cli.app import run; sys.exit(run(['maintain', '--retain', '0', *sys.argv[1:]]))"
     command = [sys.executable, "-c", code, "--home", os.fspath(home)]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": kill}, capture_output=True, timeout=120)
+    died = forked.run(command, kill)
     assert died.returncode == -signal.SIGKILL, f"{kill} was never reached: {died.stderr.decode()}"
     with Weft.open(home, create=True) as weft:
         assert told(weft) == before

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import forked
 from weft.api import Weft
 from weft.errors import Conflict, Refused
 from weft.instants import to_datetime
@@ -121,7 +120,7 @@ def test_a_tick_that_was_killed_as_rows_went_is_followed_by_others(point: str, w
     weft.install("q", BEFORE, keep="synopsis", discard_history=True)
     weft.close()
     command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home"), "--now", _text(6)]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    died = forked.run(command, point)
     assert died.returncode == -signal.SIGKILL
     with Weft.open(tmp_path / "home", create=True) as opened:
         assert verify(opened.catalog) == []
@@ -140,7 +139,7 @@ def test_no_file_with_rows_outlives_the_tick_after_a_crash(point: str, weft: Wef
     weft.install("other", "SELECT a FROM r", keep="synopsis", discard_history=True)
     weft.close()
     command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home"), "--now", _text(20)]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    died = forked.run(command, point)
     assert died.returncode == -signal.SIGKILL
     with Weft.open(tmp_path / "home", create=True) as opened:
         opened.tick(now=21)  # nothing is new

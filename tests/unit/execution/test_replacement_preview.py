@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import forked
 from answered import answered
 from weft.api import Weft
 from weft.catalog.records import Choice, Count
@@ -194,8 +193,7 @@ def test_with_the_text_it_has_only_its_owner_and_its_timeliness_change(weft: Wef
 def test_killed_it_is_the_old_one_or_the_new_one(weft: Weft, point: str) -> None:
     before = weft.show("q")
     program = f"from weft.api import Weft; Weft.open({str(weft.home)!r}).install('q', {NEW!r}, replace=True)"
-    environment = {**os.environ, "WEFT_FAILPOINT": point}
-    died = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, timeout=60)
+    died = forked.run([sys.executable, "-c", program], point)
     assert died.returncode == -signal.SIGKILL, died.stderr
     after = weft.show("q")
     if point == "replace.checked":

@@ -5,7 +5,6 @@ What they have to deliver is told by plain loops over all rows.
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
@@ -19,6 +18,7 @@ from typing import Literal
 
 import pytest
 
+import forked
 from weft.api import Weft
 from weft.catalog import layout
 from weft.errors import Conflict, SqlError, SynopsisError
@@ -290,7 +290,7 @@ def test_a_tick_that_was_killed_is_done_again(point: str, settled: bool, tmp_pat
         weft.tick(now=rows[20].ts + 1)
     end = rows[-1].ts + 1
     command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home"), "--now", _text(end)]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    died = forked.run(command, point)
     assert died.returncode == -signal.SIGKILL
     with Weft.open(tmp_path / "home", create=True) as weft:
         if settled:  # any command that writes ends the tick

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import forked
 from weft.algebra.schema import BIGINT, DataType
 from weft.api import Weft
 from weft.catalog.layout import arrangements_folder
@@ -194,7 +193,7 @@ def test_a_maintenance_that_was_killed_is_made_again(weft: Weft, file: Path, poi
         "--now",
         "1970-01-01T00:00:01Z",
     ]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    died = forked.run(command, point)
     assert died.returncode == -signal.SIGKILL
     weft.refresh_views(now=2_000_000)
     assert kept(weft, "devs") == kept(weft, "names") == {("Ann", 100, 200), ("Ben", 200, None)}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import forked
 from weft.api import Weft
 from weft.errors import Conflict, NotFound, Refused
 from weft.execution import driver_reader
@@ -148,7 +147,7 @@ def test_every_failpoint_is_killed_at() -> None:
 def test_killed_anywhere_the_next_writer_finishes(weft: Weft, tmp_path: Path, point: str) -> None:
     told = ["table", "drop", "t"] if point == "table.forgotten" else ["loads", "undo", "2"]
     command = [sys.executable, "-m", "weft", *told, "--home", str(weft.home)]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, timeout=120)
+    died = forked.run(command, point)
     assert died.returncode == -signal.SIGKILL, died.stderr
     assert verify(weft.catalog) == []
     if point == "table.forgotten":

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import forked
 from letters import AT
 from weft.algebra.schema import Column, DataType, TableSchema
 from weft.api.weft import Weft
@@ -380,7 +379,7 @@ def test_a_large_load_that_was_killed_goes_on_where_it_was(tmp_path: Path, point
     lines = [f"{n},{'x' if n % 9 else 'torn,'},1993-04-{1 + n % 28:02}" for n in range(ROWS)]
     (tmp_path / "x.csv").write_text("\n".join(["a,b,at", *lines]) + "\n")
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / "home"), str(tmp_path / "x.csv"), *keys]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, check=False, capture_output=True)
+    died = forked.run(command, point)
     assert died.returncode == -signal.SIGKILL, died.stderr
     with pytest.MonkeyPatch.context() as patch:
         reading(patch, Sizes(chunk=150, smallest=40, rows=9))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+import forked
 from unit.extraction.test_sources import history
 from weft.api import Weft
 from weft.errors import ExtractionError, Refused
@@ -88,7 +87,7 @@ def test_a_poll_that_was_killed_is_made_again(weft: Weft, shop: Path, point: str
     table = DeltaTable(shop)
     table.update(updates={"name": "'A'"}, predicate="id = 1")
     command = [sys.executable, "-m", "weft", "source", "poll", "--home", str(weft.home), "--now", "2096-01-01"]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    died = forked.run(command, point)
     assert died.returncode == -signal.SIGKILL
     table.update(updates={"name": "'a'"}, predicate="id = 1")
     weft.poll_source("item", now=LATER)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import forked
 from coalesced import coalesced
 from unit.extraction.test_sources import history
 from weft.api import Weft
@@ -189,7 +188,7 @@ def test_a_feed_whose_poll_was_killed_goes_on(weft: Weft, tmp_path: Path, point:
     weft.poll_source("staff", now=100)
     add(feed, MOVED)
     command = [sys.executable, "-m", "weft", "source", "poll", "--home", str(weft.home), "--now", "1970-01-02"]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    died = forked.run(command, point)
     assert died.returncode == -signal.SIGKILL
     add(feed, GONE)
     weft.poll_source("staff", now=100)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import forked
 from unit.extraction.test_feeds import add
 from unit.extraction.test_sources import history
 from weft.api import Weft
@@ -65,7 +64,7 @@ def test_a_transaction_is_whole_after_a_kill(weft: Weft, feed: Path, point: str,
     add(feed, change("staff", 1, 50, name="Anna"), change("dept", 1, 50, title="Ops"))
     home = str(weft.home)
     command = [sys.executable, "-m", "weft", "source", "poll", "--home", home, "--now", "1970-01-02"]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    died = forked.run(command, point)
     assert died.returncode == -signal.SIGKILL
     if settled_by == "another writer":
         with weft.opened.writing("look") as writer:

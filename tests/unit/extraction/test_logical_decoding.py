@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
+import forked
 from logical_server import logical_server
 from unit.extraction.test_sources import history
 from weft.api import Weft
@@ -213,9 +212,7 @@ def test_new_columns_come_with_what_rows_have_in_them_after_a_kill(weft: Weft, s
         "2096-01-01",
         "--evolve",
     ]
-    died = subprocess.run(
-        command, env={**os.environ, "WEFT_FAILPOINT": "source.reserved"}, capture_output=True, check=False
-    )
+    died = forked.run(command, "source.reserved")
     assert died.returncode == -signal.SIGKILL
     weft.poll_source("staff", now=LATER)
     assert rows(weft, "staff") == {("1", "Ann", "7")}
@@ -231,7 +228,7 @@ def test_a_poll_that_was_killed_loses_nothing(weft: Weft, shop: Shop, postgresql
     for n in range(3):
         shop.execute(f"BEGIN; INSERT INTO staff VALUES ({n}, 0); INSERT INTO dept VALUES ({n}, 0); COMMIT")
     command = [sys.executable, "-m", "weft", "source", "poll", "--home", str(weft.home), "--now", "2096-01-01"]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    died = forked.run(command, point)
     assert died.returncode == -signal.SIGKILL
     shop.execute("UPDATE staff SET n = 1 WHERE id = 0")
     weft.poll_source("staff", now=LATER)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import forked
 from weft.api import Weft
 from weft.api.monitoring import Options, verdicts
 from weft.errors import Conflict, FormulaError, Refused
@@ -86,8 +85,7 @@ def test_a_load_that_died_goes_on_where_it_was(files: Path, point: str, passed: 
     with _opened(files) as weft:
         _load(weft, files, "1.log")
     command = [sys.executable, "-m", "weft", "ingest", "monpoly", str(files / "2.log"), "--sig", str(files / "s.sig")]
-    environment = {**os.environ, "WEFT_FAILPOINT": f"{point}:{passed}"}
-    died = subprocess.run([*command, "--home", str(files / "home")], env=environment, capture_output=True, check=False)
+    died = forked.run([*command, "--home", str(files / "home")], f"{point}:{passed}")
     assert died.returncode == -9
     with _opened(files) as weft:
         (files / "3.log").write_text("@30 publish (e, 1)\n")

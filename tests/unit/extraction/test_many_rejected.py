@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import forked
 from weft.api.weft import Weft
 from weft.location import Location
 
@@ -49,10 +49,10 @@ def test_a_set_of_records_is_one_transaction(tmp_path: Path, file: Path, monkeyp
 def test_a_killed_load_loses_none_and_keeps_none_twice(tmp_path: Path, file: Path, point: str) -> None:
     home = tmp_path / "home"
     command = [sys.executable, "-c", LOAD, str(home), str(file)]
-    killed = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    killed = forked.run(command, point)
     assert killed.returncode != 0
     for _ in range(2):
-        assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+        assert forked.run(command).returncode == 0
     with Weft.open(home) as weft:
         records = weft.quarantined()
         assert len({each.position for each in records}) == len(records) == COUNT - COUNT // 5

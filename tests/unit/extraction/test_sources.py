@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import forked
 from coalesced import Period, coalesced
 from weft.api import Weft
 from weft.errors import ClockError, Conflict, ExtractionError, Refused, WeftError
@@ -354,7 +354,7 @@ def test_a_poll_that_was_killed_is_made_again(weft: Weft, file: Path, point: str
     write(file, HEAD, ANN, COY)
     home = str(weft.home)
     command = [sys.executable, "-m", "weft", "source", "poll", "--home", home, "--now", "1970-01-01T00:00:01Z"]
-    died = subprocess.run(command, env={**os.environ, "WEFT_FAILPOINT": point}, capture_output=True, check=False)
+    died = forked.run(command, point)
     assert died.returncode == -signal.SIGKILL
     weft.poll_source("staff", now=2_000_000)
     instant = 2_000_000 if point == "source.reserved" else 1_000_000

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "src" / "weft").rglob("*.py"))
@@ -20,8 +19,13 @@ def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
 
@@ -39,47 +43,69 @@ def test_there_is_something_to_check() -> None:
     assert len(SOURCES) > 10
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
-def test_modules_are_short(path: Path) -> None:
+def _check(rule: Callable[[Path], Iterable[str]], paths: Sequence[Path] = SOURCES) -> None:
+    """Fail with every offence of every file."""
+    offences = [f"{_name(path)}: {offence}" for path in paths for offence in rule(path)]
+    assert not offences, "\n".join(["", *offences])
+
+
+def _is_long(path: Path) -> Iterator[str]:
     lines = len(path.read_text().splitlines())
-    assert lines <= MODULE_LINES, f"{_name(path)} has {lines} lines: split it by what it does"
+    if lines > MODULE_LINES:
+        yield f"{lines} lines: split it by what it does"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
-def test_functions_are_short(path: Path) -> None:
-    long = [f"{f.name} ({_length(f)} lines)" for f in _functions(path) if _length(f) > FUNCTION_LINES]
-    assert not long, f"{_name(path)}: {', '.join(long)}"
+def test_modules_are_short() -> None:
+    _check(_is_long)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
-def test_no_file_has_a_name_that_says_nothing(path: Path) -> None:
-    assert not BANNED & {part.removesuffix(".py") for part in path.relative_to(ROOT).parts}
+def _long_functions(path: Path) -> Iterator[str]:
+    return (f"{f.name} has {_length(f)} lines" for f in _functions(path) if _length(f) > FUNCTION_LINES)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
-def test_what_is_public_is_explained(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    silent = ["module"] if ast.get_docstring(tree) is None else []
+def test_functions_are_short() -> None:
+    _check(_long_functions)
+
+
+def test_no_file_has_a_name_that_says_nothing() -> None:
+    _check(lambda path: BANNED & {part.removesuffix(".py") for part in path.relative_to(ROOT).parts})
+
+
+def _unexplained(path: Path) -> Iterator[str]:
+    tree = _tree(path)
+    if ast.get_docstring(tree) is None:
+        yield "the module has no docstring"
     for node in tree.body:
         named = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         if named and not node.name.startswith("_") and ast.get_docstring(node) is None:
-            silent.append(node.name)
-    assert not silent, f"{_name(path)} says nothing about: {', '.join(silent)}"
+            yield f"{node.name} has no docstring"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
-def test_annotations_are_postponed(path: Path) -> None:
-    text = path.read_text()
-    has_code = any(not isinstance(node, ast.Expr) for node in ast.parse(text).body)
-    assert not has_code or "from __future__ import annotations" in text
+def test_what_is_public_is_explained() -> None:
+    _check(_unexplained)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
-def test_only_the_clock_reads_the_clock(path: Path) -> None:
-    if path.name == "clock.py" and path.parent.name == "schedule":
-        return
-    found = re.findall(r"\b(?:time\.time(?:_ns)?|datetime\.now|datetime\.utcnow|date\.today)\(", path.read_text())
-    assert not found, f"{_name(path)} reads the clock ({found[0]}…): take the instant as an argument"
+def _evaluates_annotations(path: Path) -> Iterator[str]:
+    has_code = any(not isinstance(node, ast.Expr) for node in _tree(path).body)
+    if has_code and "from __future__ import annotations" not in path.read_text():
+        yield "add `from __future__ import annotations`"
+
+
+def test_annotations_are_postponed() -> None:
+    _check(_evaluates_annotations)
+
+
+CLOCK = re.compile(r"\b(?:time\.time(?:_ns)?|datetime\.now|datetime\.utcnow|date\.today)\(")
+
+
+def _clock_reads(path: Path) -> Iterator[str]:
+    if path.parts[-2:] != ("schedule", "clock.py"):
+        for found in CLOCK.findall(path.read_text()):
+            yield f"reads the clock ({found}…): take the instant as an argument"
+
+
+def test_only_the_clock_reads_the_clock() -> None:
+    _check(_clock_reads)
 
 
 # These read and write a home's data; the other parts have local files of their own.
@@ -87,17 +113,12 @@ DATA_PARTS = [path for path in SOURCES if re.search("weft/(storage/|execution/|e
 FILE_MODULES = {"pathlib", "shutil", "fcntl", "glob", "tempfile", "io"}
 OF_THE_PROCESS = {"environ", "getpid", "kill", "cpu_count"}
 # An open home's folder, for its catalog and Spark's log; the folders of arrangements and open rows, which are no data.
-LOCAL_FOLDERS = {
-    "src/weft/execution/home.py",
-    "src/weft/execution/look_ups.py",
-    "src/weft/execution/current_rows_cache.py",
-}
+LOCAL_FOLDERS = {f"src/weft/execution/{name}.py" for name in ("home", "look_ups", "current_rows_cache")}
 
 
-@pytest.mark.parametrize("path", DATA_PARTS, ids=_name)
-def test_data_is_reached_through_locations_only(path: Path) -> None:
+def _local_files(path: Path) -> Iterator[str]:
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path)):
         match node:
             case ast.Import(names=names):
                 found += [each.name for each in names if each.name.split(".")[0] in FILE_MODULES]
@@ -107,6 +128,10 @@ def test_data_is_reached_through_locations_only(path: Path) -> None:
                 found.append(f"os.{name}")
             case ast.Call(func=ast.Name(id="open")):
                 found.append("open(…)")
-    if _name(path) in LOCAL_FOLDERS:
-        found = [each for each in found if each != "pathlib"]
-    assert not found, f"{_name(path)} uses {', '.join(found)}: a home's data is reached through weft.location"
+    for each in found:
+        if each != "pathlib" or _name(path) not in LOCAL_FOLDERS:
+            yield f"uses {each}: a home's data is reached through weft.location"
+
+
+def test_data_is_reached_through_locations_only() -> None:
+    _check(_local_files, DATA_PARTS)

@@ -75,10 +75,10 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
     names = queries_mentioned(sql)
     schemas = table_schemas(home, names, words(sql))
     if schemas is None and (layout.catalog_file(home).exists() or layout.has_data(home)):
-        from weft.catalog import open_catalog, views
+        from weft.catalog import definitions, open_catalog
 
         with open_catalog(home, at=at) as catalog:
-            schemas = views.schemas(catalog, sql)
+            schemas = definitions.schemas(catalog, sql)
     if schemas:
         sizes = table_sizes(home, names)
         return Known(schemas, None, {name: Extent(*sizes[name]) for name in schemas if name in sizes})

@@ -8,6 +8,9 @@ import pytest
 
 from weft.api.monitoring import judge_cases
 
+EVENTS = 1_000
+"""A longer log of DejaVu is slow: eleven of them take most of the time."""
+
 
 @pytest.mark.data
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import pytest
 from deltalake import DeltaTable
 
 from weft.api.weft import Weft
-from weft.cli.app import run
 from weft.errors import ClockError, Refused
 from weft.instants import DAY_US, from_datetime
 
@@ -54,12 +53,6 @@ def test_rows_get_the_times_that_they_have(weft: Weft, form: Callable[[Any], Any
     assert _stored(weft) == {1: "2020-01-02T00:00:00+00:00", 2: "2020-01-01T00:00:00.000005+00:00"}
 
 
-def test_the_time_may_be_that_of_a_column(weft: Weft) -> None:
-    weft.append("t", {"id": 1, "at": dt.datetime(2020, 1, 2, tzinfo=UTC)}, ts_from="at")
-    weft.append("t", {"id": 2, "day": dt.date(1969, 12, 31)}, ts_from="day")
-    assert _stored(weft) == {1: "2020-01-02T00:00:00+00:00", 2: "1969-12-31T00:00:00+00:00"}
-
-
 @pytest.mark.parametrize(
     ("rows", "ts_from", "told"),
     [
@@ -67,9 +60,6 @@ def test_the_time_may_be_that_of_a_column(weft: Weft) -> None:
         (pd.DataFrame({"id": [1], "ts": [pd.Timestamp("2020-01-01")]}), None, "ts_from='ts', or --ts-from ts"),
         ([{"id": 1, "ts": dt.datetime(2020, 1, 1)}, {"id": 2}], "ts", "these rows, row 2"),
         ({"id": 1, "ts": "2020-01-01"}, "ts", "no TIMESTAMP"),
-        ({"id": 1}, "id", "'id' is INT, not an instant"),
-        ({"id": 1}, "when", "there is no column 'when'"),
-        ({"id": 1}, "_by", "there is no column '_by'"),
     ],
 )
 def test_what_has_no_time_is_refused_and_nothing_is_stored(weft: Weft, rows: Any, ts_from: str, told: str) -> None:
@@ -122,16 +112,6 @@ def test_a_row_far_ahead_goes_to_quarantine_whole(weft: Weft) -> None:
         "tags": '["a","b\\""]',
     }
     assert str(kept["price"]) == "1.50" and kept["_by"]
-
-
-def test_the_command_takes_times(weft: Weft, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    home = ["--home", str(tmp_path / "home")]
-    (tmp_path / "rows.jsonl").write_text('{"id": 2, "ts": "2020-01-02T00:00"}\n')
-    assert run(["append", "t", "id=1", "ts=2020-01-01", "--ts-from", "ts", *home]) == 0
-    assert run(["append", "t", "-f", str(tmp_path / "rows.jsonl"), "--ts-from", "ts", "--late", "refuse", *home]) == 0
-    assert run(["append", "t", "id=1", "ts=2020-01-01", *home]) == 2
-    assert "--ts-from ts" in capsys.readouterr().err
-    assert _stored(weft) == {1: "2020-01-01T00:00:00+00:00", 2: "2020-01-02T00:00:00+00:00"}
 
 
 @pytest.mark.parametrize("late", ["stamp", "quarantine"])

@@ -1,8 +1,8 @@
 """The documents as tests read them: their files, fenced blocks, headings and links, and consoles that can be run.
 
 A ``console`` block is what a terminal shows: ``$`` before a command, ``>`` before its further lines, then its output.
-A line of three dots stands for any lines.  Empty lines, spacing, elapsed seconds and instants from 2026 on (the wall
-clock) are not compared.
+A line of three dots stands for any lines.  Empty lines, spacing, elapsed seconds, sizes of files and instants from 2026
+on (the wall clock) are not compared.
 """
 
 from __future__ import annotations
@@ -154,6 +154,8 @@ def _comparable(lines: Sequence[str]) -> list[str]:
 def _masked(line: str) -> str:
     line = re.sub(r"\b20(?:2[6-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?( UTC|Z)?", "<now>", line)
     line = re.sub(r"\bin \d+\.\d s\b", "in <n> s", line)
+    line = re.sub(r"\b[\d.]+ (bytes|[kMG]B)\b", "<size>", line)
+    line = re.sub(r'"(seconds|bytes|free_bytes)": [\d.]+', r'"\1": <n>', line)
     return re.sub(r"[─ ]+", " ", line).strip()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages import blocks, perform, retyped, steps
+from weft.runtime.session import session_started
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.md"))
 
@@ -19,6 +20,7 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.md"))
 def test_a_transcript_is_typed(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bless: bool
 ) -> None:
+    with_spark = session_started()
     monkeypatch.chdir(tmp_path)
     for name in ("WEFT_HOME", "WEFT_FILES_ROOT", "WEFT_DELTA_ROOT"):
         monkeypatch.delenv(name, raising=False)
@@ -36,6 +38,7 @@ def test_a_transcript_is_typed(
         if block.language == "console":
             new = retyped(steps(block), lambda each: perform(each, monkeypatch.setenv, captured, codes=True), bless)
             typed.append((block, new))
+    assert session_started() == with_spark, "a transcript starts no Spark"
     for block, new in reversed(typed):
         lines[block.begin : block.begin + len(block.lines)] = new
     written = "\n".join(lines) + "\n"

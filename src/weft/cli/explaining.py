@@ -91,9 +91,8 @@ def explain(
             explanation = synopsis_explanation(text, known, language.value, duplicates=duplicates, keep=required)
             print_synopsis(explanation, known.assumed, full=full, json=json)
         else:
-            print_explanation(
-                explain_query(text, known, from_now=start is StartName.now), known.assumed, full=full, json=json
-            )
+            plain = explain_query(text, known, from_now=start is StartName.now)
+            print_explanation(plain, known.assumed, full=full, json=json)
 
 
 @contextmanager

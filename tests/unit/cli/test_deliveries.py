@@ -14,7 +14,6 @@ import pytest
 from answered import answered
 from weft.algebra.schema import BIGINT, STRING
 from weft.api import Weft as Home
-from weft.runtime.session import session_started
 
 Weft = Callable[..., Any]
 
@@ -32,50 +31,6 @@ def made(weft: Weft, home: Path) -> Path:
     return home
 
 
-def test_who_gets_answers_is_typed_and_shown(weft: Weft, made: Path) -> None:
-    assert weft("subscribe", "q", "--to", "file:b.csv").out == (
-        "file:b.csv: answers of q after the first 2 will be sent there.\n"
-    )
-    assert weft("subscribe", "q", "--to", "file:b.csv").code == 2
-    assert "until `weft unmute`" in weft("mute", "q", "--to", "file:b.csv").out
-    with Home.open(made) as opened:
-        answered(opened, "q", 1)
-        opened.deliver()
-    told = weft("deliveries", "q")
-    assert [line.split()[2:6] for line in told.out.splitlines() if line.startswith(" q ")] == [
-        ["1-3-3", "1", "sent", "1"],
-        ["1-1-2", "2", "sent", "1"],
-        ["(next)", "1", "muted", "-"],
-    ]
-    assert "1-3-3 has the answers 3 to 3 of `weft results q`" in told.out
-    assert "To send these and all later answers again: weft redeliver q --from 3 --to CHANNEL" in told.out
-    assert "without those that waited" not in weft("unmute", "q", "--to", "file:b.csv").out
-    assert "3 answers of q, from 1 on, will be sent again" in weft("redeliver", "q", "--to", "file:a.jsonl").out
-    first, second = weft("deliveries", "--json").json
-    assert (first["channel"], first["waiting"], first["messages"][0]["id"]) == ("file:a.jsonl", 3, "1-3-3")
-    assert (second["channel"], second["waiting"], second["muted"], second["messages"]) == ("file:b.csv", 1, False, [])
-    assert weft("unsubscribe", "q", "--to", "file:b.csv").out == "file:b.csv: answers of q are no longer sent there.\n"
-    assert weft("unsubscribe", "q", "--to", "file:b.csv").err.startswith("refused: the answers of q do not go to")
-    assert "no test row was added" in weft("channel", "test", "file:a.jsonl").out
-    assert not session_started()
-
-
-def test_a_channel_whose_messages_are_older_than_those_shown_is_not_told_as_new(weft: Weft, made: Path) -> None:
-    assert weft("subscribe", "q", "--to", "file:b.csv").code == 0
-    assert weft("mute", "q", "--to", "file:a.jsonl").code == 0
-    for _ in range(3):
-        with Home.open(made) as opened:
-            answered(opened, "q", 1)
-            opened.deliver()
-    assert weft("unmute", "q", "--to", "file:a.jsonl", "--skip").code == 0
-    assert weft("subscribe", "q", "--to", "file:c.csv").code == 0
-    told = " ".join(weft("deliveries", "q", "--limit", "3").out.split())
-    assert "file:a.jsonl of q: no answers wait, and none of the latest 3 messages is its own (see --limit)." in told
-    assert "file:c.csv of q: no answers were sent, and none wait." in told
-    assert (told.count("no answers were sent"), told.count("file:b.csv")) == (1, 3)
-    assert "none of the latest" not in weft("deliveries", "q").out
-
-
 def test_what_is_parked_is_told_everywhere(weft: Weft, made: Path) -> None:
     assert weft("status", "--json").json["healthy"] is True
     assert weft("status").out.endswith("No problems.\n")
@@ -91,15 +46,6 @@ def test_what_is_parked_is_told_everywhere(weft: Weft, made: Path) -> None:
     assert "file:a.jsonl of q is parked: no room" in weft("doctor").out
     assert weft("resume", "q").code == 0
     assert weft("status").code == 0
-
-
-def test_answers_come_as_csv_as_a_file_has_them(weft: Weft, made: Path) -> None:
-    assert weft("subscribe", "q", "--to", "file:b.csv", "--from-start").code == 0
-    with Home.open(made) as opened:
-        opened.deliver()
-    assert weft("results", "q", "--csv").out == (made / "files" / "b.csv").read_text()
-    assert len(weft("results", "q", "--csv", "--after", "1").out.splitlines()) == 2
-    assert weft("results", "q", "--csv", "--json").code == 2
 
 
 def test_answers_are_printed_as_they_come_until_ctrl_c(made: Path) -> None:

@@ -25,12 +25,6 @@ def test_a_second_demo_leaves_the_first_one_and_says_so(
     assert played == [Path("demo-home"), Path("demo-home-2")]
 
 
-def test_a_folder_that_is_named_must_not_be_there(weft: Callable[..., Told], home: Path) -> None:
-    Path("mine").mkdir()
-    told = weft("demo", "--home", "mine")
-    assert told.code == 2 and "Without --home the demo makes a new one." in told.err
-
-
 def test_the_demo_is_described_alike_everywhere(weft: Callable[..., Told]) -> None:
     number = {5: "five", 6: "six"}[len(play.QUERIES)]
     assert f"{number} standing queries" in " ".join(weft("demo", "--help").out.split())

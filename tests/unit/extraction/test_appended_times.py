@@ -14,7 +14,6 @@ import pytest
 from deltalake import DeltaTable
 
 from weft.api.weft import Weft
-from weft.cli.app import run
 from weft.errors import ClockError, Refused
 from weft.instants import DAY_US, from_datetime
 
@@ -52,12 +51,6 @@ def test_rows_get_the_times_that_they_have(weft: Weft, form: Callable[[Any], Any
     done = weft.append("t", form(aware), ts_from="ts")
     assert (done.stored, done.late, done.quarantined) == (2, 0, 0)
     assert _stored(weft) == {1: "2020-01-02T00:00:00+00:00", 2: "2020-01-01T00:00:00.000005+00:00"}
-
-
-def test_the_time_may_be_that_of_a_column(weft: Weft) -> None:
-    weft.append("t", {"id": 1, "at": dt.datetime(2020, 1, 2, tzinfo=UTC)}, ts_from="at")
-    weft.append("t", {"id": 2, "day": dt.date(1969, 12, 31)}, ts_from="day")
-    assert _stored(weft) == {1: "2020-01-02T00:00:00+00:00", 2: "1969-12-31T00:00:00+00:00"}
 
 
 @pytest.mark.parametrize(
@@ -122,16 +115,6 @@ def test_a_row_far_ahead_goes_to_quarantine_whole(weft: Weft) -> None:
         "tags": '["a","b\\""]',
     }
     assert str(kept["price"]) == "1.50" and kept["_by"]
-
-
-def test_the_command_takes_times(weft: Weft, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    home = ["--home", str(tmp_path / "home")]
-    (tmp_path / "rows.jsonl").write_text('{"id": 2, "ts": "2020-01-02T00:00"}\n')
-    assert run(["append", "t", "id=1", "ts=2020-01-01", "--ts-from", "ts", *home]) == 0
-    assert run(["append", "t", "-f", str(tmp_path / "rows.jsonl"), "--ts-from", "ts", "--late", "refuse", *home]) == 0
-    assert run(["append", "t", "id=1", "ts=2020-01-01", *home]) == 2
-    assert "--ts-from ts" in capsys.readouterr().err
-    assert _stored(weft) == {1: "2020-01-01T00:00:00+00:00", 2: "2020-01-02T00:00:00+00:00"}
 
 
 @pytest.mark.parametrize("late", ["stamp", "quarantine"])

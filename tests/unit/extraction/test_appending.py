@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from weft.algebra.schema import DataType
 from weft.api.weft import Weft
-from weft.errors import ClockError, Conflict, NotFound, Refused
+from weft.errors import Refused
 from weft.extraction.typed_rows import from_json, from_texts
 
 KINDS = (
@@ -92,57 +92,3 @@ def test_rows_have_who_appended_them(weft: Weft) -> None:
     assert [row for row in stored(weft) if row[1]] == [("a", 1, "ann"), ("a", 4, "ben")]
     assert ("b", None, "ann") in stored(weft)
     assert [(each.load.kind, each.load.stored) for each in weft.loads("votes")] == [("append", 1), ("append", 2)]
-
-
-def test_one_row_that_is_wrong_stores_none(weft: Weft) -> None:
-    with pytest.raises(Refused):
-        weft.append("votes", [b'{"msgid": "a"}', b'{"msgid": 5}'])
-    with pytest.raises(Refused, match="no column '_by'"):
-        weft.append("votes", {"_by": "eve"})
-    with pytest.raises(NotFound):
-        weft.append("vote", {"score": 1})
-    assert (stored(weft), weft.loads("votes")) == ([], ())
-
-
-def test_a_row_with_a_known_key_is_known(weft: Weft) -> None:
-    weft.make_table("once", {"msgid": "STRING", "score": "INT"}, keys=["msgid"])
-    weft.append("once", {"msgid": "a", "score": 1})
-    again = weft.append("once", {"msgid": "a", "score": 2})
-    assert (again.stored, again.known, again.differ) == (0, 1, 1)
-
-
-def test_tables_that_cannot_be_made_are_refused(weft: Weft) -> None:
-    for name, columns, told in (
-        ("votes", "a INT", Conflict),
-        ("other", "a", Refused),
-        ("other", "a INTEGRAL", Refused),
-        ("other", "_by STRING", Refused),
-        ("o-ther", "a INT", Refused),
-    ):
-        with pytest.raises(told):
-            weft.make_table(name, columns)
-    assert [table.name for table in weft.tables()] == ["votes"]
-
-
-def test_a_table_that_was_loaded_takes_rows_too(weft: Weft, tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"id": 1}\n')
-    weft.ingest_file(tmp_path / "a.jsonl", "loaded")
-    assert weft.append("loaded", {"id": 2}).stored == 1
-
-
-def test_a_table_that_was_made_takes_files_too(weft: Weft, tmp_path: Path) -> None:
-    (tmp_path / "votes.csv").write_text("msgid,score\na,1\n")
-    weft.append("votes", {"msgid": "b", "score": 2}, user="ann")
-    assert weft.ingest_file(tmp_path / "votes.csv", "votes").stored == 1
-    assert stored(weft) == [("a", 1, None), ("b", 2, "ann")]
-    (tmp_path / "other.csv").write_text("msgid\nc\n")
-    with pytest.raises(Refused, match="it lacks score"):
-        weft.ingest_file(tmp_path / "other.csv", "votes")
-
-
-def test_a_replay_home_without_a_clock_takes_none(tmp_path: Path) -> None:
-    with Weft.open(tmp_path / "replay", clock="replay", create=True) as home:
-        home.make_table("votes", "score INT")
-        with pytest.raises(ClockError):
-            home.append("votes", {"score": 1})
-        assert home.loads("votes") == ()

@@ -186,6 +186,6 @@ def test_too_many_answers_are_told_before(weft: Weft, monkeypatch: pytest.Monkey
     weft.install("q", text("rec.x"))
     weft.tick(now=START + 4 * DAY)
     monkeypatch.setenv("WEFT_QUERY_ROWS", "1")
-    with pytest.raises(LimitExceeded, match="the query found 2 rows"):
+    with pytest.raises(LimitExceeded, match="the query found 2 new rows"):
         weft.replacement("q", "SELECT msgid FROM msgs")
     assert weft.replacement("q", text("rec.x") + " AND msgid <> 'c'").known == 1

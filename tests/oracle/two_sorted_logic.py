@@ -1,4 +1,4 @@
-"""Figure 1 of Toman 2007, read literally over the tree of ``algebra.two_sorted``: how often one valuation of variables
+"""Figure 1 of Toman 2007, read literally over the tree of ``algebra.formula``: how often one valuation of variables
 over data and over time points satisfies a formula, asked over a prefix of a log, quantifiers summed over both domains.
 
 With Weft's additions: NOW is the last time point of the prefix, distances of time points are those of their times, and

@@ -49,7 +49,7 @@ class Asking(Viewing):
         """Return the answers that a standing query would have delivered in [``since``, ``until``), and when.
 
         The result has at most ``limit`` answers, and counts over time of all answers.  Nothing is stored.  Without
-        ``since`` the query stands from the start of the history.  With it, the query is installed from now on at that
+        ``since`` the query begins with the history.  With it, the query is installed from now on at that
         instant: rows that were in its answer just before are not answers.  ``until`` is by default the home's clock.
         Views that the query names are refreshed first.  Raises SqlError for a query that Weft does not support, Refused
         for an empty window, LimitExceeded, ExecutionError and StorageError.

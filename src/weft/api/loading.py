@@ -58,7 +58,7 @@ class Loading(WeftMethods):
     ) -> Summary:
         """Load mailboxes, directories of articles, and archives of them, into ``table``; return a summary.
 
-        ``ts_from``, ``ts_order``, ``late`` and ``hold`` determine the rows' ``ts``: see ``extraction.timing.Timing``.
+        ``ts_from``, ``ts_order``, ``late`` and ``hold`` determine the rows' ``ts``: see ``extraction.batches.Timing``.
         ``future`` is text such as ``1d``, or microseconds.  See ``extraction.ingest.ingest_mail`` for the other
         parameters and for the errors.
         """

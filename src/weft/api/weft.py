@@ -172,7 +172,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
 
         ``replace`` replaces the text of the query ``name``.  The query keeps its answers, its channels and every
         parameter not given; it delivers those answers of the new text that it has not delivered yet.  Without ``start``
-        the new text stands from the same instant as the old one.  Raises NotFound, and Conflict for other columns.
+        the new text begins at the same instant as the old one.  Raises NotFound, and Conflict for other columns.
 
         Raises SqlError for a query that Weft does not support, FormulaError for such a formula, Conflict if the name is
         in use, and Refused for an invalid channel or length of time.

@@ -5,14 +5,11 @@
 The log is generated: managers approve documents; users publish them, are granted and revoked access, and open them.
 It has one event per time point, five a second, and a constant number of users and documents.  Three formulas (once,
 since, an aggregation) process it in batches of each size; at three places in the log, one batch is also answered from
-the whole history before it.  Then the formulas are installed in a home, which is loaded and ticked
-(``bench.synopsis_ticks``).
+the whole history before it.
 
-Measure synopses as standing queries end to end: load events into a home, tick, and commit the answers.
-
-Three formulas are installed in one home.  Ticks of each size are measured near the start of the log and near its end;
-in between, the log is processed in the largest ticks.  Queries over the stored history are measured as well, if SQL can
-express the formula.
+Then the formulas are installed in one home and measured end to end: load events, tick, commit the answers.  Ticks of
+each size are measured near the start of the log and near its end; in between, the largest ticks process the log.
+Queries over the stored history are measured as well, if SQL can express the formula.
 """
 
 from __future__ import annotations

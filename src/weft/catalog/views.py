@@ -38,7 +38,7 @@ read or refreshed explicitly, ``auxiliary`` when a view that reads it is.
 class ViewRecord(Brief):
     """A temporal view, whose periods are those of the tracked table ``name``.
 
-    ``form`` is its bound form (``planning.view_form``).  ``reads`` are the tables and views that it reads, each with
+    ``form`` is its bound form (``planning.view_plan``).  ``reads`` are the tables and views that it reads, each with
     the ids of its columns at that time.  Instants are microseconds UTC: ``tau`` is that of the last refresh (None:
     never). ``trouble`` is the reason why the last refresh failed (None: it succeeded).
     """

@@ -1,6 +1,6 @@
 """Explain how a view is maintained, in the paper's notation (``weft view explain``).
 
-Written out, expressions that share parts take pages, so parts get names (``planning.named_parts``): E in the view's
+Written out, expressions that share parts take pages, so parts get names (``planning.temporal_words``): E in the view's
 expression, G for the results of equations, D for the computed changes, p for predicates on time.
 """
 

@@ -37,7 +37,7 @@ def points() -> list[str]:
     """The durable steps of the outbox and its channels, as the code names them."""
     files = [*(SOURCE / "delivery").rglob("*.py"), SOURCE / "storage/answer_tables.py", SOURCE / "storage/commit.py"]
     found = {name for path in files for name in re.findall(r'failpoint\("([^"]+)"\)', path.read_text())}
-    return sorted(found - {"digest.noted"})  # of subscriptions to digests: test_digests.py
+    return sorted(found - {"digest.noted"})  # of subscriptions to digests: test_digest.py
 
 
 @dataclass

@@ -36,7 +36,8 @@ from weft.sql.sweeping import listed
 def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula], Value]) -> Value:
     """Return the value of Q1 ∧ Q2, Q1 ∧ ¬Q2 or a single test; ``value`` returns the values of the parts.
 
-    Constructing the synopsis has refused conjunctions that cannot be answered (``answerable``).
+    Constructing the synopsis has refused conjunctions with infinitely many answers
+    (``derivation.synopsis.range_restriction``).
     """
     if isinstance(formula, And) and _negates(formula.right):
         return operations.without(value(formula.left), value(_negated(formula.right)))

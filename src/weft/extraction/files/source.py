@@ -39,8 +39,8 @@ from weft.storage.local_sql import connect
 class FileSource:
     """A file whose columns fit the table. ``columns`` are the columns of its batches, in the table's order.
 
-    ``form`` is the format of the own times (``own_times``); None for instants. ``notes`` tell the user what was changed
-    or inferred.
+    ``form`` is the format of the own times (``rows.OwnTimes``); None for instants. ``notes`` tell the user what was
+    changed or inferred.
     """
 
     inspection: FileInspection

@@ -69,7 +69,7 @@ class Asking(Viewing):
         answers = backtest(self.opened.session(), self.opened.catalog.data, known, compiled, window, limit)
         if answers.count:
             return answers
-        from weft.api.explaining import extents
+        from weft.api.explaining_installed import extents
 
         sizes = extents(self.opened, {table.name: table for table in compiled.tables})
         return replace(answers, nothing=why_no_answer(sizes, ends))
@@ -87,7 +87,7 @@ class Asking(Viewing):
 
         ``start`` is as for ``install``.  Starts no Spark.  Raises SqlError.
         """
-        from weft.api.explaining import extents
+        from weft.api.explaining_installed import extents
 
         schemas = self.opened.schemas(sql)
         return explain_query(sql, Known(schemas, None, extents(self.opened, schemas)), from_now=start == "now")
@@ -97,7 +97,7 @@ class Asking(Viewing):
 
         Raises NotFound, StorageError, and PlanMismatch if the query no longer fits its tables.
         """
-        from weft.api.explaining import explain_installed
+        from weft.api.explaining_installed import explain_installed
 
         if self.opened.catalog.queries.among([name]) or folded(name) not in {
             folded(each.name) for each in self.views()

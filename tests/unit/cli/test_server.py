@@ -98,7 +98,7 @@ def _through(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[
 
 def test_the_page_names_the_commands_that_run_on_the_server() -> None:
     page = (Path(__file__).parents[3] / "docs/reference/commands.md").read_text(encoding="utf-8")
-    told = page.partition("These commands go through it:")[2].partition(". They print")[0]
+    told = page.partition("These commands go through the server:")[2].partition(". Their output")[0]
     assert re.findall(r"`([a-z]+)`", told) == sorted(address.COMMANDS)
     assert address.runs_on_server(["backtest", "SELECT 1"])
 

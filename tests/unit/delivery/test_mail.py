@@ -222,12 +222,12 @@ def test_a_name_stands_for_the_address_and_zone_of_a_person(site: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("ann@", "is no address"),
-        ("", "is no address"),
-        ("ann@example.com\r\nBcc: eve@example.com", "is no address"),
-        ("ann@example.com>", "is no address"),
+        ("ann@", "is not an email address"),
+        ("", "is not an email address"),
+        ("ann@example.com\r\nBcc: eve@example.com", "is not an email address"),
+        ("ann@example.com>", "is not an email address"),
         ("änn@example.com", "in ASCII"),
-        ("ann@example.com,", "is no address"),
+        ("ann@example.com,", "is not an email address"),
         ("ann@example.com?unknown=forget", "not an option of an email channel"),
         ("bob", "Did you mean email:bo?"),
         ("carla", r"set email in \[users.carla\]"),
@@ -250,7 +250,7 @@ def test_the_policy_is_the_subscriptions_then_that_of_the_settings() -> None:
         ({}, "smtp.host is not set"),
         ({"host": "h"}, "smtp.from is not set"),
         ({"host": "h", "from": ANN, "user": "w"}, "but no password"),
-        ({"host": "h", "from": ANN, "user": "w", "password_env": "NOT_THERE"}, "the variable NOT_THERE is not set"),
+        ({"host": "h", "from": ANN, "user": "w", "password_env": "NOT_THERE"}, "the variable NOT_THERE, which smtp.password_env names, is not set"),
         ({"host": "h", "from": ANN, "user": "w", "password_file": "none"}, "password_file cannot be read"),
         (
             {"host": "h", "from": ANN, "user": "w", "password": "x", "tls": "none"},

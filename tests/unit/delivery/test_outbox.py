@@ -117,7 +117,7 @@ def test_a_failing_channel_is_tried_again_later_then_parked(site: Any) -> None:
     first, good = deliver(site.catalog, site.home, 0, sender=site.sender)
     assert (good.rows, good.error) == (2, None)
     assert (first.rows, first.parked) == (0, False)
-    assert "no folder" in (first.error or "")
+    assert "a file in place of a folder" in (first.error or "")
     assert deliver(site.catalog, site.home, 10 * SECOND - 1, sender=site.sender) == []
     at = 0
     for attempt in range(2, DOUBLING.attempts + 1):

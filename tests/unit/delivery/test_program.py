@@ -58,7 +58,7 @@ def test_another_exit_code_is_told_with_the_last_words_and_tried_again(site: Any
     channel = program("for n in 1 2 3 4 5 6 7; do printf 'line %s\\033[31m\\n' $n >&2; done; exit 3")
     site.tick(site.install("q", channel), 2)
     (failed,) = site.deliver()
-    assert "ended with exit code 3: line 3 [31m\nline 4" in (failed.error or "")
+    assert "failed with exit code 3: line 3 [31m\nline 4" in (failed.error or "")
     assert "line 2" not in (failed.error or "") and "\x1b" not in (failed.error or "")
     assert [entry.state for entry in site.catalog.outbox.unsent()] == ["failed"]
     program(TAKES)

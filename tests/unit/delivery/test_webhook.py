@@ -227,7 +227,7 @@ def test_a_test_message_says_that_it_is_one(waiting: Any) -> None:
     server = Web()
     with web(server) as port:
         channel, told = send_test(f"webhook:http://127.0.0.1:{port}", waiting.home, "5f0c", "ann", 0)
-    assert (channel, told) == (f"webhook:http://127.0.0.1:{port}/", f"127.0.0.1:{port} answered 200 OK taken")
+    assert (channel, told) == (f"webhook:http://127.0.0.1:{port}/", f"127.0.0.1:{port} responded 200 OK taken")
     assert json.loads(server.requests[0].body)["type"] == "weft.test"
 
 

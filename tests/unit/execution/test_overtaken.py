@@ -88,7 +88,7 @@ def load_more(weft: Weft) -> None:
 IN_THE_MIDDLE = {
     LOAD: ("weft.storage.verify", "_verify_one"),
     "weft.tick()": ("weft.storage.verify", "_verify_one"),
-    "weft.undo_load(1)": ("weft.execution.rollback", "take_back"),
+    "weft.undo_load(1)": ("weft.execution.rollback", "roll_back"),
 }
 
 

@@ -76,7 +76,7 @@ def test_a_log_is_read_once_in_pieces(files: Path, monkeypatch: pytest.MonkeyPat
         weft.install("ids", "SELECT c1, x2, tp FROM publish WHERE tp > 3", keep="synopsis")
         weft.tick(now="1970-01-02")
         assert {row.values for row in weft.results("ids")} == {("b", at, 4 + at) for at in range(5)}
-    assert [path.name for path in opened] == ["1.log", "9.log"]
+    assert [path.name for path in opened if path.suffix == ".log"] == ["1.log", "9.log"]
 
 
 @pytest.mark.parametrize("passed", [1, 3])

@@ -182,7 +182,7 @@ def test_what_nothing_binds_is_refused() -> None:
         along(And(P, Comparison("<", X, Y)), EVENTS, 5)
     with pytest.raises(Refused, match="y is free on the left"):
         along(Since(ALWAYS, Atom("q", (Y,)), P), EVENTS, 5)
-    with pytest.raises(Refused, match="y is free in what is negated"):
+    with pytest.raises(Refused, match="y is free in the negated formula"):
         along(And(P, Not(Atom("q", (Y,)))), EVENTS, 5)
 
 

@@ -23,8 +23,10 @@ _FORMAT: Final = "Write DATE_FORMAT(ts, 'yyyy-MM-dd')."
 _PLACE: Final = "Write INSTR(text, part)."
 _CAST: Final = "Write CAST(value AS STRING), or TRY_CAST."
 _JSON: Final = "Write GET_JSON_OBJECT(doc, '$.a[0]'); for a number, CAST(GET_JSON_OBJECT(doc, '$.a[0]') AS INT)."
-_ELEMENTS: Final = "Write ARRAY_CONTAINS(tags, 'x') or EXISTS(tags, t -> t = 'x'). "
-"Parse JSON text with FROM_JSON(doc, 'ARRAY<STRING>')."
+_ELEMENTS: Final = (
+    "Write ARRAY_CONTAINS(tags, 'x') or EXISTS(tags, t -> t = 'x'). Parse JSON text with FROM_JSON(doc, "
+    "'ARRAY<STRING>')."
+)
 _PAIRS: Final = "Write FROM_JSON(doc, 'MAP<STRING, STRING>'), FROM_JSON(doc, 'a INT').a or SPLIT(text, ',')."
 _CHOICE: Final = "Write CASE WHEN status = 'a' THEN 1 ELSE 0 END."
 _EITHER: Final = "Write IF(condition, a, b)."

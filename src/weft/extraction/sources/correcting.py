@@ -129,7 +129,7 @@ def _key(table: TableRecord, values: Mapping[str, Any]) -> Mapping[str, Any]:
     known = {_named(table, name): value for name, value in values.items()}
     if set(known) != set(table.keys):
         raise Refused(
-            f"the key of {table.name} is {', '.join(table.keys)}, not {', '.join(values) or 'empty'}",
+            f"the key of {table.name} is {', '.join(table.keys)}, but {', '.join(values) or 'nothing'} is given",
             hint="Give each key column: " + " ".join(f"--key {name}=…" for name in table.keys),
         )
     return known

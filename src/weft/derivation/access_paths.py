@@ -80,12 +80,12 @@ def _reach(around: Relation, paths: dict[str, Access], known: Mapping[ColumnRef,
     paths.update({alias: FullScan(scan.table.name) for alias, scan in scans.items() if not scan.table.id})
     pairs = [tie for tie in _equalities(demanded, origins) if null_safe or not tie.null_safe]
     while True:
-        found = next((tie for tie in pairs if tie.own.scan in scans and _reaches(tie, paths)), None)
-        if found is None:
+        reaching = next((tie for tie in pairs if tie.own.scan in scans and _reaches(tie, paths)), None)
+        if reaching is None:
             break
-        own, other = found.own, found.other
+        own, other = reaching.own, reaching.other
         table = scans[own.scan].table.name
-        paths[own.scan] = Lookup(table, own.column, paths[other.scan], other.column, found.null_safe)
+        paths[own.scan] = Lookup(table, own.column, paths[other.scan], other.column, reaching.null_safe)
     for alias, scan in scans.items():
         paths.setdefault(alias, FullScan(scan.table.name))
     for inner in _bodies(demanded):

@@ -66,9 +66,9 @@ def simplified(branch: Event, *, first: Predicate = TRUE, last: Predicate = TRUE
     row.
     """
     own = sources(branch.block)
-    kept = simplify(conjunction(first, condition(branch.block), last), starts_of(own))
-    if kept != FALSE:
-        yield branch.with_block(block(own, kept))
+    predicate = simplify(conjunction(first, condition(branch.block), last), starts_of(own))
+    if predicate != FALSE:
+        yield branch.with_block(block(own, predicate))
 
 
 class _Before:
@@ -90,6 +90,6 @@ class _Before:
 
 def snapshot(query: Query, s: Scalar) -> tuple[Event, ...]:
     """Return Q(s), the query at one instant, as branches."""
-    found = at(answer(query), Instant(s))
-    event = Event(Driver("greatest", s), found)
-    return tuple(kept for branch in merged(event) for kept in simplified(branch))
+    relation = at(answer(query), Instant(s))
+    event = Event(Driver("greatest", s), relation)
+    return tuple(event for branch in merged(event) for event in simplified(branch))

@@ -75,10 +75,10 @@ def _body(body: Relation, around: tuple[Source, ...], whole: Predicate) -> Relat
 def _domain(far: tuple[ColumnRef, ...], around: tuple[Source, ...], whole: Predicate, inner: str) -> Distinct:
     """Return the relation of the outer values of ``far``, filtered by the plain conditions on its sources alone."""
     wanted = _connected({ref.scan for ref in far}, whole, _aliases(around))
-    kept = tuple(source for source in around if _alias(source) in wanted)
+    needed = tuple(source for source in around if _alias(source) in wanted)
     narrow = [item for item in _plain(whole) if {ref.scan for ref in mentioned(item)} <= wanted]
     outputs = tuple(Output(f"_c{number}", ref) for number, ref in enumerate(far, 1))
-    return Distinct(Project(block(kept, conjunction(*narrow)), f"{inner}_outer", outputs))
+    return Distinct(Project(block(needed, conjunction(*narrow)), f"{inner}_outer", outputs))
 
 
 def _alias(source: Source) -> str:

@@ -81,7 +81,7 @@ def closed_form_verdict(query: Query) -> ClosedFormVerdict:
 
 def minimum_bounding(query: Query) -> tuple[Event, ...]:
     """Return the closed form of Q^M(t), one branch per block; call it only if ``closed_form_verdict`` allows it."""
-    branches = (_branch(found, part.outputs) for part in blocks(query) for found in _expand(part.input))
+    branches = (_branch(expanded, part.outputs) for part in blocks(query) for expanded in _expand(part.input))
     return tuple(branch for branch in branches if branch is not None)
 
 
@@ -176,22 +176,22 @@ def _branch(part: Block, outputs: tuple[Output, ...]) -> Event | None:
     # GREATEST skips NULL, but a NULL threshold never fires: demand that it is not NULL.
     demanded += [present(c, never_null) for c in thresholds]
     demanded += [at(item, Instant(s)) for item in part.items if not isinstance(item, NowFrom)]
-    kept = simplify(conjunction(*demanded), never_null)
-    if kept == FALSE:
+    predicate = simplify(conjunction(*demanded), never_null)
+    if predicate == FALSE:
         return None
-    return Event(Driver("greatest", s), Project(block(part.sources, kept), ANSWER, (*outputs, Output(INSTANT, s))))
+    return Event(Driver("greatest", s), Project(block(part.sources, predicate), ANSWER, (*outputs, Output(INSTANT, s))))
 
 
 def _latest(instants: list[Scalar], never_null: frozenset[ColumnRef]) -> list[Scalar]:
     """Leave out instants that are never after another one: GREATEST(m.ts, m.ts + 28 days) is the second."""
-    kept: list[Scalar] = []
+    latest: list[Scalar] = []
     if any(instant in never_null for instant in instants):
         instants = [instant for instant in instants if instant != TIME_START]  # no row begins before time does
     for index, instant in enumerate(instants):
-        others = kept + instants[index + 1 :]
+        others = latest + instants[index + 1 :]
         if not any(_never_before(instant, other) and shifted(other).base in never_null for other in others):
-            kept.append(instant)
-    return kept
+            latest.append(instant)
+    return latest
 
 
 def _never_before(earlier: Scalar, later: Scalar) -> bool:

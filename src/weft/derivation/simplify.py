@@ -125,8 +125,8 @@ def _false_if_contradictory(predicate: Predicate) -> Predicate:
 def _body(body: Relation, never_null: frozenset[ColumnRef]) -> Relation | None:
     """Return the simplified body, one block; None if it can have no row."""
     own = sources(body)
-    kept = simplify(condition(body), never_null | starts_of(own))
-    return None if kept == FALSE else block(own, kept)
+    demanded = simplify(condition(body), never_null | starts_of(own))
+    return None if demanded == FALSE else block(own, demanded)
 
 
 def starts_of(parts: Iterable[Source]) -> frozenset[ColumnRef]:

@@ -22,7 +22,7 @@ from weft.errors import FormulaError, Reasons, SynopsisError
 from weft.formula.monitorable import answerable, monitorable
 from weft.formula.parse_formula import Reading, counted_reading, reading
 from weft.formula.signature import Predicate
-from weft.formula.twofol.kept import over_history
+from weft.formula.twofol.over_history import over_history
 from weft.formula.twofol.resolve import TwoSorted, two_sorted
 from weft.formula.twofol.written import two_sorted_text
 from weft.formula.written import bare_text

@@ -105,11 +105,11 @@ class _Renaming:
         return with_terms(asked, partial(_term, scope))
 
     def _fresh(self, variables: tuple[Variable, ...]) -> dict[Variable, Variable]:
-        found = {}
+        renaming = {}
         for variable in variables:
             self.count += 1
-            found[variable] = Variable(f"{self.prefix}{self.count}", variable.type)
-        return found
+            renaming[variable] = Variable(f"{self.prefix}{self.count}", variable.type)
+        return renaming
 
 
 def _term(scope: Scope, term: Term) -> Term:

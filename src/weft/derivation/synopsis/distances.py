@@ -71,11 +71,11 @@ class Distances:
 
         ``least`` holds for any two groups.
         """
-        found = least
+        distance = least
         for one in later:
             for other in earlier:
-                found = found.within(self.between(one, other))
-        return found
+                distance = distance.within(self.between(one, other))
+        return distance
 
     def implied(self, order: Order, number: int, place: int, least: Distance = LATER) -> bool:
         """Return whether the distances between neighbouring groups imply the distance demanded of two groups of an

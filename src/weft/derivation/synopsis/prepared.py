@@ -53,10 +53,10 @@ def _prepared(formula: Formula, semantics: Semantics) -> Formula:
         case Since(left=Truth(value=True), right=right, counting=counting):
             return Once(formula.interval, right, counting)
         case Fixpoint():
-            found = recognised(formula, sets=semantics == "set")
-            if found is None or (semantics == "minmax" and isinstance(found, Once)):
+            connective = recognised(formula, sets=semantics == "set")
+            if connective is None or (semantics == "minmax" and isinstance(connective, Once)):
                 return formula  # µX.Q ∨ ▽X has the greatest count of Q; ◇1 Q = (ε true) since1 Q counts at most 1
-            return _prepared(found, semantics)
+            return _prepared(connective, semantics)
         case Not(formula=Not(formula=inner)) if semantics == "set":
             return inner
         case _:

@@ -136,11 +136,11 @@ def group_variables(test: Formula, known: Iterable[Variable]) -> dict[Variable, 
     there = set(known)
     if not isinstance(test, Matches) or not set(variables_of(test.text)) <= there:
         return {}
-    found: dict[Variable, int] = {}
+    numbers: dict[Variable, int] = {}
     for number, group in enumerate(test.groups, 1):
         if isinstance(group, Variable) and group not in there:
-            found.setdefault(group, number)
-    return found
+            numbers.setdefault(group, number)
+    return numbers
 
 
 def _tests(known: set[Variable], tests: list[Formula]) -> set[Variable]:

@@ -77,10 +77,10 @@ def nest(formula: Formula, *, counts: bool) -> Formula:
     wanted = tuple(each for each in free_variables(formula) if each != NOW)
     names = _Names({each.name for each in wanted})
     queries = _Taking(names, counts).queries(formula, {})
-    found = [each for query in queries for each in _Nest(query, set(wanted)).formulas()]
-    if not found:
+    formulas = [each for query in queries for each in _Nest(query, set(wanted)).formulas()]
+    if not formulas:
         raise _refused("no order of its time points satisfies its conditions, so it is never true")
-    return reduce(Or, found)
+    return reduce(Or, formulas)
 
 
 def _refused(why: str) -> SynopsisError:
@@ -122,8 +122,8 @@ class _Taking:
             case Not(formula=Comparison() as test) if not self.counts and test.operator != "substring":
                 return self.queries(_opposite(test), known)
             case And(left=left, right=right):
-                found = self.queries(left, known), self.queries(right, known)
-                return self._few([one.joined(other) for one in found[0] for other in found[1]])
+                sides = self.queries(left, known), self.queries(right, known)
+                return self._few([one.joined(other) for one in sides[0] for other in sides[1]])
             case Or(left=left, right=right):
                 return self._few([*self.queries(left, known), *self.queries(right, known)])
             case Exists(variables=variables, formula=inner):
@@ -233,14 +233,14 @@ class _Nest:
         def before(number: int, below: Formula) -> Formula:
             return self._before(order, number, below)
 
-        found = nested(order, self._group, self.tests, self.wanted, before) if order else Truth(True)
+        nesting = nested(order, self._group, self.tests, self.wanted, before) if order else Truth(True)
         if not order:
-            return reduce(And, self.tests, found)
-        return found if NOW.name in order[0] else Once(ALWAYS, found, "first")
+            return reduce(And, self.tests, nesting)
+        return nesting if NOW.name in order[0] else Once(ALWAYS, nesting, "first")
 
     def _group(self, names: tuple[str, ...]) -> Formula:
-        found = list(self._atoms(names))
-        return reduce(And, found) if found else Truth(True)
+        atoms = list(self._atoms(names))
+        return reduce(And, atoms) if atoms else Truth(True)
 
     def _atoms(self, names: tuple[str, ...]) -> Iterator[Formula]:
         for atom in self.query.atoms:

@@ -74,11 +74,11 @@ def origins(formula: Formula, relations: Relations | None = None) -> Origins:
         case Atom() | Comparison() | Matches() | Not():
             return dict.fromkeys(free_variables(formula), ROWS)
         case _:
-            found: Origins = {}
+            merged: Origins = {}
             for part in parts(formula):
                 for variable, origin in origins(part, known).items():
-                    found[variable] = found.get(variable, ROWS) | origin
-            return found
+                    merged[variable] = merged.get(variable, ROWS) | origin
+            return merged
 
 
 def endless(formula: Formula) -> bool:
@@ -87,25 +87,25 @@ def endless(formula: Formula) -> bool:
 
 
 def _conjoined(left: Formula, right: Formula, known: Relations) -> Origins:
-    found = origins(left, known)
+    merged = origins(left, known)
     match right:
         case Not():
-            return found
+            return merged
         case Comparison(operator="=", left=one, right=other):
             for variable, term in ((one, other), (other, one)):
-                if isinstance(variable, Variable) and variable not in found:
-                    found[variable] = _of_term(term, found)
-            return found
+                if isinstance(variable, Variable) and variable not in merged:
+                    merged[variable] = _of_term(term, merged)
+            return merged
         case Comparison():
-            return found
+            return merged
         case Matches(text=text):
-            new = [variable for variable in free_variables(right) if variable not in found]
-            return found | dict.fromkeys(new, _of_term(text, found).worked_on)
+            new = [variable for variable in free_variables(right) if variable not in merged]
+            return merged | dict.fromkeys(new, _of_term(text, merged).worked_on)
         case _:
             pass
     for variable, origin in origins(right, known).items():
-        found[variable] = found[variable] & origin if variable in found else origin
-    return found
+        merged[variable] = merged[variable] & origin if variable in merged else origin
+    return merged
 
 
 def _of_term(term: Term, given: Origins) -> Origin:
@@ -113,41 +113,41 @@ def _of_term(term: Term, given: Origins) -> Origin:
         return given.get(term, ROWS)
     if isinstance(term, Constant):
         return ROWS
-    found = ROWS
+    origin = ROWS
     for variable in variables_of(term):
-        found |= given.get(variable, ROWS)
-    return found.worked_on
+        origin |= given.get(variable, ROWS)
+    return origin.worked_on
 
 
 def _of_one(formula: Exists | Aggregate, inner: Origins) -> Origins:
     if isinstance(formula, Exists):
         return {variable: origin for variable, origin in inner.items() if variable not in formula.variables}
-    found = {variable: inner[variable] for variable in formula.groups}
+    by_group = {variable: inner[variable] for variable in formula.groups}
     copied = formula.function in ("MIN", "MAX") and isinstance(formula.item, Variable)
     every = ROWS
     for origin in inner.values():
         every |= origin
-    return found | {formula.output: inner[formula.item] if copied else every.worked_on}  # type: ignore[index]
+    return by_group | {formula.output: inner[formula.item] if copied else every.worked_on}  # type: ignore[index]
 
 
 def _of_columns(arguments: tuple[Term, ...], columns: tuple[Origin, ...]) -> Origins:
-    found: Origins = {}
+    by_variable: Origins = {}
     for term, origin in zip(arguments, columns, strict=True):
         if isinstance(term, Variable):
-            found[term] = found[term] & origin if term in found else origin
-    return found
+            by_variable[term] = by_variable[term] & origin if term in by_variable else origin
+    return by_variable
 
 
 def _relations(formula: Fixpoint, known: Relations) -> Relations:
     """Return the origins of the columns of the fixpoint's relations, by iteration over their bodies."""
-    found = dict(known)
+    relations = dict(known)
     for definition in formula.definitions:
-        found[definition.name] = (replace(ROWS, again=True),) * len(definition.parameters)
+        relations[definition.name] = (replace(ROWS, again=True),) * len(definition.parameters)
     while True:
-        before = dict(found)
+        before = dict(relations)
         for definition in formula.definitions:
-            given = origins(definition.body, found)
-            columns = zip(definition.parameters, found[definition.name], strict=True)
-            found[definition.name] = tuple(origin | given[variable] for variable, origin in columns)
-        if found == before:
-            return found
+            given = origins(definition.body, relations)
+            columns = zip(definition.parameters, relations[definition.name], strict=True)
+            relations[definition.name] = tuple(origin | given[variable] for variable, origin in columns)
+        if relations == before:
+            return relations

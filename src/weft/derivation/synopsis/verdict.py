@@ -91,8 +91,8 @@ def _faults(formula: Formula, synopsis: Synopsis) -> Iterator[Fault]:
             continue
         if endless(part):
             yield Fault(part, ENDLESS)
-        elif synopsis.semantics == "bag" and (found := multiplied(part)) is not None:
-            yield Fault(part, f"{found.why}; {DOUBLING}", _once_each(part))
+        elif synopsis.semantics == "bag" and (growth := multiplied(part)) is not None:
+            yield Fault(part, f"{growth.why}; {DOUBLING}", _once_each(part))
 
 
 def _once_each(formula: Fixpoint) -> Fixpoint:

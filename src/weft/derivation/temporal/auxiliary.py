@@ -135,11 +135,11 @@ def auxiliary_maintenance(auxiliary: Auxiliary) -> AuxiliaryMaintenance:
 
 def needed_auxiliaries(expression: Temporal, keys: Keys) -> dict[TableSchema, Auxiliary]:
     """Return the auxiliary view that a view needs of each table."""
-    found: dict[TableSchema, Auxiliary] = {}
+    auxiliaries: dict[TableSchema, Auxiliary] = {}
     for base, need in _needs(expression).items():
-        wanted, met = _auxiliary(base, need, keys), found.get(base.table)
-        found[base.table] = wanted if met is None else met.with_needs_of(wanted)
-    return found
+        wanted, met = _auxiliary(base, need, keys), auxiliaries.get(base.table)
+        auxiliaries[base.table] = wanted if met is None else met.with_needs_of(wanted)
+    return auxiliaries
 
 
 @dataclass(frozen=True)
@@ -164,15 +164,15 @@ def _auxiliary(base: Base, need: _Need, keys: Keys) -> Auxiliary:
 
 def _needs(relation: Temporal) -> dict[Base, _Need]:
     """Return what a view needs of each of its base relations."""
-    found: dict[Base, _Need] = {}
+    needs: dict[Base, _Need] = {}
     waiting = [(relation, _Need(None))]
     while waiting:
         part, need = waiting.pop()
         if isinstance(part, Base):
-            met = found.get(part)
-            found[part] = need if met is None else _either(met, need)
+            met = needs.get(part)
+            needs[part] = need if met is None else _either(met, need)
         waiting.extend(zip(inputs(part), _below(part, need), strict=True))
-    return found
+    return needs
 
 
 def _either(one: _Need, other: _Need) -> _Need:

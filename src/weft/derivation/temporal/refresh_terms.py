@@ -286,5 +286,5 @@ def _refresh_predicate(
     for part, case in cases:
         if part in refuted:
             trace.dropped.append(Dropped(rule, operator, name, part, case, refuted[part], whole))
-    kept = tuple(not_true(each) for part, each in zip(varying, after, strict=True) if part not in refuted)
-    return conjunction(*steady, *before, disjunction(kept)) if kept else None
+    unrefuted = tuple(not_true(each) for part, each in zip(varying, after, strict=True) if part not in refuted)
+    return conjunction(*steady, *before, disjunction(unrefuted)) if unrefuted else None

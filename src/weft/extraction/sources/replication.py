@@ -58,7 +58,7 @@ class _Followed:
     table: TableRecord
     oid: int
     types: Mapping[str, str]
-    found: Columns
+    present: Columns
     columns: Columns
     added: Columns
     changes: TableChanges
@@ -179,7 +179,7 @@ def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Fol
             "SELECT pg_current_snapshot()::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
         ).fetchone()
         for each in fresh:
-            rows.append(list(records_in(connection, each.source.options["table"], each.found)))
+            rows.append(list(records_in(connection, each.source.options["table"], each.present)))
     seen, at = row or ("", 0)
     until = log_place(connection, "pg_current_wal_insert_lsn")
     for each, read in zip(fresh, rows, strict=True):

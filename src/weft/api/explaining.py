@@ -1,6 +1,7 @@
-"""Explain a query over the home's tables, or over the table that the first load of mail would make.
+"""Explain queries: one over the home's tables, or over the table that the first load of mail would make.
 
-Explain an installed query: the plan that runs, under the query's own names, with what the home knows about it.
+For an installed query, the explanation shows the plan that runs, under the query's own names, with what the home knows
+about it.
 """
 
 from __future__ import annotations

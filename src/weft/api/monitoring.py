@@ -2,11 +2,10 @@
 
 This needs no home and no Spark, and stores nothing.
 
-Check many formulas and logs against their expected verdicts.
-
-A file of cases has one JSON object per line.  Paths in it are relative to the parent of the file's folder.  A MonPoly
-case has ``id``, ``formula`` (its text), ``sig``, ``log``, ``flags`` (MonPoly's), ``monitorable`` and ``verdicts``
-(``{"ts", "tp", "result"}``).  A DejaVu case has ``id``, ``spec``, ``log`` and ``violations`` (the numbers of events).
+``judge_cases`` compares many formulas and logs with their expected verdicts.  A file of cases has one JSON object per
+line.  Paths in it are relative to the parent of the file's folder.  A MonPoly case has ``id``, ``formula`` (its text),
+``sig``, ``log``, ``flags`` (MonPoly's), ``monitorable`` and ``verdicts`` (``{"ts", "tp", "result"}``).  A DejaVu case
+has ``id``, ``spec``, ``log`` and ``violations`` (the numbers of events).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ since, an aggregation) process it in batches of each size; at three places in th
 the whole history before it.  Then the formulas are installed in a home, which is loaded and ticked
 (``bench.synopsis_ticks``).
 
-Measure synopses as standing queries end to end: load events into a home, tick, and commit the answers.
+The second part measures synopses as standing queries end to end: load events, tick, and commit the answers.
 
 Three formulas are installed in one home.  Ticks of each size are measured near the start of the log and near its end;
 in between, the log is processed in the largest ticks.  Queries over the stored history are measured as well, if SQL can

@@ -3,7 +3,7 @@
 Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read them. The bounds below
 are the only place where that choice is made.
 
-Choose how each relation that branches read is read, step by step, since look-ups depend on each other; no Spark.
+The choice is made relation by relation, since look-ups depend on each other.
 
 The tick makes Spark views of these readings (``temp_views``); ``explain --tick`` shows them (``forecast``).
 """

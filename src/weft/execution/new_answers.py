@@ -3,7 +3,7 @@
 If all input rows are in the driver's memory, Spark runs one job and ``arrow_answers`` does the rest; otherwise Spark
 does everything.
 
-Find the answers of a tick that the ledger has already, as far as the driver can.
+The driver finds the answers that the ledger has already, as far as it can.
 """
 
 from __future__ import annotations

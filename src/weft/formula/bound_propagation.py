@@ -1,6 +1,6 @@
 """Copy the parts that bound a variable on the left of an AND into the right side, if that side needs them.
 
-Push negations inwards past AND and OR, and remove double negations.
+The module also pushes negations inwards past AND and OR, and removes double negations.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Lower a syntax tree to a formula: resolve names, infer types, expand shorthands.
 
 As in MonPoly, IMPLIES, EQUIV, FORALL and PAST_ALWAYS become NOT, OR, AND and ONCE, variables that EXISTS binds but its
-body does not use are dropped, and constant terms are evaluated before the formula is checked.
-
-Evaluate constant terms with MonPoly's arithmetic.
+body does not use are dropped, and constant terms are evaluated, with MonPoly's arithmetic, before the formula is
+checked.
 """
 
 from __future__ import annotations

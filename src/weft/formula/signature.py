@@ -3,7 +3,7 @@
 ``P(x: int, string)``, one predicate after the other; column names are optional.  Comments are ``# …`` to the end of
 the line and ``(* … *)``.
 
-The states of a log: its time points, in batches of bounded size.
+``TimePoint`` is a state of a log; time points are read in batches of bounded size.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 While a formula is lowered, an unknown type is a type variable, ``DataType("?7")``.  Type variables that must be equal
 are unified, and those of arithmetic can only become numbers.
 
-Replace the type variables of a formula by the inferred types.
+At the end, the inferred types replace the type variables of the formula.
 """
 
 from __future__ import annotations

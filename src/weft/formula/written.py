@@ -5,7 +5,7 @@
 >>> written(Once(Interval(0, 60_000_000), Atom("P", (Variable("x", BIGINT),))))
 'ONCE[0,1m] P(x)'
 
-Print answers in MonPoly's format.
+``answers`` prints answers in MonPoly's format.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Plan formulas of temporal logic as standing queries, with a home's tables as their predicates.
 
-Choose how to evaluate a two-sorted formula, and state what is known of its size.
-
-A union of conjunctive queries becomes a nest of ◇1 with a synopsis (Toman 2007, section 4.2); every other formula reads
-the stored history.
+For a two-sorted formula, the plan says how to evaluate it and what is known of its size.  A union of conjunctive
+queries becomes a nest of ◇1 with a synopsis (Toman 2007, section 4.2); every other formula reads the stored history.
 """
 
 from __future__ import annotations

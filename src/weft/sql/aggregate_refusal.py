@@ -3,7 +3,7 @@
 In this order: the condition in WHERE and SELECT DISTINCT if nothing is aggregated; NOT EXISTS for MIN and MAX; a
 temporal view if all tables are tracked; a formula of past temporal logic.  If none fits, the hint says so.
 
-Translate a SELECT with aggregates over one table into a formula of past temporal logic.
+A SELECT with aggregates over one table is translated into a formula as follows.
 
     SELECT user FROM logins WHERE ok = 0 AND ts > NOW() - INTERVAL 10 MINUTES GROUP BY user HAVING COUNT(*) > 5
     (n <- CNT id; user (ONCE[0,10m) (logins(id, user, ok) AND ok = 0))) AND n > 5

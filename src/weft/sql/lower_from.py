@@ -1,7 +1,4 @@
-"""Lower FROM: tables, derived tables, common table expressions and joins.
-
-Lower VALUES: constant rows as a relation.
-"""
+"""Lower FROM (tables, derived tables, common table expressions, joins) and VALUES."""
 
 from __future__ import annotations
 

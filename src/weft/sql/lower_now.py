@@ -7,9 +7,8 @@ In section 4.2 of the paper, a term that involves time has the form "t op c" wit
     NOW =  c  is both                NOW <> c is either side
 
 because time is discrete (design section 2).  With a NULL threshold neither the comparison nor its negation is true.
-``lower_rounded`` handles functions that round NOW down (CURRENT_DATE, DATE_TRUNC) or count units (DATEDIFF).
-
-Simplify comparisons of NOW rounded down to a unit, or counted in units, towards ``NOW op threshold``.
+Comparisons of NOW rounded down to a unit (CURRENT_DATE, DATE_TRUNC) or counted in units (DATEDIFF) become
+``NOW op threshold`` too.
 
 trunc(NOW) is at least a midnight from that midnight on.  With ``reached`` and ``following`` from ``algebra.calendar``:
 

@@ -7,9 +7,7 @@
 ``POST /reload``        ``{variables}``: finish the running work, then restart with these variables
 ======================  ======================================================================================
 
-A request of another form is answered with 400 and the reason (``requests``).
-
-Validate requests to the server: one that does not have the form of ``client``'s is refused with the reason.
+A request that does not have the form of ``client``'s is answered with 400 and the reason.
 """
 
 from __future__ import annotations

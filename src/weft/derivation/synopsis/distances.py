@@ -1,6 +1,7 @@
 """The linear orders of several instants that satisfy conditions on their distances (Toman 2007, lemma 4.10).
 
-The nest G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …)) of a conjunctive query whose time points are in a linear order (lemma 4.11).
+For each order, ``nested`` returns the nest G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …)) of a conjunctive query whose time points are in a
+linear order (lemma 4.11).
 """
 
 from __future__ import annotations

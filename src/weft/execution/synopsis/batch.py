@@ -1,6 +1,6 @@
 """The input and the state of a synopsis: batches of states, and the relations stored between batches.
 
-Derive the events of dated predicates and of time points (``algebra.two_sorted``) from those of a batch.
+The events of dated predicates and of time points (``algebra.formula``) are derived from those of the batch.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The last state of each key in a transaction counts. An UPDATE that changes the key ends the row of the old key. An
 UPDATE omits unchanged TOASTed values; they are taken from the previous version of the row, or marked as lacking.
 
-Decode the messages of PostgreSQL's output plugin pgoutput, protocol version 1, as documented by PostgreSQL.
+The messages are those of PostgreSQL's output plugin pgoutput, protocol version 1.
 
 A transaction is the messages from Begin to Commit; transactions arrive in commit order.
 """

@@ -46,7 +46,7 @@ class Row:
 
 
 @dataclass
-class TableChanges:
+class DecodedChanges:
     """Collects the changes of the table with this OID; ``names`` are its columns, and ``keys`` are among them.
 
     ``base_types`` maps the OID of a type to that of its base type. Positions increase with each change.

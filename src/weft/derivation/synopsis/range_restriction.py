@@ -16,9 +16,9 @@ def check(formula: algebra.Formula) -> None:
         case algebra.And():
             _conjunction(formula)
         case algebra.Not(formula=inner):
-            if unbound := algebra.free_variables(formula):
+            if variables := algebra.free_variables(formula):
                 raise Refused(
-                    f"NOT of a formula in which {_names(unbound)} is free has infinitely many answers",
+                    f"NOT of a formula in which {_names(variables)} is free has infinitely many answers",
                     hint="Write it on the right of an AND whose left side binds its variables.",
                 )
             check(inner)

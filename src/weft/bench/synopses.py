@@ -5,8 +5,7 @@
 The log is generated: managers approve documents; users publish them, are granted and revoked access, and open them.
 It has one event per time point, five a second, and a constant number of users and documents.  Three formulas (once,
 since, an aggregation) process it in batches of each size; at three places in the log, one batch is also answered from
-the whole history before it.  Then the formulas are installed in a home, which is loaded and ticked
-(``bench.synopsis_ticks``).
+the whole history before it.  Then the formulas are installed in a home, which is loaded and ticked.
 
 The second part measures synopses as standing queries end to end: load events, tick, and commit the answers.
 

@@ -1,6 +1,6 @@
 """Parse a two-sorted formula: resolve names, infer types, distinguish time points from data.
 
-The result is a tree of ``algebra.two_sorted``.  All of its variables over time points are bound, except NOW.
+The result is a tree of ``algebra.formula``.  All of its variables over time points are bound, except NOW.
 """
 
 from __future__ import annotations

@@ -14,13 +14,13 @@ _NOT_UTF_8: Final = re.compile("[\udc80-\udcff]")
 """Surrogates that Python uses for bytes of arguments, variables and file names that are not UTF-8 (PEP 383)."""
 
 
-def visible(text: str, kept: str = "") -> str:
-    r"""Escape the control characters of a text, except those in ``kept``.
+def visible(text: str, allowed: str = "") -> str:
+    r"""Escape the control characters of a text, except those in ``allowed``.
 
-    >>> visible("a\n\x1b[31m", kept="\n")
+    >>> visible("a\n\x1b[31m", allowed="\n")
     'a\n\\x1b[31m'
     """
-    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() or c in allowed else c.encode("unicode_escape").decode() for c in text)
 
 
 def require_text(text: str, what: str) -> str:
@@ -46,7 +46,7 @@ def require_text(text: str, what: str) -> str:
     return text
 
 
-def one_line(text: str, longest: int, kept: str = "") -> str:
+def one_line(text: str, longest: int, allowed: str = "") -> str:
     r"""Return the text on one line of at most ``longest`` characters.
 
     White space is collapsed, and control characters are escaped as in ``visible``.
@@ -55,7 +55,7 @@ def one_line(text: str, longest: int, kept: str = "") -> str:
     ('a b\\x1b[31m', 'abc…')
     """
     head = text[: longest * 4]
-    safe = visible(" ".join(head.split()), kept)
+    safe = visible(" ".join(head.split()), allowed)
     return safe if len(safe) <= longest and len(head) == len(text) else safe[: longest - 1] + "…"
 
 
@@ -86,7 +86,7 @@ class InLines(Brief):
         return "; ".join(self.brief)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(visible(chr(10).join(self.brief), kept=chr(10)))}</pre>"
+        return f"<pre>{escape(visible(chr(10).join(self.brief), allowed=chr(10)))}</pre>"
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:

@@ -10,7 +10,7 @@ from docs.pages import ROOT, blocks
 from oracle.past_logic import Log, evaluated
 from weft.derivation.synopsis.construct import synopsis
 from weft.derivation.synopsis.verdict import size_verdict
-from weft.formula.parse_formula import Reading, counted_reading, reading
+from weft.formula.parse_formula import ParsedFormula, counted_reading, reading
 from weft.formula.signature import signature
 
 PAGE = (ROOT / "docs" / "synopses.md").read_text()
@@ -22,7 +22,7 @@ TEXTS = [(block.language, block.text) for block in blocks(PAGE) if block.languag
 MINUTE = 60_000_000
 
 
-def read(language: str, text: str) -> Reading:
+def read(language: str, text: str) -> ParsedFormula:
     return reading(text, KNOWN) if language == "mfotl" else counted_reading(text, KNOWN)
 
 

@@ -41,7 +41,7 @@ from weft.algebra.schema import DataType
 from weft.api import Weft
 from weft.errors import SqlError
 from weft.execution import current_rows_cache, driver_reader
-from weft.execution.driver_reader import Bounds
+from weft.execution.driver_reader import ReadBounds
 from weft.execution.history_log import log_of
 from weft.execution.temporal import logs
 from weft.storage.periods import periods as told
@@ -231,7 +231,7 @@ def some(chance: random.Random, left: str, right: str) -> Query:
     return Select(outputs, From(tuple(items), Joined("AND", (first, joined, second))))
 
 
-LOOKED_UP = Bounds(loaded=-1)
+LOOKED_UP = ReadBounds(loaded=-1)
 """However small a log is, what some keys ask of it is looked up in an arrangement.
 
 Without a ``MOST_SINCE`` what holds since an instant is told from the open rows and what was recorded since.
@@ -240,7 +240,7 @@ Without a ``MOST_SINCE`` what holds since an instant is told from the open rows 
 
 def course(folder: Path, seed: int, counts: Counter[str], longest: int = LONGEST) -> None:
     folder.mkdir()
-    driver_reader.BOUNDS = Bounds() if seed % 2 else LOOKED_UP
+    driver_reader.BOUNDS = ReadBounds() if seed % 2 else LOOKED_UP
     logs.MOST_SINCE = 20_000 if seed % 4 else -1
     with Weft.open(folder / "home", clock="replay", create=True) as weft:
         tried = Course(weft, folder, random.Random(seed), counts, longest=longest)
@@ -254,7 +254,7 @@ def course(folder: Path, seed: int, counts: Counter[str], longest: int = LONGEST
 
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    monkeypatch.setattr(driver_reader, "BOUNDS", Bounds())
+    monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds())
     monkeypatch.setattr(logs, "MOST_SINCE", logs.MOST_SINCE)
     monkeypatch.setattr(logs, "GRAIN", 1)
     monkeypatch.setattr(current_rows_cache, "FEWEST", 0)

@@ -19,7 +19,7 @@ from oracle.past_logic import Log, Row, Value, evaluated
 from weft.algebra.formula import free_variables
 from weft.algebra.schema import DataType
 from weft.formula.dejavu.violations import properties
-from weft.formula.parse_formula import Reading, reading
+from weft.formula.parse_formula import ParsedFormula, reading
 from weft.formula.signature import Signature, signature
 
 TOKEN = re.compile(r'@\d+|[\w?]+(?=\s*[(@\s]|$)|\((?:"[^"]*"|[^)"])*\)')
@@ -68,7 +68,7 @@ def log_of(text: str, known: Signature) -> Log:
     return Log(tuple(each * 1_000_000 for each in at), tuple(states))
 
 
-def verdicts(case: dict[str, Any], read: Reading) -> Iterator[tuple[int, set[Row]]]:
+def verdicts(case: dict[str, Any], read: ParsedFormula) -> Iterator[tuple[int, set[Row]]]:
     for each in case["verdicts"]:
         if each["result"] in ("true", "false"):
             yield each["tp"], {()} if each["result"] == "true" else set()
@@ -78,7 +78,7 @@ def verdicts(case: dict[str, Any], read: Reading) -> Iterator[tuple[int, set[Row
             yield each["tp"], {tuple(typed(*pair) for pair in zip(values(row), types, strict=True)) for row in rows}
 
 
-def answers(read: Reading, log: Log) -> Iterator[set[Row]]:
+def answers(read: ParsedFormula, log: Log) -> Iterator[set[Row]]:
     """The rows at each time point, columns in MonPoly's order, floats in the six digits that it prints."""
     order = [free_variables(read.formula).index(variable) for variable in read.columns]
     for rows in evaluated(read.formula, log, "set"):

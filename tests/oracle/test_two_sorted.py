@@ -23,7 +23,7 @@ from weft.derivation.synopsis.verdict import size_verdict
 from weft.errors import FormulaError
 from weft.execution.synopsis.engine import duckdb_engine
 from weft.formula.signature import Predicate
-from weft.formula.twofol.kept import over_history
+from weft.formula.twofol.over_history import over_history
 from weft.formula.twofol.resolve import TwoSorted, two_sorted
 from weft.formula.twofol.written import two_sorted_text
 from weft.planning.formula_plan import planned

@@ -22,7 +22,7 @@ from weft.algebra.formula import free_variables
 from weft.derivation.synopsis.construct import synopsis
 from weft.errors import FormulaError
 from weft.formula.monpoly import parsed
-from weft.formula.parse_formula import Reading, counted_reading, reading
+from weft.formula.parse_formula import ParsedFormula, counted_reading, reading
 from weft.formula.signature import signature
 
 KNOWN = signature(SIGNATURE)
@@ -39,7 +39,7 @@ def drawn_log(chance: random.Random, states: int) -> Log:
     return Log(tuple(at * SECOND for at in found.at), found.states)
 
 
-def found_answers(read: Reading, given: Log, chance: random.Random, semantics: Any = "set") -> list[Counter[Any]]:
+def found_answers(read: ParsedFormula, given: Log, chance: random.Random, semantics: Any = "set") -> list[Counter[Any]]:
     """What Weft answers at each time point, the log cut into batches at random; values in the order of the text."""
     order = [free_variables(read.formula).index(each) for each in read.columns]
     with on_duckdb() as engine:

@@ -11,7 +11,7 @@ import pytest
 
 from replayed import HOUR, START, load, replay_home
 from weft.execution import driver_reader
-from weft.execution.driver_reader import Bounds
+from weft.execution.driver_reader import ReadBounds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ ANSWERED = "SELECT m.msgid FROM msgs m WHERE EXISTS (SELECT * FROM msgs r WHERE 
 def test_a_tick_by_spark_leaves_a_home_its_owners_and_channels_keep_the_umask(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_reader, "BOUNDS", Bounds(-1, -1, -1, -1))
+    monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(-1, -1, -1, -1))
     before = os.umask(0o022)
     try:
         weft = replay_home(tmp_path / "home")

@@ -16,7 +16,7 @@ from replayed import DAY, START, answers, load, replay_home
 from weft.api import Weft
 from weft.errors import ExecutionError, LeaseLost
 from weft.execution import arrow_answers, due, new_answers, stratum, tick, tick_report
-from weft.execution.driver_reader import BOUNDS, Bounds
+from weft.execution.driver_reader import BOUNDS, ReadBounds
 from weft.execution.groups import Group, Member
 from weft.execution.temporal import refresh_views
 from weft.runtime.session import spark_errors
@@ -168,7 +168,7 @@ def test_an_error_of_spark_while_answers_are_written_sets_one_query_aside(tmp_pa
     check(pair, patched)
 
 
-NOTHING = Bounds(**dict.fromkeys(BOUNDS.__dataclass_fields__, 0))
+NOTHING = ReadBounds(**dict.fromkeys(BOUNDS.__dataclass_fields__, 0))
 
 
 def test_what_belongs_to_the_home_sets_nothing_aside(tmp_path: Path, spark: SparkSession) -> None:

@@ -24,7 +24,7 @@ from replayed import first_instants, load, micros, replay_home, stored_rows
 from weft.algebra.schema import DataType
 from weft.api import Weft
 from weft.execution import driver_reader, maintenance, parameters
-from weft.execution.driver_reader import NOTHING, Bounds
+from weft.execution.driver_reader import NOTHING, ReadBounds
 from weft.storage import compaction
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 HOMES = 3
 WAYS = {
-    "driver": Bounds(),
-    "arrangements": Bounds(filtered=-1),
+    "driver": ReadBounds(),
+    "arrangements": ReadBounds(filtered=-1),
     "spark": NOTHING,
 }
 """How a tick reads its tables: all of it on the driver, there with look-ups through arrangements, or with Spark."""
@@ -143,8 +143,8 @@ def test_random_queries_give_what_their_texts_say_at_every_instant(
     number: int, way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", WAYS[way])
-    monkeypatch.setattr(maintenance, "BOUNDS", Bounds())
-    monkeypatch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=2))
+    monkeypatch.setattr(maintenance, "BOUNDS", ReadBounds())
+    monkeypatch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=2))
     monkeypatch.setattr(parameters, "FEW", 0)  # two queries of a plan are many
     given = world(number)
     engine = Sqlite()

@@ -26,7 +26,7 @@ from weft.algebra.schema import DataType
 from weft.api import Weft
 from weft.errors import SqlError
 from weft.execution import driver_reader, maintenance, parameters
-from weft.execution.driver_reader import Bounds
+from weft.execution.driver_reader import ReadBounds
 from weft.instants import format_rfc3339
 from weft.storage import compaction
 
@@ -105,8 +105,8 @@ def test_random_queries_over_tracked_tables(
     number: int, way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", WAYS[way])
-    monkeypatch.setattr(maintenance, "BOUNDS", Bounds())
-    monkeypatch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=2))
+    monkeypatch.setattr(maintenance, "BOUNDS", ReadBounds())
+    monkeypatch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=2))
     monkeypatch.setattr(parameters, "FEW", 0)  # two queries of a plan are many
     history, texts, cuts = world(number)
     engine = Sqlite()
@@ -144,7 +144,7 @@ def test_the_present_is_what_try_gives(spark: SparkSession, tmp_path: Path, monk
     assert weft.try_query(text, now=GRID + 9).rows == ()
     past = f"SELECT name FROM staff FOR SYSTEM_TIME AS OF TIMESTAMP_MICROS({GRID + 9})"
     stretch = f"FOR SYSTEM_TIME FROM TIMESTAMP_MICROS({GRID + 9}) TO TIMESTAMP_MICROS({GRID + 11}) AS b"
-    for bounds in (Bounds(), Bounds(whole=-1)):  # on the driver, and by Spark from the files
+    for bounds in (ReadBounds(), ReadBounds(whole=-1)):  # on the driver, and by Spark from the files
         monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
         assert weft.try_query(past, now=GRID + 20).rows == (("Ann",), ("Ben",))
         there = f"SELECT b.name, s.name AS now FROM staff s JOIN staff {stretch} ON b.id = s.id"

@@ -8,12 +8,11 @@ semantics every count is 1.
 Two variables are the same if they have the same name and type within the scope of one quantifier.  Formulas are
 immutable values: a formula that occurs twice is computed and stored once.
 
-Two-sorted first-order logic over a log (2-FOL; Toman 2007, definition 3.1) as trees of ``algebra.formula``.
-
-Besides variables over data, a formula has variables over time points, of the type ``TIME``.  The last term of an atom
-is the time point of its rows; ``NOW`` is the time point at which the formula is evaluated.  Comparisons of time points
-compare their numbers.  The difference of two is the time between them, an INTERVAL of microseconds.  A variable over
-time points ranges over those up to NOW.  The language has no temporal operators and no fixpoints.
+Two-sorted first-order logic over a log (2-FOL; Toman 2007, definition 3.1) uses the same trees.  Besides variables over
+data, a formula has variables over time points, of the type ``TIME``.  The last term of an atom is the time point of its
+rows; ``NOW`` is the time point at which the formula is evaluated.  Comparisons of time points compare their numbers.
+The difference of two is the time between them, an INTERVAL of microseconds.  A variable over time points ranges over
+those up to NOW.  The language has no temporal operators and no fixpoints.
 
 For an evaluation over stored history, a *dated* predicate has the rows of every time point, with the number of the time
 point as their last column.  ``POINTS`` has the number and the time (µs UTC) of each time point.

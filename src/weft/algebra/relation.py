@@ -10,7 +10,7 @@ A ``Predicate`` is two-valued: it is true or not true, and SQL's unknown is not 
 logic (``NOT (a = b)`` becomes a scalar, ``NOT IN`` becomes NotExists over "is not false"), so the rules never see it.
 EXISTS remains a predicate with a relation inside, so that the SQL of a branch looks like the user's query.
 
-The order in which answers are shown: ORDER BY keys over an answer's columns, compared as Spark compares them.
+A ``Key`` is an ORDER BY key over an answer's columns, compared as Spark compares them.
 """
 
 from __future__ import annotations

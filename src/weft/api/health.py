@@ -1,6 +1,6 @@
-"""Report the state of a home for monitoring: queries, lag, deliveries, disk, and problems.
+"""Report the state of a home (queries, lag, deliveries, disk, problems) and maintain it.
 
-Maintain a home: its settings, the doctor's checks, compaction and cleaning.
+Maintenance covers settings, the doctor's checks, compaction and cleaning.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Load mail, files and logs into tables, and manage the loads and the quarantine.
+"""Load mail, files and logs into tables, and manage tables, loads and the quarantine.
 
-Manage a home's tables, and describe them and the results of its queries.
+The module also describes the columns of tables and of the results of queries.
 """
 
 from __future__ import annotations

@@ -2,11 +2,10 @@
 
 This needs no home and no Spark, and stores nothing.
 
-Check many formulas and logs against their expected verdicts.
-
-A file of cases has one JSON object per line.  Paths in it are relative to the parent of the file's folder.  A MonPoly
-case has ``id``, ``formula`` (its text), ``sig``, ``log``, ``flags`` (MonPoly's), ``monitorable`` and ``verdicts``
-(``{"ts", "tp", "result"}``).  A DejaVu case has ``id``, ``spec``, ``log`` and ``violations`` (the numbers of events).
+``judge_cases`` compares many formulas and logs with their expected verdicts.  A file of cases has one JSON object per
+line.  Paths in it are relative to the parent of the file's folder.  A MonPoly case has ``id``, ``formula`` (its text),
+``sig``, ``log``, ``flags`` (MonPoly's), ``monitorable`` and ``verdicts`` (``{"ts", "tp", "result"}``).  A DejaVu case
+has ``id``, ``spec``, ``log`` and ``violations`` (the numbers of events).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from weft.formula.dejavu.log import events
 from weft.formula.dejavu.violations import properties
 from weft.formula.empty_points import relevant
 from weft.formula.monpoly_log import time_points
-from weft.formula.parse_formula import Reading, counted_reading, reading
+from weft.formula.parse_formula import ParsedFormula, counted_reading, reading
 from weft.formula.signature import Signature, signature
 from weft.formula.twofol.resolve import two_sorted
 from weft.formula.written import answers, verdict
@@ -67,7 +66,7 @@ def verdicts(
 
 def parse_formula(
     text: str, known: Signature, options: Options, note: Callable[[str], None]
-) -> tuple[Reading, Semantics]:
+) -> tuple[ParsedFormula, Semantics]:
     """Parse a formula in the language of the options, and return its semantics as well; raise FormulaError or
     Refused.
     """
@@ -92,7 +91,9 @@ def parse_formula(
             return plan.reading, semantics
 
 
-def lines(read: Reading, known: Signature, log: Path, options: Options, semantics: Semantics = "set") -> Iterator[str]:
+def lines(
+    read: ParsedFormula, known: Signature, log: Path, options: Options, semantics: Semantics = "set"
+) -> Iterator[str]:
     """Yield the lines that MonPoly prints for a parsed formula; answers with duplicates have their counts."""
     filtered = options.every_point and not options.empty_points and options.language == "monpoly"
     is_relevant = relevant(read.formula) if filtered else None

@@ -1,6 +1,6 @@
 """The answers of a query, read on demand.
 
-Sort any number of answers by ORDER BY: sort runs into temporary files and merge them.
+To sort any number of answers by ORDER BY, the module sorts runs into temporary files and merges them.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class Viewing(WeftMethods):
         names = {table.table_id: table.name for table in tables}
         called = {each.name: names[next(iter(each.reads))] for each in auxiliaries}
         explanation = explained_view(view_plan_of(view, tables), {each.name: each.sql for each in auxiliaries}, called)
-        return replace(explanation, name=view.name, kept=self._status_lines(view))
+        return replace(explanation, name=view.name, status=self._status_lines(view))
 
     def _status_lines(self, view: ViewRecord) -> tuple[str, ...]:
         """Describe the size of a view and when it is refreshed."""

@@ -1,9 +1,9 @@
-"""Read and write an arrangement's manifest: the data files that it covers, and its runs, in one JSON file.
+"""Read and write the manifest of an arrangement, and delete arrangements.
+
+The manifest lists, in one JSON file, the data files that the arrangement covers, and its runs.
 
 The file is replaced as a whole. It has a line of JSON and a line with its CRC-32. Place and size in Delta's log
 identify a file of a table; Delta never changes a file.
-
-Delete an arrangement that is no longer needed.
 """
 
 from __future__ import annotations

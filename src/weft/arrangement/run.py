@@ -5,7 +5,7 @@ in the manifest covers what the rows' checksums do not: the hashes, the boundari
 structure. It is verified before Arrow reads the file, once for each process, since a wrong offset would make Arrow read
 beyond the file.
 
-Binary search for many values at once, and the rows of the matches, without Python loops over rows.
+Look-ups search for many values at once by binary search, without Python loops over rows.
 """
 
 from __future__ import annotations

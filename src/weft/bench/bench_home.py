@@ -1,6 +1,7 @@
 """A home for benchmarks: it contains the generated NetNews, holds the lease, and measures ticks.
 
-Generate a NetNews of any size, the same for the same seed: 3,800 messages a day, the paper's table (section 6.2.1).
+The generated NetNews has any size and is the same for the same seed: 3,800 messages a day, the paper's table (section
+6.2.1).
 
 Six of ten messages are replies, most of them to recent messages.  One group in fifty is comp.databases.  A message's
 time follows from its number, so "four weeks old" advances through the table as fast as the table grows.

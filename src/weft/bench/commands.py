@@ -7,7 +7,7 @@ reported of its wall time and of the processor time of all processes it starts, 
 it.  Then each round starts a server over a fresh copy, waits for the end of its rehearsal, and runs the four commands
 once each; the report has their processor time, and that of the server meanwhile.
 
-Measure commands run through ``weft serve``: their wall time, and the processor time of both processes.
+For commands that run through ``weft serve``, the processor time of client and server is reported.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ _GROWTH: Final = 1.5
 
 
 @dataclass
-class Maintenance:
+class RefreshTimes:
     """The times of a view in seconds: the ``first`` refresh over the whole history, refreshes after batches, and
     recomputations.
 
@@ -85,7 +85,7 @@ class History:
     periods: int
     employees: int
     recording: list[float] = field(default_factory=list)
-    views: list[Maintenance] = field(default_factory=lambda: [Maintenance(name) for name in VIEWS])
+    views: list[RefreshTimes] = field(default_factory=lambda: [RefreshTimes(name) for name in VIEWS])
 
 
 def compare(
@@ -206,7 +206,7 @@ class _Directory:
                     f"{recorded.began} of {table.daily} changes of {table.name} were recorded, {late} of them late"
                 )
 
-    def _maintain(self, view: Maintenance) -> float:
+    def _maintain(self, view: RefreshTimes) -> float:
         def work() -> None:
             for refreshed in self.weft.refresh_views(view.view, now=self.now):
                 if refreshed.trouble is not None:
@@ -214,7 +214,7 @@ class _Directory:
 
         return _timed(work)
 
-    def _recompute(self, view: Maintenance) -> float:
+    def _recompute(self, view: RefreshTimes) -> float:
         """Recompute the view's periods with Spark and return the seconds; raise ExecutionError if their number
         differs.
         """
@@ -255,8 +255,8 @@ def report(cases: Sequence[History]) -> str:
     """Return the medians of each history and view, their ratio, and the growth over the shortest history, with the
     aims.
 
-    >>> few = History(10, 5, [0.5], [Maintenance("v", 3.0, [1.0, 2.0, 9.0], [40.0], 7)])
-    >>> many = History(100, 5, [0.5], [Maintenance("v", 9.0, [3.0])])
+    >>> few = History(10, 5, [0.5], [RefreshTimes("v", 3.0, [1.0, 2.0, 9.0], [40.0], 7)])
+    >>> many = History(100, 5, [0.5], [RefreshTimes("v", 9.0, [3.0])])
     >>> print(report([few, many]))
     10 periods: recording 0.50 s
       v: a batch 2.00 s; recomputed 40.00 s, ratio 0.050 (aim 0.1)

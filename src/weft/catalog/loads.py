@@ -1,6 +1,4 @@
-"""Record loads, and index the records that they could not read.
-
-List past loads, and record the undoing of loads.
+"""Record loads and their undoing, and index the records that loads could not read.
 
 An undo first marks the load, then removes its rows from Delta, and then updates the table's counts and marks the load
 as undone in one transaction.  A later writer completes an undo that was only marked (``execution.undoing``).

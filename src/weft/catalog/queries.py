@@ -1,6 +1,6 @@
 """Store standing queries and the plans that they share (design section 5).
 
-Store new queries, any number at once; the number of statements does not grow with the number of queries.
+Any number of queries can be stored at once; the number of SQL statements does not grow with it.
 """
 
 from __future__ import annotations

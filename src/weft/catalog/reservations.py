@@ -1,6 +1,6 @@
 """Reserve instants for loads (design section 1): no tick passes the beginning of an open reservation.
 
-Record how far back a change of the past reached, so that standing queries evaluate the affected instants again.
+The catalog also records how far back a change reached: standing queries evaluate those instants again.
 
 A source's change begins at the instant at which it is recorded.  A correction, and a view's initial past, begin
 earlier, in windows that queries have already evaluated.

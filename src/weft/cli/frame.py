@@ -1,8 +1,8 @@
 """What the commands share: common options, reading the query's text, opening the home.
 
-Check that every argument of every command is UTF-8 text.
+Every argument of every command must be UTF-8 text.
 
-Paths are exempt: a file that is read may have any name that the file system allows.
+Only paths are exempt: a file that is read may have any name that the file system allows.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def lines(text: str) -> str:
     >>> lines("SELECT a\n\tFROM b -- \x1b[31m")
     'SELECT a\n\tFROM b -- \\x1b[31m'
     """
-    return visible(text, kept="\n\t")
+    return visible(text, allowed="\n\t")
 
 
 def table(

@@ -1,6 +1,6 @@
-"""The command ``shell``: many commands with one Spark session.
+"""The command ``shell``: run many commands with one Spark session.
 
-Split the shell's input into command lines: SQL ends with a semicolon, other commands with the line.
+Of the shell's input, SQL ends with a semicolon, other commands with the line.
 """
 
 from __future__ import annotations

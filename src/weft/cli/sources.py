@@ -1,7 +1,4 @@
-"""The commands ``source`` (add, poll, history, correct, show, remove) and ``sources``.
-
-The command ``source correct``.
-"""
+"""The commands ``source`` (add, poll, history, correct, show, remove) and ``sources``."""
 
 from __future__ import annotations
 

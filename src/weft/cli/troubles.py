@@ -95,7 +95,7 @@ def _print_usage(error: ClickException) -> None:
     if _context.get(_Context()).json:
         _print_json("refused", message, hint=hint or "`weft COMMAND --help` shows its options.")
         return
-    error.message = visible(f"{message}\n{hint}" if hint else message, kept="\n")
+    error.message = visible(f"{message}\n{hint}" if hint else message, allowed="\n")
     rich_format_error(error)
 
 

@@ -1,8 +1,7 @@
 """The interface of channels: a channel sends messages and recovers from interrupted ones.
 
-Schedule the retries of a failed channel, with growing pauses and random jitter.
-
-The jitter prevents many subscriptions from returning to one server at the same time.
+A failed channel is retried after growing pauses with random jitter.  The jitter prevents many subscriptions from
+returning to one server at the same time.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A message is one append at an offset that the outbox has stored; recovery truncates the file to that offset.  So a
 file belongs to one query, and nothing else should append to it.
 
-Check the paths of channels that write files: each is below a root folder that the settings name.
+The path must lie below a root folder that the settings name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The kinds of channels by scheme; a new kind is one module and one line here.
 
-Send test messages, which show whether answers would arrive.
+The module also sends test messages, which show whether answers would arrive.
 """
 
 from __future__ import annotations

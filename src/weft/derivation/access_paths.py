@@ -11,28 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from weft.algebra import relation as relational
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.calendar import near
 from weft.algebra.event import Event
-from weft.algebra.relation import (
-    And,
-    Distinct,
-    Exists,
-    NotExists,
-    NowBefore,
-    NowFrom,
-    Or,
-    Plain,
-    Predicate,
-    Project,
-    Relation,
-    Scan,
-    Source,
-    attributes,
-    condition,
-    conjuncts,
-    sources,
-)
 from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
 
 
@@ -50,7 +32,7 @@ def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
     return paths
 
 
-def _news(event: Event) -> tuple[Scan, DeltaScan] | None:
+def _news(event: Event) -> tuple[relational.Scan, DeltaScan] | None:
     """Return the scan that the window restricts, and its path; None unless the driver's instant is a column plus
     constant intervals, possibly rounded.
     """
@@ -59,8 +41,8 @@ def _news(event: Event) -> tuple[Scan, DeltaScan] | None:
     parts, slack = near(event.instant)
     if not isinstance(parts.base, ColumnRef) or any(_own(interval) for interval, _ in parts.intervals):
         return None
-    for source in sources(event.block):
-        if isinstance(source, Scan) and source.alias == parts.base.scan:
+    for source in relational.sources(event.block):
+        if isinstance(source, relational.Scan) and source.alias == parts.base.scan:
             return source, DeltaScan(source.table.name, parts.base.column, parts, slack)
     return None
 
@@ -70,22 +52,24 @@ def _own(interval: Scalar) -> bool:
     return not isinstance(interval, (Literal, Param, ColumnRef))
 
 
-def _reach(around: Relation, paths: dict[str, Access], known: Mapping[ColumnRef, ColumnRef], null_safe: bool) -> None:
+def _reach(
+    around: relational.Relation, paths: dict[str, Access], known: Mapping[ColumnRef, ColumnRef], null_safe: bool
+) -> None:
     """Add to ``paths`` a path for every scan of a block and of the subqueries below it."""
-    demanded = condition(around)
+    demanded = relational.condition(around)
     origins = dict(known)
-    for source in sources(around):
+    for source in relational.sources(around):
         origins |= _copied(source, known)
-    scans = {source.alias: source for source in sources(around) if isinstance(source, Scan)}
+    scans = {source.alias: source for source in relational.sources(around) if isinstance(source, relational.Scan)}
     paths.update({alias: FullScan(scan.table.name) for alias, scan in scans.items() if not scan.table.id})
     pairs = [tie for tie in _equalities(demanded, origins) if null_safe or not tie.null_safe]
     while True:
-        found = next((tie for tie in pairs if tie.own.scan in scans and _reaches(tie, paths)), None)
-        if found is None:
+        reaching = next((tie for tie in pairs if tie.own.scan in scans and _reaches(tie, paths)), None)
+        if reaching is None:
             break
-        own, other = found.own, found.other
+        own, other = reaching.own, reaching.other
         table = scans[own.scan].table.name
-        paths[own.scan] = Lookup(table, own.column, paths[other.scan], other.column, found.null_safe)
+        paths[own.scan] = Lookup(table, own.column, paths[other.scan], other.column, reaching.null_safe)
     for alias, scan in scans.items():
         paths.setdefault(alias, FullScan(scan.table.name))
     for inner in _bodies(demanded):
@@ -105,14 +89,14 @@ def _reaches(tie: _Tie, paths: Mapping[str, Access]) -> bool:
     return tie.own.scan not in paths and isinstance(paths.get(tie.other.scan), (DeltaScan, Lookup))
 
 
-def _equalities(demanded: Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> list[_Tie]:
+def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> list[_Tie]:
     """Return the equalities between columns in both directions, null-safe ones last; a domain's column counts as the
     column that it copies.
     """
     ties = []
-    for item in conjuncts(demanded):
+    for item in relational.conjuncts(demanded):
         if (
-            not isinstance(item, Plain)
+            not isinstance(item, relational.Plain)
             or not isinstance(item.condition, Call)
             or item.condition.name not in ("=", "<=>")
         ):
@@ -126,21 +110,21 @@ def _equalities(demanded: Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> 
     return sorted(ties, key=lambda tie: tie.null_safe)
 
 
-def _copied(source: Source, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
+def _copied(source: relational.Source, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
     """Map each column of a domain to the table column that it copies (law of ``derivation.localize``)."""
-    if not isinstance(source, Distinct) or not isinstance(source.input, Project):
+    if not isinstance(source, relational.Distinct) or not isinstance(source.input, relational.Project):
         return {}
-    pairs = zip(attributes(source), source.input.outputs, strict=True)
+    pairs = zip(relational.attributes(source), source.input.outputs, strict=True)
     return {ref: known.get(out.value, out.value) for ref, out in pairs if isinstance(out.value, ColumnRef)}
 
 
-def _bodies(predicate: Predicate) -> list[Relation]:
+def _bodies(predicate: relational.Predicate) -> list[relational.Relation]:
     match predicate:
-        case Exists(body=body) | NotExists(body=body):
+        case relational.Exists(body=body) | relational.NotExists(body=body):
             return [body]
-        case And(items=items) | Or(items=items):
+        case relational.And(items=items) | relational.Or(items=items):
             return [body for item in items for body in _bodies(item)]
-        case Plain() | NowFrom() | NowBefore():
+        case relational.Plain() | relational.NowFrom() | relational.NowBefore():
             return []
 
 
@@ -155,7 +139,7 @@ def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]
     """Return the columns of a range variable of the branch's block, each with the column of another range variable that
     it must equal.
     """
-    ties = _equalities(condition(event.block), {})
+    ties = _equalities(relational.condition(event.block), {})
     return tuple((tie.own, tie.other) for tie in ties if tie.own.scan == alias and not tie.null_safe)
 
 

@@ -75,8 +75,8 @@ def one_list(call: Call) -> Call:
     if len(kinds) > 1 and STRING in kinds:
         return call
     element = max(kinds, key=lambda kind: _LISTED.index(kind.name))
-    found: list[Any] = [each.value for each in items if isinstance(each, Literal)]
-    return replace(call, args=(value, Literal(tuple(sorted(set(found))), DataType("ARRAY", element=element))))
+    values: list[Any] = [each.value for each in items if isinstance(each, Literal)]
+    return replace(call, args=(value, Literal(tuple(sorted(set(values))), DataType("ARRAY", element=element))))
 
 
 def wide_decimals(call: Call) -> Call:

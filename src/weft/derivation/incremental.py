@@ -8,22 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from weft.algebra import relation as relational
 from weft.algebra.event import Driver, Event, Instant
-from weft.algebra.relation import (
-    FALSE,
-    TRUE,
-    NotExists,
-    Plain,
-    Predicate,
-    Project,
-    Query,
-    Select,
-    attributes,
-    block,
-    condition,
-    conjunction,
-    sources,
-)
 from weft.algebra.scalar import TICK_END, TICK_START, Scalar, call
 from weft.algebra.traverse import range_variables, rename
 from weft.derivation.merge import merged, merged_predicate
@@ -36,17 +22,17 @@ ANSWER: Final = "_answer"
 """The range variable of the derived relation that holds the answer's rows."""
 
 
-def answer(query: Query) -> Project:
+def answer(query: relational.Query) -> relational.Project:
     """Return the query as a relation."""
-    return Project(query.input, ANSWER, query.outputs)
+    return relational.Project(query.input, ANSWER, query.outputs)
 
 
-def window(s: Scalar) -> Predicate:
+def window(s: Scalar) -> relational.Predicate:
     """τ <= s < t."""
-    return conjunction(Plain(call("<=", TICK_START, s)), Plain(call("<", s, TICK_END)))
+    return relational.conjunction(relational.Plain(call("<=", TICK_START, s)), relational.Plain(call("<", s, TICK_END)))
 
 
-def incremental(query: Query, *, from_now: bool = False) -> tuple[Event, ...]:
+def incremental(query: relational.Query, *, from_now: bool = False) -> tuple[Event, ...]:
     """Return the branches of Q^I, each a projection of one block: the answer's columns, then the instant.
 
     The order of time makes some branches impossible; they are left out.  With ``from_now``, the branches give only rows
@@ -56,40 +42,42 @@ def incremental(query: Query, *, from_now: bool = False) -> tuple[Event, ...]:
     branches: dict[Event, None] = {}
     for event in starts(answer(query)):
         for branch in merged(event):
-            absent = before.absent(branch) if before else TRUE
+            absent = before.absent(branch) if before else relational.TRUE
             branches.update(dict.fromkeys(simplified(branch, first=window(branch.instant), last=absent)))
     return tuple(branches)
 
 
-def simplified(branch: Event, *, first: Predicate = TRUE, last: Predicate = TRUE) -> Iterator[Event]:
+def simplified(
+    branch: Event, *, first: relational.Predicate = relational.TRUE, last: relational.Predicate = relational.TRUE
+) -> Iterator[Event]:
     """Yield the simplified branch with ``first`` before and ``last`` after its own condition; nothing if it can give no
     row.
     """
-    own = sources(branch.block)
-    kept = simplify(conjunction(first, condition(branch.block), last), starts_of(own))
-    if kept != FALSE:
-        yield branch.with_block(block(own, kept))
+    own = relational.sources(branch.block)
+    predicate = simplify(relational.conjunction(first, relational.condition(branch.block), last), starts_of(own))
+    if predicate != relational.FALSE:
+        yield branch.with_block(relational.block(own, predicate))
 
 
 class _Before:
     """The query just before an instant, with its range variables renamed."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: relational.Query) -> None:
         renamed = rename(answer(query), {name: f"{name}{BEFORE}" for name in range_variables(answer(query))})
         self.rows = renamed
 
-    def absent(self, branch: Event) -> Predicate:
+    def absent(self, branch: Event) -> relational.Predicate:
         """Return the condition that Q(s⁻) does not have the branch's row; result rows are compared with NULL equal to
         NULL.
         """
-        pairs = zip(attributes(self.rows), branch.outputs, strict=True)
-        same = [Plain(call("<=>", ref, output.value)) for ref, output in pairs]
+        pairs = zip(relational.attributes(self.rows), branch.outputs, strict=True)
+        same = [relational.Plain(call("<=>", ref, output.value)) for ref, output in pairs]
         before = at(self.rows, Instant(branch.instant, before=True))
-        return merged_predicate(NotExists(Select(before, conjunction(*same))))
+        return merged_predicate(relational.NotExists(relational.Select(before, relational.conjunction(*same))))
 
 
-def snapshot(query: Query, s: Scalar) -> tuple[Event, ...]:
+def snapshot(query: relational.Query, s: Scalar) -> tuple[Event, ...]:
     """Return Q(s), the query at one instant, as branches."""
-    found = at(answer(query), Instant(s))
-    event = Event(Driver("greatest", s), found)
-    return tuple(kept for branch in merged(event) for kept in simplified(branch))
+    relation = at(answer(query), Instant(s))
+    event = Event(Driver("greatest", s), relation)
+    return tuple(event for branch in merged(event) for event in simplified(branch))

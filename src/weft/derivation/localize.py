@@ -11,85 +11,72 @@ Law: EXISTS (B) = EXISTS (D ⋈ B[c := d.c] with d.c <=> c), D = δ π_c(outside
 
 from __future__ import annotations
 
+from weft.algebra import relation as relational
 from weft.algebra.event import Event
-from weft.algebra.relation import (
-    And,
-    Distinct,
-    Exists,
-    NotExists,
-    NowBefore,
-    NowFrom,
-    Or,
-    Output,
-    Plain,
-    Predicate,
-    Project,
-    Relation,
-    Source,
-    attributes,
-    block,
-    condition,
-    conjunction,
-    conjuncts,
-    disjunction,
-    sources,
-)
 from weft.algebra.scalar import ColumnRef, Scalar, call
 from weft.algebra.traverse import mentioned, range_variables, substitute, walk
 
 
 def localize(event: Event) -> Event:
     """Return the event, a projection of one block, with every subquery made local."""
-    own, whole = sources(event.block), condition(event.block)
-    return event.with_block(block(own, _predicate(whole, own, whole)))
+    own, whole = relational.sources(event.block), relational.condition(event.block)
+    return event.with_block(relational.block(own, _predicate(whole, own, whole)))
 
 
-def _predicate(predicate: Predicate, around: tuple[Source, ...], whole: Predicate) -> Predicate:
+def _predicate(
+    predicate: relational.Predicate, around: tuple[relational.Source, ...], whole: relational.Predicate
+) -> relational.Predicate:
     match predicate:
-        case Plain() | NowFrom() | NowBefore():
+        case relational.Plain() | relational.NowFrom() | relational.NowBefore():
             return predicate
-        case And(items=items):
-            return conjunction(*(_predicate(item, around, whole) for item in items))
-        case Or(items=items):
-            return disjunction(*(_predicate(item, around, whole) for item in items))
-        case Exists(body=body):
-            return Exists(_body(body, around, whole))
-        case NotExists(body=body):
-            return NotExists(_body(body, around, whole))
+        case relational.And(items=items):
+            return relational.conjunction(*(_predicate(item, around, whole) for item in items))
+        case relational.Or(items=items):
+            return relational.disjunction(*(_predicate(item, around, whole) for item in items))
+        case relational.Exists(body=body):
+            return relational.Exists(_body(body, around, whole))
+        case relational.NotExists(body=body):
+            return relational.NotExists(_body(body, around, whole))
 
 
-def _body(body: Relation, around: tuple[Source, ...], whole: Predicate) -> Relation:
-    own, demanded = sources(body), condition(body)
+def _body(
+    body: relational.Relation, around: tuple[relational.Source, ...], whole: relational.Predicate
+) -> relational.Relation:
+    own, demanded = relational.sources(body), relational.condition(body)
     outside = _aliases(around)
-    reached = {ref for item in conjuncts(demanded) if _has_subquery(item) for ref in mentioned(item)}
+    reached = {ref for item in relational.conjuncts(demanded) if _has_subquery(item) for ref in mentioned(item)}
     far = sorted((ref for ref in reached if ref.scan in outside), key=lambda ref: (ref.scan, ref.column))
     if far:
         domain = _domain(tuple(far), around, whole, _alias(own[0]))
-        copies: dict[Scalar, Scalar] = dict(zip(far, attributes(domain), strict=True))
+        copies: dict[Scalar, Scalar] = dict(zip(far, relational.attributes(domain), strict=True))
         demanded = _substituted(demanded, copies)
-        links = [Plain(call("<=>", copies[ref], ref)) for ref in far]
-        own, demanded = (domain, *own), conjunction(*links, demanded)
-    return block(own, _predicate(demanded, own, demanded))
+        links = [relational.Plain(call("<=>", copies[ref], ref)) for ref in far]
+        own, demanded = (domain, *own), relational.conjunction(*links, demanded)
+    return relational.block(own, _predicate(demanded, own, demanded))
 
 
-def _domain(far: tuple[ColumnRef, ...], around: tuple[Source, ...], whole: Predicate, inner: str) -> Distinct:
+def _domain(
+    far: tuple[ColumnRef, ...], around: tuple[relational.Source, ...], whole: relational.Predicate, inner: str
+) -> relational.Distinct:
     """Return the relation of the outer values of ``far``, filtered by the plain conditions on its sources alone."""
     wanted = _connected({ref.scan for ref in far}, whole, _aliases(around))
-    kept = tuple(source for source in around if _alias(source) in wanted)
+    needed = tuple(source for source in around if _alias(source) in wanted)
     narrow = [item for item in _plain(whole) if {ref.scan for ref in mentioned(item)} <= wanted]
-    outputs = tuple(Output(f"_c{number}", ref) for number, ref in enumerate(far, 1))
-    return Distinct(Project(block(kept, conjunction(*narrow)), f"{inner}_outer", outputs))
+    outputs = tuple(relational.Output(f"_c{number}", ref) for number, ref in enumerate(far, 1))
+    return relational.Distinct(
+        relational.Project(relational.block(needed, relational.conjunction(*narrow)), f"{inner}_outer", outputs)
+    )
 
 
-def _alias(source: Source) -> str:
-    return attributes(source)[0].scan if attributes(source) else range_variables(source)[0]
+def _alias(source: relational.Source) -> str:
+    return relational.attributes(source)[0].scan if relational.attributes(source) else range_variables(source)[0]
 
 
-def _aliases(around: tuple[Source, ...]) -> set[str]:
+def _aliases(around: tuple[relational.Source, ...]) -> set[str]:
     return set(map(_alias, around))
 
 
-def _connected(wanted: set[str], whole: Predicate, own: set[str]) -> set[str]:
+def _connected(wanted: set[str], whole: relational.Predicate, own: set[str]) -> set[str]:
     """Return ``wanted`` and the sources that conditions connect to them; a product with unconnected sources would be
     too large.
     """
@@ -102,16 +89,18 @@ def _connected(wanted: set[str], whole: Predicate, own: set[str]) -> set[str]:
         reached = more
 
 
-def _plain(predicate: Predicate) -> list[Plain]:
-    return [item for item in conjuncts(predicate) if isinstance(item, Plain)]
+def _plain(predicate: relational.Predicate) -> list[relational.Plain]:
+    return [item for item in relational.conjuncts(predicate) if isinstance(item, relational.Plain)]
 
 
-def _has_subquery(predicate: Predicate) -> bool:
-    return any(isinstance(part, (Exists, NotExists)) for part in walk(predicate))
+def _has_subquery(predicate: relational.Predicate) -> bool:
+    return any(isinstance(part, (relational.Exists, relational.NotExists)) for part in walk(predicate))
 
 
-def _substituted(predicate: Predicate, copies: dict[Scalar, Scalar]) -> Predicate:
+def _substituted(predicate: relational.Predicate, copies: dict[Scalar, Scalar]) -> relational.Predicate:
     """Replace the outer columns in the conjuncts that have subqueries; the other conjuncts can refer to them
     directly.
     """
-    return conjunction(*(substitute(item, copies) if _has_subquery(item) else item for item in conjuncts(predicate)))
+    return relational.conjunction(
+        *(substitute(item, copies) if _has_subquery(item) else item for item in relational.conjuncts(predicate))
+    )

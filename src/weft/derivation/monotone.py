@@ -15,28 +15,9 @@ from itertools import product
 from math import prod
 from typing import Final
 
+from weft.algebra import relation as relational
 from weft.algebra.event import INSTANT, Driver, Event, Instant
-from weft.algebra.relation import (
-    FALSE,
-    And,
-    Exists,
-    NotExists,
-    NowBefore,
-    NowFrom,
-    Or,
-    Output,
-    Plain,
-    Predicate,
-    Project,
-    Query,
-    Relation,
-    Scan,
-    Source,
-    block,
-    condition,
-    conjunction,
-    sources,
-)
+from weft.algebra.relation import block, sources
 from weft.algebra.scalar import TICK_END, TIME_START, ColumnRef, Scalar, call, greatest, shifted
 from weft.algebra.traverse import scans
 from weft.derivation.incremental import ANSWER
@@ -60,16 +41,16 @@ class ClosedFormVerdict:
 class Block:
     """A conjunction: its sources and its conditions."""
 
-    sources: tuple[Source, ...]
-    items: tuple[Predicate, ...]
+    sources: tuple[relational.Source, ...]
+    items: tuple[relational.Predicate, ...]
 
 
-def closed_form_verdict(query: Query) -> ClosedFormVerdict:
+def closed_form_verdict(query: relational.Query) -> ClosedFormVerdict:
     """Return whether Q^M has the paper's closed form, with the reason."""
     if any(not scan.table.append_only for scan in scans(query)):
         return ClosedFormVerdict(False, "a table's rows can end, so a row can leave the answer and come back")
     parts = blocks(query)
-    obstacle = next((why for why in (_obstacle(condition(part.input)) for part in parts) if why), None)
+    obstacle = next((why for why in (_obstacle(relational.condition(part.input)) for part in parts) if why), None)
     if obstacle:
         return ClosedFormVerdict(False, obstacle)
     if sum(_count_in(part.input) for part in parts) > MOST_BLOCKS:
@@ -79,46 +60,46 @@ def closed_form_verdict(query: Query) -> ClosedFormVerdict:
     )
 
 
-def minimum_bounding(query: Query) -> tuple[Event, ...]:
+def minimum_bounding(query: relational.Query) -> tuple[Event, ...]:
     """Return the closed form of Q^M(t), one branch per block; call it only if ``closed_form_verdict`` allows it."""
-    branches = (_branch(found, part.outputs) for part in blocks(query) for found in _expand(part.input))
+    branches = (_branch(expanded, part.outputs) for part in blocks(query) for expanded in _expand(part.input))
     return tuple(branch for branch in branches if branch is not None)
 
 
-def lasts(query: Query) -> bool:
+def lasts(query: relational.Query) -> bool:
     """Return whether every row of the answer stays in it for ever."""
     return all(scan.table.append_only for scan in scans(query)) and all(
-        is_monotone(condition(part.input)) for part in blocks(query)
+        is_monotone(relational.condition(part.input)) for part in blocks(query)
     )
 
 
-def is_monotone(predicate: Predicate) -> bool:
+def is_monotone(predicate: relational.Predicate) -> bool:
     """Return whether a predicate, once true, stays true on append-only tables: one verdict per case."""
     match predicate:
-        case Plain():
+        case relational.Plain():
             return True  # time plays no part in it
-        case NowFrom():
+        case relational.NowFrom():
             return True  # NOW only grows
-        case NowBefore():
+        case relational.NowBefore():
             return False  # it ends at its threshold
-        case And(items=items) | Or(items=items):
+        case relational.And(items=items) | relational.Or(items=items):
             return all(is_monotone(item) for item in items)
-        case Exists(body=body):
-            return is_monotone(condition(body))  # rows only arrive
-        case NotExists():
+        case relational.Exists(body=body):
+            return is_monotone(relational.condition(body))  # rows only arrive
+        case relational.NotExists():
             return False  # a blocker may arrive
 
 
-def _obstacle(predicate: Predicate) -> str | None:
+def _obstacle(predicate: relational.Predicate) -> str | None:
     match predicate:
-        case Plain() | NowFrom() | NowBefore():
+        case relational.Plain() | relational.NowFrom() | relational.NowBefore():
             return None
-        case And(items=items) | Or(items=items):
+        case relational.And(items=items) | relational.Or(items=items):
             return next((why for why in map(_obstacle, items) if why), None)
-        case Exists(body=body):
-            return _obstacle(condition(body))
-        case NotExists(body=body):
-            if is_monotone(condition(body)):
+        case relational.Exists(body=body):
+            return _obstacle(relational.condition(body))
+        case relational.NotExists(body=body):
+            if is_monotone(relational.condition(body)):
                 return None
             return (
                 "under a NOT EXISTS something ends as time passes (a NOW < …, or another NOT EXISTS), "
@@ -126,40 +107,40 @@ def _obstacle(predicate: Predicate) -> str | None:
             )
 
 
-def _expand(relation: Relation) -> list[Block]:
+def _expand(relation: relational.Relation) -> list[Block]:
     """Return a relation as a union of blocks; EXISTS bodies become joins, as the answer's rows are distinct."""
     own = sources(relation)
-    return [Block(own + block.sources, block.items) for block in _alternatives(condition(relation))]
+    return [Block(own + block.sources, block.items) for block in _alternatives(relational.condition(relation))]
 
 
-def _alternatives(predicate: Predicate) -> list[Block]:
+def _alternatives(predicate: relational.Predicate) -> list[Block]:
     match predicate:
-        case Plain() | NowFrom() | NowBefore() | NotExists():
+        case relational.Plain() | relational.NowFrom() | relational.NowBefore() | relational.NotExists():
             return [Block((), (predicate,))]
-        case And(items=items):
+        case relational.And(items=items):
             return [_merged(chosen) for chosen in product(*map(_alternatives, items))]
-        case Or(items=items):
-            if all(isinstance(item, Plain) for item in items) and items:
+        case relational.Or(items=items):
+            if all(isinstance(item, relational.Plain) for item in items) and items:
                 return [Block((), (predicate,))]
             return [block for item in items for block in _alternatives(item)]
-        case Exists(body=body):
+        case relational.Exists(body=body):
             return _expand(body)
 
 
-def _count_in(relation: Relation) -> int:
+def _count_in(relation: relational.Relation) -> int:
     """Return the number of blocks that ``_expand`` would build; they may be too many for memory."""
-    return _count(condition(relation))
+    return _count(relational.condition(relation))
 
 
-def _count(predicate: Predicate) -> int:
+def _count(predicate: relational.Predicate) -> int:
     match predicate:
-        case Plain() | NowFrom() | NowBefore() | NotExists():
+        case relational.Plain() | relational.NowFrom() | relational.NowBefore() | relational.NotExists():
             return 1
-        case And(items=items):
+        case relational.And(items=items):
             return prod(map(_count, items))
-        case Or(items=items):
-            return 1 if items and all(isinstance(item, Plain) for item in items) else sum(map(_count, items))
-        case Exists(body=body):
+        case relational.Or(items=items):
+            return 1 if items and all(isinstance(item, relational.Plain) for item in items) else sum(map(_count, items))
+        case relational.Exists(body=body):
             return _count_in(body)
 
 
@@ -167,31 +148,34 @@ def _merged(parts: tuple[Block, ...]) -> Block:
     return Block(tuple(s for part in parts for s in part.sources), tuple(i for part in parts for i in part.items))
 
 
-def _branch(part: Block, outputs: tuple[Output, ...]) -> Event | None:
-    starts = [source.start if isinstance(source, Scan) else TIME_START for source in part.sources]
+def _branch(part: Block, outputs: tuple[relational.Output, ...]) -> Event | None:
+    starts = [source.start if isinstance(source, relational.Scan) else TIME_START for source in part.sources]
     never_null = starts_of(part.sources)
-    thresholds = [item.threshold for item in part.items if isinstance(item, NowFrom)]
+    thresholds = [item.threshold for item in part.items if isinstance(item, relational.NowFrom)]
     s = greatest(tuple(_latest([*dict.fromkeys(starts), *thresholds], never_null)))
-    demanded: list[Predicate] = [Plain(call("<", s, TICK_END))]
+    demanded: list[relational.Predicate] = [relational.Plain(call("<", s, TICK_END))]
     # GREATEST skips NULL, but a NULL threshold never fires: demand that it is not NULL.
     demanded += [present(c, never_null) for c in thresholds]
-    demanded += [at(item, Instant(s)) for item in part.items if not isinstance(item, NowFrom)]
-    kept = simplify(conjunction(*demanded), never_null)
-    if kept == FALSE:
+    demanded += [at(item, Instant(s)) for item in part.items if not isinstance(item, relational.NowFrom)]
+    predicate = simplify(relational.conjunction(*demanded), never_null)
+    if predicate == relational.FALSE:
         return None
-    return Event(Driver("greatest", s), Project(block(part.sources, kept), ANSWER, (*outputs, Output(INSTANT, s))))
+    return Event(
+        Driver("greatest", s),
+        relational.Project(block(part.sources, predicate), ANSWER, (*outputs, relational.Output(INSTANT, s))),
+    )
 
 
 def _latest(instants: list[Scalar], never_null: frozenset[ColumnRef]) -> list[Scalar]:
     """Leave out instants that are never after another one: GREATEST(m.ts, m.ts + 28 days) is the second."""
-    kept: list[Scalar] = []
+    latest: list[Scalar] = []
     if any(instant in never_null for instant in instants):
         instants = [instant for instant in instants if instant != TIME_START]  # no row begins before time does
     for index, instant in enumerate(instants):
-        others = kept + instants[index + 1 :]
+        others = latest + instants[index + 1 :]
         if not any(_never_before(instant, other) and shifted(other).base in never_null for other in others):
-            kept.append(instant)
-    return kept
+            latest.append(instant)
+    return latest
 
 
 def _never_before(earlier: Scalar, later: Scalar) -> bool:

@@ -11,26 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from weft.algebra.relation import (
-    FALSE,
-    TRUE,
-    And,
-    Exists,
-    NotExists,
-    NowBefore,
-    NowFrom,
-    Or,
-    Plain,
-    Predicate,
-    Relation,
-    Scan,
-    Source,
-    block,
-    condition,
-    conjunction,
-    disjunction,
-    sources,
-)
+from weft.algebra import relation as relational
 from weft.algebra.scalar import TIME_START, Call, ColumnRef, Literal, Param, Scalar, call, shifted
 
 _UNBOUNDED: Final = None
@@ -62,73 +43,79 @@ def difference(left: Scalar, right: Scalar) -> tuple[int | None, int | None] | N
     return least, most
 
 
-def simplify(predicate: Predicate, never_null: frozenset[ColumnRef]) -> Predicate:
+def simplify(predicate: relational.Predicate, never_null: frozenset[ColumnRef]) -> relational.Predicate:
     """Return the predicate without the conditions that the order of time decides.
 
     ``never_null`` are the columns that hold no NULL; on other columns, "true" becomes "is not NULL".
     """
     match predicate:
-        case Plain(condition=Call(name=("<" | "<=") as operator, args=(left, right))):
+        case relational.Plain(condition=Call(name=("<" | "<=") as operator, args=(left, right))):
             return _compared(operator, left, right, never_null) or predicate
-        case Plain() | NowFrom() | NowBefore():
+        case relational.Plain() | relational.NowFrom() | relational.NowBefore():
             return predicate
-        case And(items=items):
-            return _false_if_contradictory(conjunction(*(simplify(item, never_null) for item in items)))
-        case Or(items=items):
-            return disjunction(*(simplify(item, never_null) for item in items))
-        case Exists(body=body):
+        case relational.And(items=items):
+            return _false_if_contradictory(relational.conjunction(*(simplify(item, never_null) for item in items)))
+        case relational.Or(items=items):
+            return relational.disjunction(*(simplify(item, never_null) for item in items))
+        case relational.Exists(body=body):
             inner = _body(body, never_null)
-            return FALSE if inner is None else Exists(inner)
-        case NotExists(body=body):
+            return relational.FALSE if inner is None else relational.Exists(inner)
+        case relational.NotExists(body=body):
             inner = _body(body, never_null)
-            return TRUE if inner is None else NotExists(inner)
+            return relational.TRUE if inner is None else relational.NotExists(inner)
 
 
-def present(instant: Scalar, never_null: frozenset[ColumnRef]) -> Predicate:
+def present(instant: Scalar, never_null: frozenset[ColumnRef]) -> relational.Predicate:
     """Return the condition that an instant is not NULL; TRUE if its base is never NULL and its intervals are
     constants.
     """
     parts = shifted(instant)
     if any(not isinstance(interval, (Literal, Param)) for interval, _ in parts.intervals):
-        return Plain(call("is not null", instant))
-    return TRUE if parts.base in never_null or parts.base == TIME_START else Plain(call("is not null", parts.base))
+        return relational.Plain(call("is not null", instant))
+    return (
+        relational.TRUE
+        if parts.base in never_null or parts.base == TIME_START
+        else relational.Plain(call("is not null", parts.base))
+    )
 
 
-def _compared(operator: str, left: Scalar, right: Scalar, never_null: frozenset[ColumnRef]) -> Predicate | None:
+def _compared(
+    operator: str, left: Scalar, right: Scalar, never_null: frozenset[ColumnRef]
+) -> relational.Predicate | None:
     if operator == "<=" and left == TIME_START and right in never_null:
-        return TRUE  # no row begins before time does
+        return relational.TRUE  # no row begins before time does
     bounds = difference(left, right)
     if bounds is None:
         return None
     least, most = bounds
     needed = 1 if operator == "<" else 0
     if most is not None and most < needed:
-        return FALSE
+        return relational.FALSE
     if least is None or least < needed:
         return None
-    return conjunction(*(present(side, never_null) for side in (left, right)))
+    return relational.conjunction(*(present(side, never_null) for side in (left, right)))
 
 
-def _false_if_contradictory(predicate: Predicate) -> Predicate:
+def _false_if_contradictory(predicate: relational.Predicate) -> relational.Predicate:
     """Return FALSE for a conjunction that demands both x < y and y <= x, else the predicate."""
-    if not isinstance(predicate, And):
+    if not isinstance(predicate, relational.And):
         return predicate
-    asked = {item.condition for item in predicate.items if isinstance(item, Plain)}
+    asked = {item.condition for item in predicate.items if isinstance(item, relational.Plain)}
     for scalar in asked:
         if isinstance(scalar, Call) and scalar.name == "<":
             left, right = scalar.args
             if {call("<=", right, left), call("<", right, left)} & asked:
-                return FALSE
+                return relational.FALSE
     return predicate
 
 
-def _body(body: Relation, never_null: frozenset[ColumnRef]) -> Relation | None:
+def _body(body: relational.Relation, never_null: frozenset[ColumnRef]) -> relational.Relation | None:
     """Return the simplified body, one block; None if it can have no row."""
-    own = sources(body)
-    kept = simplify(condition(body), never_null | starts_of(own))
-    return None if kept == FALSE else block(own, kept)
+    own = relational.sources(body)
+    demanded = simplify(relational.condition(body), never_null | starts_of(own))
+    return None if demanded == relational.FALSE else relational.block(own, demanded)
 
 
-def starts_of(parts: Iterable[Source]) -> frozenset[ColumnRef]:
+def starts_of(parts: Iterable[relational.Source]) -> frozenset[ColumnRef]:
     """Return the columns that hold a row's start; they are never NULL."""
-    return frozenset(source.start for source in parts if isinstance(source, Scan))
+    return frozenset(source.start for source in parts if isinstance(source, relational.Scan))

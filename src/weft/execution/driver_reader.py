@@ -3,7 +3,7 @@
 Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read them. The bounds below
 are the only place where that choice is made.
 
-Choose how each relation that branches read is read, step by step, since look-ups depend on each other; no Spark.
+The choice is made relation by relation, since look-ups depend on each other.
 
 The tick makes Spark views of these readings (``temp_views``); ``explain --tick`` shows them (``forecast``).
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ReadBounds:
     """The limits of what the driver reads.
 
     - ``whole``: rows of a table that is read whole
@@ -61,9 +61,9 @@ class Bounds:
     passes: int = 8
 
 
-BOUNDS: Final = Bounds()
+BOUNDS: Final = ReadBounds()
 """The default bounds."""
-NOTHING: Final = Bounds(-1, -1, -1, -1, -1, -1)
+NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1)
 """Bounds under which Spark reads everything."""
 
 _LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")
@@ -135,7 +135,7 @@ class DriverReader:
 
     tables: Mapping[str, Relation]
     files: Callable[[str], Sequence[DataFile]]
-    bounds: Bounds = BOUNDS
+    bounds: ReadBounds = BOUNDS
     look_ups: LookUps | None = None
     tables_read: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
 

@@ -52,7 +52,7 @@ def log_of(catalog: CatalogParts, table: TableRecord) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class TableChanges:
+class ChangesToRecord:
     """The changes of one table in an append to several tables.
 
     ``changes`` returns the log rows, given the earliest open instant (µs UTC). ``seen`` is the read position of the
@@ -74,10 +74,10 @@ def record(
     seen: Mapping[str, Any] | None,
 ) -> Recorded:
     """Store log rows of one table, all or none; see ``record_together``."""
-    return record_together(writer, [TableChanges(table, load_id, changes, seen)], at_least)[0]
+    return record_together(writer, [ChangesToRecord(table, load_id, changes, seen)], at_least)[0]
 
 
-def record_together(writer: Writer, parts: Sequence[TableChanges], at_least: int) -> list[Recorded]:
+def record_together(writer: Writer, parts: Sequence[ChangesToRecord], at_least: int) -> list[Recorded]:
     """Store log rows of several tables, all or none; no tick sees some without the others.
 
     The earliest open instant is the same for all tables: the greatest of ``at_least``, F and the first instant after
@@ -105,7 +105,7 @@ def record_together(writer: Writer, parts: Sequence[TableChanges], at_least: int
     return [stored.get(number, Recorded(0, 0)) for number in range(len(parts))]
 
 
-def _stored(writer: Writer, wanted: Sequence[tuple[TableChanges, Reservation, pa.Table]]) -> list[Recorded]:
+def _stored(writer: Writer, wanted: Sequence[tuple[ChangesToRecord, Reservation, pa.Table]]) -> list[Recorded]:
     """Commit the rows to Delta and record them in the catalog, one table after the other."""
     several = len(wanted) > 1
     if several:
@@ -126,7 +126,7 @@ def _stored(writer: Writer, wanted: Sequence[tuple[TableChanges, Reservation, pa
     return done
 
 
-def _commit(writer: Writer, part: TableChanges, reservation: Reservation, rows: pa.Table) -> Recorded:
+def _commit(writer: Writer, part: ChangesToRecord, reservation: Reservation, rows: pa.Table) -> Recorded:
     place = writer.data / part.table.path
     version = commit_rows(writer, place, rows, reservation)
     failpoint("source.written")

@@ -3,7 +3,7 @@
 If all input rows are in the driver's memory, Spark runs one job and ``arrow_answers`` does the rest; otherwise Spark
 does everything.
 
-Find the answers of a tick that the ledger has already, as far as the driver can.
+The driver finds the answers that the ledger has already, as far as it can.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from weft.execution import arrow_answers
 from weft.execution.answers import COLLECTED, candidates, in_memory, union
-from weft.execution.driver_reader import Bounds, count_text, over_bound, rows_of
+from weft.execution.driver_reader import ReadBounds, count_text, over_bound, rows_of
 from weft.execution.groups import Group, Member
 from weft.execution.look_ups import ANSWER, LookUpResult, LookUps
 from weft.execution.ordering import Columns, kinds_of, spark_order
@@ -186,7 +186,7 @@ def _numbered(
 
 
 def known_answers(
-    ledger: Sequence[DataFile], queries: Sequence[int], keys: pa.Table, bounds: Bounds, look_ups: LookUps | None
+    ledger: Sequence[DataFile], queries: Sequence[int], keys: pa.Table, bounds: ReadBounds, look_ups: LookUps | None
 ) -> LookUpResult:
     """Look up which of the answers ``keys`` (query id, hash) of these queries are in the ledger's files, or a
     superset.

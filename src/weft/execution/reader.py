@@ -19,7 +19,7 @@ from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import layout
 from weft.catalog.records import TableRecord
 from weft.execution import driver_reader
-from weft.execution.driver_reader import Bounds, DriverReader, log_slices, may_look_up, news_files
+from weft.execution.driver_reader import DriverReader, ReadBounds, log_slices, may_look_up, news_files
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import Relation, Results, may_hold_answers, typed_answers
 from weft.execution.windows import Slice
@@ -93,7 +93,7 @@ class Reader:
     snapshots: dict[str, DeltaSnapshot | None] = field(default_factory=dict)
     cached: list[DataFrame] = field(default_factory=list)
     frames: dict[str, DataFrame] = field(default_factory=dict)
-    bounds: Bounds = field(default_factory=lambda: driver_reader.BOUNDS)
+    bounds: ReadBounds = field(default_factory=lambda: driver_reader.BOUNDS)
     look_ups: LookUps | None = None
 
     @cached_property

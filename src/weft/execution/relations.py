@@ -1,6 +1,6 @@
 """The relations that a query reads by name: the home's tables, and the results of other queries.
 
-Read a query's answers from the ledger as a Spark DataFrame.
+The results are the query's answers in the ledger, as a Spark DataFrame.
 """
 
 from __future__ import annotations

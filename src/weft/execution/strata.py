@@ -5,7 +5,7 @@ queries installed before it, so there are no cycles. The answers of one stratum 
 them. A query never passes the τ of the queries it reads: a paused or failed query holds those above it at its own τ,
 and their outcome names it.
 
-Compute where a query's window begins: at its τ, or earlier where the recorded past was changed since.
+A query's window begins at its τ, or earlier where the recorded past was changed since.
 
 A correction changes the rows of a source, and of the views over it, in windows that a query has already passed. The
 query then runs Q^I again from the first changed instant on. Its delivered answers stay delivered, and the ledger

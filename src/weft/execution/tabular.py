@@ -1,8 +1,7 @@
 """Convert rows with typed columns to Arrow, pandas, dicts and Spark, and to HTML for notebooks.
 
-Stream the rows of a Spark DataFrame: Spark writes them to files, which are read one by one.
-
-Collecting the rows would need memory for all of them.
+To stream the rows of a Spark DataFrame, Spark writes them to files, which are read one by one.  Collecting the rows
+would need memory for all of them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The column ``_by`` of such a table records who appended each row.
 
-Collect any number of rows in one Arrow table, so that one commit stores all of them or none.
+Any number of rows are collected in one Arrow table, so that one commit stores all of them or none.
 
 Rows beyond a memory limit are written to a file and memory-mapped.
 """

@@ -5,7 +5,7 @@ reason, which the load puts in quarantine (design section 1). Both travel in bat
 of the Weft table except ``ts``, then ``_own_time`` (BIGINT, µs UTC, NULL without an own time) and ``_seq`` (BIGINT, the
 row's number in the load, from 0).
 
-The user's choice of the ts that the rows of a load get (design section 1).
+``Timing`` is the user's choice of the ts that the rows of a load get (design section 1).
 """
 
 from __future__ import annotations

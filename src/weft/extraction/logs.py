@@ -4,12 +4,12 @@ The column ``tp`` of a predicate's table is the number of the time point; number
 Time points are stored last, so that a tick which reads one finds its rows. A load that died must be run again before
 another log is loaded, and continues where it stopped: the tables identify the log by its digest.
 
-Buffer the rows of a log by table until the whole log has been read without error.
+Rows are stored only after the whole log has been read without error.
 
 A log mixes the rows of all predicates, and a load stores the rows of one table. The rows of each table are written to a
 temporary Arrow file, so that memory stays bounded.
 
-Read texts of temporal logic from files: formulas, signatures and logs, compressed with gzip (``.gz``) or not.
+Formulas, signatures and logs are read from plain files or files compressed with gzip (``.gz``).
 """
 
 from __future__ import annotations

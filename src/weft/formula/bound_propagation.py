@@ -1,6 +1,6 @@
 """Copy the parts that bound a variable on the left of an AND into the right side, if that side needs them.
 
-Push negations inwards past AND and OR, and remove double negations.
+The module also pushes negations inwards past AND and OR, and removes double negations.
 """
 
 from __future__ import annotations
@@ -94,15 +94,15 @@ def _of_comparison(formula: Formula) -> set[Variable]:
 
 
 def _of_conjunction(left: Formula, right: Formula) -> set[Variable]:
-    found = bounded_variables(left) | bounded_variables(right)
+    bounded = bounded_variables(left) | bounded_variables(right)
     match right:
         case algebra.Comparison(operator="=", left=Variable() as one, right=Variable() as other) if {
             one,
             other,
-        } & found:
-            return found | {one, other}
+        } & bounded:
+            return bounded | {one, other}
         case _:
-            return found
+            return bounded
 
 
 def negations_inwards(formula: Formula) -> Formula:

@@ -30,15 +30,15 @@ def relevant(formula: Formula) -> Callable[[TimePoint], bool]:
 
 def _constants(atoms: Iterable[algebra.Atom]) -> dict[int, set[object]]:
     """Return the columns of a predicate that have constants in all atoms, with those constants."""
-    found: dict[int, set[object]] = {}
+    constants: dict[int, set[object]] = {}
     free: set[int] = set()
     for atom in atoms:
         for column, term in enumerate(atom.terms):
             if isinstance(term, Constant):
-                found.setdefault(column, set()).add(term.value)
+                constants.setdefault(column, set()).add(term.value)
             else:
                 free.add(column)
-    return {column: values for column, values in found.items() if column not in free}
+    return {column: values for column, values in constants.items() if column not in free}
 
 
 def _matches(rows: Iterable[Row], columns: dict[int, set[object]]) -> bool:

@@ -1,9 +1,8 @@
 """Lower a syntax tree to a formula: resolve names, infer types, expand shorthands.
 
 As in MonPoly, IMPLIES, EQUIV, FORALL and PAST_ALWAYS become NOT, OR, AND and ONCE, variables that EXISTS binds but its
-body does not use are dropped, and constant terms are evaluated before the formula is checked.
-
-Evaluate constant terms with MonPoly's arithmetic.
+body does not use are dropped, and constant terms are evaluated, with MonPoly's arithmetic, before the formula is
+checked.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ class Lowering:
     def exists(self, bound: Scope, inner: Formula) -> Formula:
         """Return EXISTS over the variables that are free in the body."""
         free = free_variables(inner)
-        used = tuple(variable for name, found in bound.items() if (variable := Variable(name, found)) in free)
+        used = tuple(variable for name, kind in bound.items() if (variable := Variable(name, kind)) in free)
         return algebra.Exists(used, inner) if used else inner
 
     def _temporal(self, written: syntax_tree.Once | syntax_tree.Since, scope: Scope) -> Formula:
@@ -148,15 +147,15 @@ class Lowering:
         if written.output in groups:
             message = f"{written.output} is the result of the aggregation, so it cannot also be a grouping variable"
             raise self.refused(written.at, message)
-        for group, found in groups.items():
-            if Variable(group, found) not in free:
+        for group, kind in groups.items():
+            if Variable(group, kind) not in free:
                 raise self.refused(written.at, f"{group} is grouped by but is not free in the aggregation's formula")
         output = Variable(written.output, self.type_of(written.output, scope))
         if written.function in ("SUM", "AVG", "MED"):
             self.join(item_type, self.types.new(number=True), written.at, f"{written.function} of {written.item}")
         result = {"CNT": BIGINT, "AVG": DOUBLE, "MED": DOUBLE}.get(written.function, item_type)
         self.join(output.type, result, written.at, written.output)
-        by = tuple(Variable(name, found) for name, found in groups.items())
+        by = tuple(Variable(name, kind) for name, kind in groups.items())
         return algebra.Aggregate(output, written.function, Variable(written.item, item_type), by, inner)
 
     def _least(self, written: syntax_tree.Least, scope: Scope) -> Formula:
@@ -173,7 +172,7 @@ class Lowering:
             parameters = dict(zip(rule.parameters, types, strict=True))
             body = self.formula(rule.body, parameters)
             self._check_rule(rule, body, parameters)
-            variables = tuple(Variable(name, found) for name, found in parameters.items())
+            variables = tuple(Variable(name, kind) for name, kind in parameters.items())
             definitions.append(algebra.Definition(unique, variables, body))
         whole = tuple(definitions)
         for rule in written.rules:
@@ -191,7 +190,7 @@ class Lowering:
         return unique
 
     def _check_rule(self, rule: syntax_tree.Rule, body: Formula, parameters: Scope) -> None:
-        expected = {Variable(name, found) for name, found in parameters.items()}
+        expected = {Variable(name, kind) for name, kind in parameters.items()}
         free = set(free_variables(body))
         if free != expected:
             given = ", ".join(sorted(variable.name for variable in free))
@@ -267,9 +266,9 @@ class Lowering:
             )
         terms = []
         for place, (term, expected) in enumerate(zip(written.terms, types, strict=True), 1):
-            found = self.term(term, scope)
-            self.join(_type(found), expected, term.at, f"column {place} of {written.name}")
-            terms.append(found)
+            argument = self.term(term, scope)
+            self.join(_type(argument), expected, term.at, f"column {place} of {written.name}")
+            terms.append(argument)
         return tuple(terms)
 
     def _matched(self, written: syntax_tree.Matched, scope: Scope) -> Formula:
@@ -314,8 +313,8 @@ class Lowering:
         """Lower an operation over terms."""
         arguments = tuple(self.term(argument, scope) for argument in written.arguments)
         takes, gives = self._operation_types(written.operation)
-        for argument, found in zip(written.arguments, arguments, strict=True):
-            self.join(_type(found), takes, argument.at, f"the argument of {written.operation}")
+        for argument, given in zip(written.arguments, arguments, strict=True):
+            self.join(_type(given), takes, argument.at, f"the argument of {written.operation}")
         try:
             return worked_out(written.operation, arguments, self.types.known(gives))
         except ArithmeticError as reason:
@@ -330,10 +329,10 @@ class Lowering:
 
     def type_of(self, name: str, scope: Scope) -> DataType:
         """Return the type of a variable; an unbound one is free in the whole formula."""
-        found = scope.get(name)
-        if found is None:
-            found = self.free.setdefault(name, self.types.new())
-        return found
+        type = scope.get(name)
+        if type is None:
+            type = self.free.setdefault(name, self.types.new())
+        return type
 
     def join(self, given: DataType, wanted: DataType, at: int, what: str) -> None:
         """Unify two types; raise FormulaError at the offset if they clash."""

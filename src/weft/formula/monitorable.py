@@ -6,9 +6,8 @@ with negations pushed inwards, then with bounds copied into the subformulas that
 of runtime monitoring, section 5.3).  Bounds are copied within a state, not to other times, for which MonPoly would look
 ahead.
 
-Rewrite a formula for evaluation: comparisons stand only on the right of an AND.
-
-There an equality may bind a variable, and all other comparisons filter (``weft.algebra.formula.And``).
+For evaluation, a formula is rewritten so that comparisons stand only on the right of an AND.  There an equality may
+bind a variable, and all other comparisons filter (``weft.algebra.formula.And``).
 """
 
 from __future__ import annotations

@@ -102,9 +102,9 @@ def parsed(text: str, *, extended: bool = False) -> Written:
     return formula
 
 
-def _require_words(text: str, found: list[Token]) -> None:
+def _require_words(text: str, scanned: list[Token]) -> None:
     """Raise FormulaError at a symbol that stands for a keyword, or that begins a record."""
-    for token in found:
+    for token in scanned:
         if token.kind == "sign":
             word = _SIGNS[token.text]
             hint = f"Write {word}, and all other symbols as keywords."
@@ -124,9 +124,9 @@ class FormulaParser(TermParser):
 
     depth = 0
 
-    def __init__(self, text: str, found: list[Token], what: str) -> None:
-        super().__init__(text, found, what)
-        _require_words(text, found)
+    def __init__(self, text: str, scanned: list[Token], what: str) -> None:
+        super().__init__(text, scanned, what)
+        _require_words(text, scanned)
         self.defined: list[str] = []
 
     def unexpected(self, message: str) -> FormulaError:

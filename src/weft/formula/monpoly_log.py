@@ -145,7 +145,7 @@ class _Log:
         return int(micros)
 
     def _rows(self) -> dict[str, list[Row]]:
-        found: dict[str, list[Row]] = {}
+        relations: dict[str, list[Row]] = {}
         while self.kind in ("name", "quoted"):
             name = self.text
             predicate = self.known.get(name)
@@ -153,7 +153,7 @@ class _Log:
                 self.refuse(
                     f"{name} is not a predicate of the signature", f"The signature has {', '.join(sorted(self.known))}."
                 )
-            rows = found.setdefault(name, [])
+            rows = relations.setdefault(name, [])
             self.take()
             if self.kind != "row" and self.text != "(":
                 rows.append(self._row(name, [], predicate.types))
@@ -162,7 +162,7 @@ class _Log:
                 self.take()
         if self.text not in ("@", ";", ">", ""):
             self.refuse(f"a predicate, '@', ';' or '>' is expected; found {self.text!r}")
-        return found
+        return relations
 
     def _fields(self) -> list[str]:
         """Return the values of a row; stay at its last token, so that errors name its line."""
@@ -195,14 +195,14 @@ class _Log:
         try:
             row = tuple([read(field) for read, field in zip(self.readers[name], fields, strict=True)])
         except ValueError:
-            wanted = ", ".join(found.name for found in types)
+            wanted = ", ".join(type.name for type in types)
             self.refuse(f"({', '.join(fields)}) is not a row of {name}, whose columns are {wanted}")
         return row
 
 
-def _reader(found: DataType) -> Callable[[str], Value]:
+def _reader(type: DataType) -> Callable[[str], Value]:
     """Return the function that parses a value of a type or raises ValueError."""
-    return _integer if found == BIGINT else float if found == DOUBLE else str
+    return _integer if type == BIGINT else float if type == DOUBLE else str
 
 
 def _integer(text: str) -> int:

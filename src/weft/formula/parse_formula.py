@@ -16,14 +16,14 @@ from weft.formula.unfolding import unfolded
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedFormula:
     """A formula in the form for evaluation, and its free variables in the order in which MonPoly lists their values."""
 
     formula: Formula
     columns: tuple[Variable, ...]
 
 
-def reading(text: str, known: Signature, *, negate: bool = False) -> Reading:
+def reading(text: str, known: Signature, *, negate: bool = False) -> ParsedFormula:
     """Parse a formula of MonPoly; raise FormulaError for a syntax error or infinitely many answers.
 
     With ``negate``, the formula's NOT is answered, as with MonPoly's option of that name.
@@ -31,14 +31,14 @@ def reading(text: str, known: Signature, *, negate: bool = False) -> Reading:
     return _reading(parsed(text), text, known, negate=negate, counts=False)
 
 
-def counted_reading(text: str, known: Signature) -> Reading:
+def counted_reading(text: str, known: Signature) -> ParsedFormula:
     """Parse a formula of µTL, in which duplicates count; raise FormulaError as ``reading`` does."""
     return _reading(parsed(text, extended=True), text, known, negate=False, counts=True)
 
 
-def _reading(formula: syntax_tree.Written, text: str, known: Signature, *, negate: bool, counts: bool) -> Reading:
+def _reading(formula: syntax_tree.Written, text: str, known: Signature, *, negate: bool, counts: bool) -> ParsedFormula:
     names = free_names(formula)
     tree = lowered(unfolded(formula, text), known, text)
     safe = monitorable(algebra.Not(tree) if negate else tree, counts=counts)
     free = {variable.name: variable for variable in free_variables(tree)}
-    return Reading(answerable(safe), tuple(free[name] for name in names))
+    return ParsedFormula(answerable(safe), tuple(free[name] for name in names))

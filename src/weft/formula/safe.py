@@ -50,7 +50,7 @@ class Safe:
         self._known: dict[Formula, Formula | None] = {}
 
     def finite(self, formula: Formula) -> Formula | None:
-        """Return an equivalent formula of finite parts; None if none is found.
+        """Return an equivalent formula of finite parts; None if none exists.
 
         The result is finite in its variables; the answers do not depend on variables that it no longer has.
         """
@@ -74,8 +74,8 @@ class Safe:
             case Exists(variables=variables, formula=inner):
                 return self._exists(variables, inner)
             case Previous(interval=interval, formula=inner):
-                found = self.finite(inner)
-                return Previous(interval, found) if found is not None else None
+                operand = self.finite(inner)
+                return Previous(interval, operand) if operand is not None else None
             case Once(interval=interval, formula=inner):
                 return self._once(interval, inner)
             case Since():
@@ -166,12 +166,12 @@ class Safe:
             for part in waiting:
                 if set(free(part)) <= set(free(chain)) and (longer := self.filtered(chain, part)) is not None:
                     return part, longer
-        finite = [(part, found) for part in waiting if (found := self.finite(part)) is not None]
+        finite = [(part, equivalent) for part in waiting if (equivalent := self.finite(part)) is not None]
         if not finite:
             return None
         there = set(free(chain) if chain is not None else ())
-        part, found = max(finite, key=lambda each: (not self._is_seen(each[0]), len(set(free(each[0])) & there)))
-        return part, found if chain is None else And(chain, found)
+        part, equivalent = max(finite, key=lambda each: (not self._is_seen(each[0]), len(set(free(each[0])) & there)))
+        return part, equivalent if chain is None else And(chain, equivalent)
 
     def _is_seen(self, part: Formula) -> bool:
         """Return whether a part only demands that a variable's value was seen; every value of a finite part was."""
@@ -205,9 +205,9 @@ class Safe:
                 return self._filtered(chain, part)
 
     def _filtered(self, chain: Formula, part: Formula) -> Formula | None:
-        found = self.finite(part)
-        if found is not None:
-            return _conjoined(chain, found)
+        finite = self.finite(part)
+        if finite is not None:
+            return _conjoined(chain, finite)
         other = self.finite(Not(part))
         if other is not None:
             return chain if other == FALSE else And(chain, Not(other))
@@ -218,8 +218,8 @@ class Safe:
             case Or(left=left, right=right):
                 return _both(Or, self.filtered(chain, left), self.filtered(chain, right))
             case Not(formula=Exists(variables=variables, formula=inner)):
-                found = self.finite(Exists(variables, And(chain, inner)))
-                return And(chain, Not(found)) if found is not None else None
+                joined = self.finite(Exists(variables, And(chain, inner)))
+                return And(chain, Not(joined)) if joined is not None else None
             case Exists(variables=variables, formula=inner):
                 return self.finite(Exists(variables, And(chain, inner)))
             case Previous(interval=interval, formula=inner):
@@ -249,9 +249,9 @@ class Safe:
         return And(Once(formula.interval, right), Not(Since(ALWAYS, Not(right), broken)))
 
     def _once(self, interval: Interval, inner: Formula) -> Formula | None:
-        found = self.finite(inner)
-        if found is not None:
-            return Once(interval, found)
+        operand = self.finite(inner)
+        if operand is not None:
+            return Once(interval, operand)
         if isinstance(inner, Or):
             return self.finite(Or(Once(interval, inner.left), Once(interval, inner.right)))
         return None
@@ -261,9 +261,9 @@ class Safe:
         left = formula.left
         if right is None or not set(free(left)) <= set(free(right)):
             return None
-        found = self.finite(left)
-        if found is not None:
-            return Since(formula.interval, found, right)
+        finite = self.finite(left)
+        if finite is not None:
+            return Since(formula.interval, finite, right)
         other = self.finite(Not(left))
         if other is not None:
             return Since(formula.interval, Not(other), right)
@@ -282,8 +282,8 @@ class Safe:
             return self.finite(inner)
         if (substituted_constants := self._of_constants(variable, inner)) is not None:
             return self.finite(substituted_constants)
-        if (found := self.finite(inner)) is not None:
-            return Exists((variable,), found) if variable in free(found) else found
+        if (body := self.finite(inner)) is not None:
+            return Exists((variable,), body) if variable in free(body) else body
         match inner:
             case Or(left=left, right=right):
                 return self.finite(Or(Exists((variable,), left), Exists((variable,), right)))
@@ -348,8 +348,8 @@ def _both(joining: type[Or], left: Formula | None, right: Formula | None) -> For
     return None if left is None or right is None else joining(left, right)
 
 
-def _conjoined(chain: Formula, found: Formula) -> Formula:
-    return chain if found == TRUE else FALSE if found == FALSE else And(chain, found)
+def _conjoined(chain: Formula, conjunct: Formula) -> Formula:
+    return chain if conjunct == TRUE else FALSE if conjunct == FALSE else And(chain, conjunct)
 
 
 def _either(left: Formula | None, right: Formula | None) -> Formula | None:

@@ -168,7 +168,7 @@ def _with_terms(formula: syntax_tree.Applied | syntax_tree.Compared | syntax_tre
         case syntax_tree.Compared(left=left, right=right):
             return replace(formula, left=_renamed_term(left, names), right=_renamed_term(right, names))
         case syntax_tree.Matched(text=text, pattern=pattern, groups=groups):
-            found = tuple(None if group is None else _renamed_term(group, names) for group in groups)
+            new_groups = tuple(None if group is None else _renamed_term(group, names) for group in groups)
             return replace(
-                formula, text=_renamed_term(text, names), pattern=_renamed_term(pattern, names), groups=found
+                formula, text=_renamed_term(text, names), pattern=_renamed_term(pattern, names), groups=new_groups
             )

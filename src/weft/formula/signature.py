@@ -3,7 +3,7 @@
 ``P(x: int, string)``, one predicate after the other; column names are optional.  Comments are ``# …`` to the end of
 the line and ``(* … *)``.
 
-The states of a log: its time points, in batches of bounded size.
+``TimePoint`` is a state of a log; time points are read in batches of bounded size.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _SYMBOLS: Final = Symbols.of(
 def signature(text: str) -> Signature:
     """Parse a signature; raise FormulaError with the place of a syntax error."""
     cursor = Cursor(text, tokens(text, _SYMBOLS, "the signature"), "the signature")
-    found: dict[str, Predicate] = {}
+    predicates: dict[str, Predicate] = {}
     while not cursor.at(END):
         named = cursor.expect("name", "a predicate's name")
         if named.text == "event" and cursor.at("name"):
             raise cursor.refused("records (event …) are not supported; write the predicate's columns in brackets")
         cursor.expect("(", f"'(' and the types of the columns of {named.text}")
-        if named.text in found:
+        if named.text in predicates:
             raise cursor.refused(f"{named.text} is declared twice", named, "declare each predicate once")
-        found[named.text] = _predicate(cursor, named.text)
-    return found
+        predicates[named.text] = _predicate(cursor, named.text)
+    return predicates
 
 
 def _predicate(cursor: Cursor, name: str) -> Predicate:
@@ -60,9 +60,9 @@ def _predicate(cursor: Cursor, name: str) -> Predicate:
     columns: list[str] = []
     while not cursor.at(")"):
         first = cursor.expect("name", "a type, or a column's name and its type").text
-        told = cursor.taken(":")
-        columns.append(first if told else f"c{len(types) + 1}")
-        if told:
+        is_named = cursor.taken(":")
+        columns.append(first if is_named else f"c{len(types) + 1}")
+        if is_named:
             first = cursor.expect("name", "a type").text
         if first not in _TYPES:
             raise cursor.refused(f"{first!r} is not one of the types int, float, string", cursor.ahead(-1))

@@ -51,8 +51,8 @@ class TermParser(Cursor):
     unnamed = 0
     nested = 0
 
-    def __init__(self, text: str, found: list[Token], what: str) -> None:
-        super().__init__(text, found, what)
+    def __init__(self, text: str, scanned: list[Token], what: str) -> None:
+        super().__init__(text, scanned, what)
 
     def variable(self, wanted: str) -> str:
         """Parse a variable's name; ``?x`` is x, and each ``_`` is a new name."""

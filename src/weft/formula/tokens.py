@@ -41,20 +41,20 @@ class Symbols:
 
 def tokens(text: str, symbols: Symbols, what: str) -> list[Token]:
     """Split the text into tokens; raise FormulaError at the first character that begins no token of the language."""
-    found: list[Token] = []
+    scanned: list[Token] = []
     at = 0
     while True:
         skipped = symbols.skipped.match(text, at)
         at = skipped.end() if skipped else at
         if at >= len(text):
-            found.append(Token(END, "", len(text)))
-            return found
+            scanned.append(Token(END, "", len(text)))
+            return scanned
         matches = [(match.end(), kind) for kind, word in symbols.words if (match := word.match(text, at))]
         if not matches:
             raise refused_at(text, at, f"{what} has {text[at]!r}, which is not allowed here")
         end = max(matches, key=lambda match: match[0])[0]
         kind = next(kind for stop, kind in matches if stop == end)
-        found.append(Token(kind, text[at:end], at))
+        scanned.append(Token(kind, text[at:end], at))
         at = end
 
 
@@ -74,9 +74,9 @@ def refused_at(text: str, at: int, message: str, hint: str | None = None) -> For
 class Cursor:
     """A position among the tokens of a text; the base of the parsers."""
 
-    def __init__(self, text: str, found: list[Token], what: str) -> None:
+    def __init__(self, text: str, scanned: list[Token], what: str) -> None:
         self.text = text
-        self.tokens = found
+        self.tokens = scanned
         self.what = what
         self.place = 0
 
@@ -110,5 +110,5 @@ class Cursor:
     def refused(self, message: str, token: Token | None = None, hint: str | None = None) -> FormulaError:
         """Return the error at a token, by default the next one, with that token's text."""
         token = token or self.ahead()
-        found = f"; found {token.text!r}" if token.kind != END else "; the text ends"
-        return refused_at(self.text, token.at, f"{self.what}: {message}{found}", hint)
+        actual = f"; found {token.text!r}" if token.kind != END else "; the text ends"
+        return refused_at(self.text, token.at, f"{self.what}: {message}{actual}", hint)

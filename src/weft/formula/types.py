@@ -3,7 +3,7 @@
 While a formula is lowered, an unknown type is a type variable, ``DataType("?7")``.  Type variables that must be equal
 are unified, and those of arithmetic can only become numbers.
 
-Replace the type variables of a formula by the inferred types.
+At the end, the inferred types replace the type variables of the formula.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ def settled(formula: Formula, types: Unknowns) -> Formula:
     return of(formula)
 
 
-def _constant(given: algebra.Constant, found: DataType) -> algebra.Constant:
+def _constant(given: algebra.Constant, type: DataType) -> algebra.Constant:
     """Return a constant with its inferred type; raise ValueError if it does not have that type."""
-    if found == STRING:
-        return algebra.Constant(str(given.value), found)
+    if type == STRING:
+        return algebra.Constant(str(given.value), type)
     if isinstance(given.value, str):
         raise ValueError(f"{given.value!r} is compared as a number, but is not one")
-    return algebra.Constant(given.value, found)
+    return algebra.Constant(given.value, type)
 
 
 def _settled(formula: Formula, types: Unknowns) -> Formula:

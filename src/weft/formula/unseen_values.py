@@ -21,21 +21,21 @@ class Occurrences:
         self._atoms: dict[Variable, list[algebra.Atom]] = {}
         for atom in atoms:
             for variable in free(atom):
-                found = self._atoms.setdefault(variable, [])
-                if atom not in found:
-                    found.append(atom)
+                occurrences = self._atoms.setdefault(variable, [])
+                if atom not in occurrences:
+                    occurrences.append(atom)
 
     def now(self, variable: Variable) -> Formula:
         """Return the formula that an event has the variable's value at this time point."""
-        found: Formula | None = None
+        disjunction: Formula | None = None
         for atom in self._atoms.get(variable, ()):
             others = tuple(each for each in free(atom) if each != variable)
             given = Exists(others, atom) if others else atom
-            found = given if found is None else Or(found, given)
-        if found is None:
+            disjunction = given if disjunction is None else Or(disjunction, given)
+        if disjunction is None:
             nothing = And(Truth(True), algebra.Comparison("=", variable, variable))
             return And(nothing, Not(nothing))
-        return found
+        return disjunction
 
     def seen(self, variable: Variable) -> Formula:
         """Return the formula that an event has had the variable's value by now."""

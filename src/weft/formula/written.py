@@ -5,7 +5,7 @@
 >>> written(Once(Interval(0, 60_000_000), Atom("P", (Variable("x", BIGINT),))))
 'ONCE[0,1m] P(x)'
 
-Print answers in MonPoly's format.
+``answers`` prints answers in MonPoly's format.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def _leaf(formula: Formula) -> str:
         case algebra.Comparison(operator=operator, left=left, right=right):
             return f"{term_text(left)} {operator} {term_text(right)}"
         case algebra.Matches(text=text, pattern=pattern, groups=groups):
-            found = ", ".join("_" if group is None else term_text(group) for group in groups)
-            return f"{term_text(text)} MATCHES re{_quoted(pattern)}" + (f" ({found})" if groups else "")
+            listing = ", ".join("_" if group is None else term_text(group) for group in groups)
+            return f"{term_text(text)} MATCHES re{_quoted(pattern)}" + (f" ({listing})" if groups else "")
         case algebra.Fixpoint(definitions=definitions, name=name, arguments=arguments):
             rules = ", ".join(
                 f"{_applied(definition.name, definition.parameters)} = {_bracketed(definition.body)}"
@@ -167,12 +167,12 @@ def answers(
     list.  With ``counts``, ``*`` and the count follow each row.
     """
     often = None if counts is None else dict(zip(rows, counts, strict=True))
-    found = sorted(set(rows), key=_order)
-    if closed and not found:
+    distinct = sorted(set(rows), key=_order)
+    if closed and not distinct:
         return "false" if every_point else None
-    shown = ["true" if closed else row_text(row) for row in found]
+    shown = ["true" if closed else row_text(row) for row in distinct]
     if often is not None:
-        shown = [f"{text}*{often[row]}" for text, row in zip(shown, found, strict=True)]
+        shown = [f"{text}*{often[row]}" for text, row in zip(shown, distinct, strict=True)]
     if every_point and not closed:
         return f"({','.join(shown)})"
     return " ".join(shown) or None

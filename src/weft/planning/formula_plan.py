@@ -1,9 +1,7 @@
 """Plan formulas of temporal logic as standing queries, with a home's tables as their predicates.
 
-Choose how to evaluate a two-sorted formula, and state what is known of its size.
-
-A union of conjunctive queries becomes a nest of ◇1 with a synopsis (Toman 2007, section 4.2); every other formula reads
-the stored history.
+For a two-sorted formula, the plan says how to evaluate it and what is known of its size.  A union of conjunctive
+queries becomes a nest of ◇1 with a synopsis (Toman 2007, section 4.2); every other formula reads the stored history.
 """
 
 from __future__ import annotations
@@ -20,9 +18,9 @@ from weft.derivation.synopsis.prepared import Semantics, prepared
 from weft.derivation.synopsis.two_sorted import nest
 from weft.errors import FormulaError, Reasons, SynopsisError
 from weft.formula.monitorable import answerable, monitorable
-from weft.formula.parse_formula import Reading, counted_reading, reading
+from weft.formula.parse_formula import ParsedFormula, counted_reading, reading
 from weft.formula.signature import Predicate
-from weft.formula.twofol.kept import over_history
+from weft.formula.twofol.over_history import over_history
 from weft.formula.twofol.resolve import TwoSorted, two_sorted
 from weft.formula.twofol.written import two_sorted_text
 from weft.formula.written import bare_text
@@ -136,7 +134,7 @@ def verdict_on_history(semantics: Semantics) -> str:
 class TwoSortedPlan:
     """The formula to evaluate; ``history`` is the reason why it reads the stored history (None: it has a synopsis)."""
 
-    reading: Reading
+    reading: ParsedFormula
     history: str | None
 
 
@@ -147,9 +145,9 @@ def planned(formula: TwoSorted, semantics: Semantics) -> TwoSortedPlan:
     try:
         nests = answerable(monitorable(nest(formula.formula, counts=counts), counts=counts))
     except SynopsisError as error:
-        return TwoSortedPlan(Reading(historic, formula.columns), error.message)
+        return TwoSortedPlan(ParsedFormula(historic, formula.columns), error.message)
     except FormulaError:
         return TwoSortedPlan(
-            Reading(historic, formula.columns), "its comparisons bind variables that its predicates do not"
+            ParsedFormula(historic, formula.columns), "its comparisons bind variables that its predicates do not"
         )
-    return TwoSortedPlan(Reading(nests, formula.columns), None)
+    return TwoSortedPlan(ParsedFormula(nests, formula.columns), None)

@@ -12,22 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from weft.algebra.formula import (
-    POINTS,
-    Atom,
-    Comparison,
-    Exists,
-    Formula,
-    Variable,
-    dated,
-    free_variables,
-    rewritten,
-    subformulas,
-    term_type,
-    variables_of,
-    with_terms,
-    with_variables,
-)
+from weft.algebra import formula as algebra
 from weft.algebra.relation import Plain, Project, Query, Scan, condition, conjuncts, sources
 from weft.algebra.scalar import ColumnRef, Scalar, columns
 from weft.algebra.schema import BIGINT, STRING, Column, DataType, TableSchema
@@ -70,7 +55,7 @@ class FormulaEvents:
     SQL over these (as v), each with its type.
     """
 
-    formula: Formula
+    formula: algebra.Formula
     events: tuple[Events, ...]
     values: tuple[str, ...]
     outputs: tuple[tuple[str, DataType], ...]
@@ -82,8 +67,8 @@ def of_query(query: Query) -> tuple[FormulaEvents, ...]:
 
 
 def of_atoms(
-    formula: Formula,
-    columns: Sequence[Variable],
+    formula: algebra.Formula,
+    columns: Sequence[algebra.Variable],
     tables: Mapping[str, TableSchema],
     *,
     log: bool,
@@ -94,14 +79,14 @@ def of_atoms(
     Its answers are the time point and the values of ``columns``, with a count if ``count`` gives its type.
     """
     events = {name: _whole_rows(table, log) for name, table in tables.items()}
-    names = {POINTS: POINTS}
+    names = {algebra.POINTS: algebra.POINTS}
     for name, each in events.items():
-        names |= {name: each.predicate, dated(name): dated(each.predicate)}
-    renamed = rewritten(
+        names |= {name: each.predicate, algebra.dated(name): algebra.dated(each.predicate)}
+    renamed = algebra.rewritten(
         formula,
-        lambda part: replace(part, predicate=names[part.predicate]) if isinstance(part, Atom) else part,
+        lambda part: replace(part, predicate=names[part.predicate]) if isinstance(part, algebra.Atom) else part,
     )
-    free = {each: f"{VALUES}.v{n}" for n, each in enumerate(free_variables(formula), 1)}
+    free = {each: f"{VALUES}.v{n}" for n, each in enumerate(algebra.free_variables(formula), 1)}
     outputs = [(f"{VALUES}.tp", BIGINT), *((free[each], each.type) for each in columns)]
     if count is not None:
         outputs.append((f"{VALUES}.n", count))
@@ -115,7 +100,7 @@ def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[Column, DataType |
     None means that no formula can use the values.  They are then texts, so that rows that differ in them are distinct.
     """
     hidden = ("ts", "tp") if log else ("ts",)
-    return tuple((each, term_type(each.type)) for each in table.columns if each.name.lower() not in hidden)
+    return tuple((each, algebra.term_type(each.type)) for each in table.columns if each.name.lower() not in hidden)
 
 
 def _whole_rows(table: TableSchema, log: bool) -> Events:
@@ -139,8 +124,8 @@ def _part(nest: Nest) -> FormulaEvents:
     scans = {project.alias: _scan(project) for project in nest.inputs}
     of_each(_require_plain, dict.fromkeys(scan.table for scan in scans.values()))
     joined = _joined(nest.formula)
-    atoms = {part.predicate: part for part in subformulas(nest.formula) if isinstance(part, Atom)}
-    carried: dict[Variable, ValueEncoding] = {}
+    atoms = {part.predicate: part for part in algebra.subformulas(nest.formula) if isinstance(part, algebra.Atom)}
+    carried: dict[algebra.Variable, ValueEncoding] = {}
     for project in nest.inputs:
         for variable, output in zip(_variables(atoms[project.alias]), project.outputs, strict=True):
             column = scans[project.alias].table.column(output.name)
@@ -149,8 +134,10 @@ def _part(nest: Nest) -> FormulaEvents:
     _require_ordered(nest.formula, carried)
     rows = of_each(lambda project: _rows(project, _variables(atoms[project.alias]), carried), nest.inputs)
     events = {project.alias: each for project, each in zip(nest.inputs, rows, strict=True)}
-    formula = rewritten(nest.formula, lambda part: _with_carried(part, carried, events))
-    values = tuple(carried[each].decoded(f"{ANSWER}.c{n}") for n, each in enumerate(free_variables(nest.formula), 1))
+    formula = algebra.rewritten(nest.formula, lambda part: _with_carried(part, carried, events))
+    values = tuple(
+        carried[each].decoded(f"{ANSWER}.c{n}") for n, each in enumerate(algebra.free_variables(nest.formula), 1)
+    )
     return FormulaEvents(formula, tuple(dict.fromkeys(events.values())), values, _outputs(nest))
 
 
@@ -169,26 +156,26 @@ def _require_plain(table: TableSchema) -> None:
         raise SynopsisError(f"this query has no synopsis: {table.name} is a tracked table, whose rows end", hint=_HINT)
 
 
-def _variables(atom: Atom) -> list[Variable]:
-    return [term for term in atom.terms if isinstance(term, Variable)]
+def _variables(atom: algebra.Atom) -> list[algebra.Variable]:
+    return [term for term in atom.terms if isinstance(term, algebra.Variable)]
 
 
-def _joined(formula: Formula) -> set[Variable]:
+def _joined(formula: algebra.Formula) -> set[algebra.Variable]:
     """Return the variables that are joined or compared, not only passed through to the answer."""
-    places: Counter[Variable] = Counter()
-    joined: set[Variable] = set()
-    for atom in {part for part in subformulas(formula) if isinstance(part, Atom)}:
+    places: Counter[algebra.Variable] = Counter()
+    joined: set[algebra.Variable] = set()
+    for atom in {part for part in algebra.subformulas(formula) if isinstance(part, algebra.Atom)}:
         places.update(_variables(atom))
-    for part in subformulas(formula):
-        if isinstance(part, Comparison):
-            joined |= {*variables_of(part.left), *variables_of(part.right)}
+    for part in algebra.subformulas(formula):
+        if isinstance(part, algebra.Comparison):
+            joined |= {*algebra.variables_of(part.left), *algebra.variables_of(part.right)}
     return joined | {variable for variable, count in places.items() if count > 1}
 
 
-def _require_ordered(formula: Formula, carried: Mapping[Variable, ValueEncoding]) -> None:
-    for part in subformulas(formula):
-        if isinstance(part, Comparison) and part.operator in ("<", "<="):
-            for variable in (*variables_of(part.left), *variables_of(part.right)):
+def _require_ordered(formula: algebra.Formula, carried: Mapping[algebra.Variable, ValueEncoding]) -> None:
+    for part in algebra.subformulas(formula):
+        if isinstance(part, algebra.Comparison) and part.operator in ("<", "<="):
+            for variable in (*algebra.variables_of(part.left), *algebra.variables_of(part.right)):
                 if not carried[variable].ordered:
                     raise SynopsisError(
                         f"this query has no synopsis: it compares {variable.name}, a {variable.type}, with "
@@ -197,7 +184,9 @@ def _require_ordered(formula: Formula, carried: Mapping[Variable, ValueEncoding]
                     )
 
 
-def _rows(project: Project, variables: Sequence[Variable], carried: Mapping[Variable, ValueEncoding]) -> Events:
+def _rows(
+    project: Project, variables: Sequence[algebra.Variable], carried: Mapping[algebra.Variable, ValueEncoding]
+) -> Events:
     """Return the events of one table, under a name that depends on their definition.
 
     The name is a hash of Spark's SQL, so that it does not change with the SQL for DuckDB.
@@ -213,8 +202,8 @@ def _rows(project: Project, variables: Sequence[Variable], carried: Mapping[Vari
 
 def _selected(
     project: Project,
-    variables: Sequence[Variable],
-    carried: Mapping[Variable, ValueEncoding],
+    variables: Sequence[algebra.Variable],
+    carried: Mapping[algebra.Variable, ValueEncoding],
     rendered: Callable[[Scalar], str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns and the conditions of one table's events."""
@@ -246,23 +235,25 @@ def _require_local(scalar: Scalar) -> None:
         )
 
 
-def _with_carried(part: Formula, carried: Mapping[Variable, ValueEncoding], events: Mapping[str, Events]) -> Formula:
-    def variable(original: Variable) -> Variable:
-        return Variable(original.name, carried[original].type)
+def _with_carried(
+    part: algebra.Formula, carried: Mapping[algebra.Variable, ValueEncoding], events: Mapping[str, Events]
+) -> algebra.Formula:
+    def variable(original: algebra.Variable) -> algebra.Variable:
+        return algebra.Variable(original.name, carried[original].type)
 
     match part:
-        case Atom(predicate=predicate):
+        case algebra.Atom(predicate=predicate):
             part = replace(part, predicate=events[predicate].predicate)
-        case Exists(variables=bound):
+        case algebra.Exists(variables=bound):
             part = replace(part, variables=tuple(map(variable, bound)))
         case _:
             pass
-    return with_terms(part, lambda term: with_variables(term, variable))
+    return algebra.with_terms(part, lambda term: algebra.with_variables(term, variable))
 
 
 def _outputs(nest: Nest) -> tuple[tuple[str, DataType], ...]:
     """Return the answer's columns as SQL over ``v1 … vk``, the free variables in order."""
-    places = {variable.name: f"v{n}" for n, variable in enumerate(free_variables(nest.formula), 1)}
+    places = {variable.name: f"v{n}" for n, variable in enumerate(algebra.free_variables(nest.formula), 1)}
     outputs = []
     for output in nest.outputs:
         _require_local(output.value)

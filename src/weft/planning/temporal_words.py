@@ -1,6 +1,6 @@
 """Render temporal expressions and derivations in the paper's notation, for ``explain`` of a view.
 
-Split long expressions into short lines: a part that occurs twice, or is long, gets a name and its own line.
+Long expressions are split into short lines: a part that occurs twice, or is long, gets a name and its own line.
 
 >>> from shown_temporal import ENDED, R
 >>> from weft.algebra.temporal import Difference, Selection

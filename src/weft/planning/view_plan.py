@@ -3,7 +3,7 @@
 A view is stored bound (``algebra.stored``), over the columns that its tables had at that time, so that neither a new
 column nor a new name changes its meaning.
 
-Auxiliary views as the catalog stores them: a bound query over one table, and its text.
+The catalog stores an auxiliary view as a bound query over one table, and its text.
 """
 
 from __future__ import annotations

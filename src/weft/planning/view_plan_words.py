@@ -39,7 +39,7 @@ class ViewExplanation(InLines):
     - ``timely``: whether time alone can change it; ``time``: its conditions on time.
     - ``whole``: the events that read a whole table.
     - ``called``: auxiliary view -> the table that it is a part of.
-    - ``kept``: what the home knows of the view, in words.
+    - ``status``: the lines on the state of the view.
     """
 
     view: tuple[str, ...]
@@ -52,7 +52,7 @@ class ViewExplanation(InLines):
     whole: tuple[str, ...]
     called: Mapping[str, str] = field(default_factory=dict)
     name: str | None = None
-    kept: tuple[str, ...] = ()
+    status: tuple[str, ...] = ()
 
     @property
     def brief(self) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ class ViewExplanation(InLines):
             cut(changing),
             cut(time),
             *(cut(each) for each in first(warnings, 3, "WARNING: {} more with --full")),
-            *self.kept,
+            *self.status,
             f"weft view explain {self.name or 'NAME'} --full shows what is computed, and the equations.",
         )
 

@@ -1,6 +1,6 @@
 """Warnings and notes about a query before it is installed.
 
-Describe how a standing query reads the views that it names.
+One note describes how a standing query reads the views that it names.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Explain in words why a branch gives an answer: the row that arrives, or the instant that is reached.
 
-Describe the conditions of a query at one instant, in words and with the names of its text.
+The conditions of a query at one instant are described with the names of its text.
 """
 
 from __future__ import annotations

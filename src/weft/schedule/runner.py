@@ -1,10 +1,9 @@
 """``weft run``: poll and tick when due until stopped, holding the lease for one tick at a time.
 
-Detect another process that ticks a home.
+The runner detects another process that ticks the home.  Two are safe, since each tick holds the lease, but one is
+enough.
 
-Two at once are safe, since each tick holds the lease. But one is enough, and whoever starts the second may not know.
-
-Maintain a home while nothing is due, one step at a time, at most one round every ten minutes.
+While nothing is due, it maintains the home, one step at a time, at most one round every ten minutes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 In this order: the condition in WHERE and SELECT DISTINCT if nothing is aggregated; NOT EXISTS for MIN and MAX; a
 temporal view if all tables are tracked; a formula of past temporal logic.  If none fits, the hint says so.
 
-Translate a SELECT with aggregates over one table into a formula of past temporal logic.
+A SELECT with aggregates over one table is translated into a formula as follows.
 
     SELECT user FROM logins WHERE ok = 0 AND ts > NOW() - INTERVAL 10 MINUTES GROUP BY user HAVING COUNT(*) > 5
     (n <- CNT id; user (ONCE[0,10m) (logins(id, user, ok) AND ok = 0))) AND n > 5
@@ -22,22 +22,8 @@ from typing import Final
 
 from sqlglot import exp
 
+from weft.algebra import relation as relational
 from weft.algebra.formula import term_type
-from weft.algebra.relation import (
-    TRUE,
-    Grouped,
-    Measure,
-    NowBefore,
-    NowFrom,
-    Plain,
-    Predicate,
-    Relation,
-    Scan,
-    Select,
-    condition,
-    conjuncts,
-    sources,
-)
 from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar, shifted
 from weft.algebra.schema import BIGINT, DOUBLE, STRING, DataType
 from weft.algebra.traverse import scans, thresholds
@@ -52,7 +38,9 @@ LATER: Final = "standing queries do not support aggregates yet"
 _ROWS: Final = "Query the rows themselves; each is an answer."
 
 
-def aggregates_refused(select: exp.Select, grouped: Relation | None, context: Context, *, nested: bool) -> SqlError:
+def aggregates_refused(
+    select: exp.Select, grouped: relational.Relation | None, context: Context, *, nested: bool
+) -> SqlError:
     """Return the error for a SELECT with GROUP BY, HAVING or aggregates.
 
     ``grouped`` is its relation, or None if it could not be read.  ``nested`` is True for a SELECT within another query;
@@ -102,7 +90,7 @@ def _without_groups(select: exp.Select, *, nested: bool) -> str:
     return f"Write {text}" if nested else f"Write {installed(text)}."
 
 
-def _instead(select: exp.Select, grouped: Relation | None, context: Context, *, nested: bool) -> str:
+def _instead(select: exp.Select, grouped: relational.Relation | None, context: Context, *, nested: bool) -> str:
     if grouped is None:
         return "Fix the other errors first; this error then offers an equivalent text, if one exists."
     prefix = f"{NOT_TODAY} Only its subquery has an equivalent. " if nested else ""
@@ -123,13 +111,13 @@ def _instead(select: exp.Select, grouped: Relation | None, context: Context, *, 
     )
 
 
-def _as_view(grouped: Relation, context: Context, *, nested: bool) -> str:
+def _as_view(grouped: relational.Relation, context: Context, *, nested: bool) -> str:
     """Return the hint to create a view over tracked tables.  How to read the view depends on whether it uses NOW()."""
     if nested or context.text is None or context.other() is not None:
         return f"{NOT_TODAY} {_ROWS}"
-    inner = grouped.input if isinstance(grouped, Select) else grouped
+    inner = grouped.input if isinstance(grouped, relational.Select) else grouped
     timely = any(True for _ in thresholds(grouped))
-    if timely or (isinstance(inner, Grouped) and inner.window is not None):
+    if timely or (isinstance(inner, relational.Grouped) and inner.window is not None):
         over = "NOW()" if timely else "a moving window"
         return (
             f"Create a view and read it when you need it: {viewed(context.text)}, then "
@@ -204,11 +192,11 @@ class _Names:
     types: Mapping[ColumnRef, DataType]
 
 
-def aggregate_formula(relation: Relation) -> str:
+def aggregate_formula(relation: relational.Relation) -> str:
     """Return the formula of a ``Grouped`` or of a selection of one (HAVING); raise NoFormula with the reason."""
-    having = condition(relation)
-    grouped = relation.input if isinstance(relation, Select) else relation
-    if not isinstance(grouped, Grouped) or grouped.window is not None:
+    having = relational.condition(relation)
+    grouped = relation.input if isinstance(relation, relational.Select) else relation
+    if not isinstance(grouped, relational.Grouped) or grouped.window is not None:
         raise NoFormula("only views have MOVING_WINDOW")
     scan = _scan(grouped)
     names = _names(scan)
@@ -227,15 +215,15 @@ def aggregate_formula(relation: Relation) -> str:
             **{each.output: _measure_type(each, names) for each in grouped.measures},
         },
     )
-    conditions = [_condition(each, group_names) for each in conjuncts(having) if each != TRUE]
+    conditions = [_condition(each, group_names) for each in relational.conjuncts(having) if each != relational.TRUE]
     if len(parts) + len(conditions) == 1:
         return parts[0]
     return " AND ".join((*(f"({part})" for part in parts), *conditions))
 
 
-def _scan(grouped: Grouped) -> Scan:
-    read = sources(grouped.input)
-    if len(read) != 1 or not isinstance(read[0], Scan):
+def _scan(grouped: relational.Grouped) -> relational.Scan:
+    read = relational.sources(grouped.input)
+    if len(read) != 1 or not isinstance(read[0], relational.Scan):
         raise NoFormula("a formula can aggregate only one table, without joins or subqueries in FROM")
     table = read[0].table
     if table.source == "results" or not table.append_only:
@@ -245,7 +233,7 @@ def _scan(grouped: Grouped) -> Scan:
     return read[0]
 
 
-def _names(scan: Scan) -> _Names:
+def _names(scan: relational.Scan) -> _Names:
     variables: dict[ColumnRef, str] = {}
     types: dict[ColumnRef, DataType] = {}
     columns = [each for each in scan.table.columns if each.name.lower() != "ts"]
@@ -261,24 +249,24 @@ def _names(scan: Scan) -> _Names:
     return _Names(variables, types)
 
 
-def _rows(grouped: Grouped, scan: Scan, names: _Names) -> str:
+def _rows(grouped: relational.Grouped, scan: relational.Scan, names: _Names) -> str:
     """Return the formula of the aggregated rows, at any time point up to the present one."""
     atom = f"{scan.table.name}({', '.join(names.variables.values())})"
     demanded, least, most = [], "[0", "*]"
-    for item in conjuncts(condition(grouped.input)):
+    for item in relational.conjuncts(relational.condition(grouped.input)):
         match item:
-            case NowFrom(threshold=threshold):
+            case relational.NowFrom(threshold=threshold):
                 least = _bound(threshold, scan, "[", "(")
-            case NowBefore(threshold=threshold):
+            case relational.NowBefore(threshold=threshold):
                 most = _bound(threshold, scan, ")", "]")
             case _:
-                demanded.append("" if item == TRUE else _condition(item, names))
+                demanded.append("" if item == relational.TRUE else _condition(item, names))
     filtered = " AND ".join((atom, *(each for each in demanded if each)))
     interval = "" if (least, most) == ("[0", "*]") else f"{least},{most}"
     return f"ONCE{interval} {filtered if filtered == atom else f'({filtered})'}"
 
 
-def _bound(threshold: Scalar, scan: Scan, reached: str, passed: str) -> str:
+def _bound(threshold: Scalar, scan: relational.Scan, reached: str, passed: str) -> str:
     """Return a bound of ONCE's interval from a comparison of NOW with ``ts`` plus a constant interval."""
     parts = shifted(threshold)
     beyond = parts.micros % 1_000_000 == 1
@@ -297,7 +285,7 @@ def _bound(threshold: Scalar, scan: Scan, reached: str, passed: str) -> str:
     return f"{sign}{length}" if sign in "[(" and reached == "[" else f"{length}{sign}"
 
 
-def _measured(measures: Iterable[Measure], names: _Names) -> dict[ColumnRef, str]:
+def _measured(measures: Iterable[relational.Measure], names: _Names) -> dict[ColumnRef, str]:
     """Return a variable for each aggregate's value."""
     taken, variables = set(names.variables.values()), {}
     for number, measure in enumerate(measures, 1):
@@ -311,7 +299,7 @@ def _measured(measures: Iterable[Measure], names: _Names) -> dict[ColumnRef, str
     return variables
 
 
-def _aggregation(measure: Measure, name: str, grouped: Grouped, names: _Names, rows: str) -> str:
+def _aggregation(measure: relational.Measure, name: str, grouped: relational.Grouped, names: _Names, rows: str) -> str:
     groups = [output.value for output in grouped.groups]
     if not all(isinstance(each, ColumnRef) and each in names.variables for each in groups):
         raise NoFormula("a formula groups only by columns other than ts")
@@ -329,7 +317,7 @@ def _aggregation(measure: Measure, name: str, grouped: Grouped, names: _Names, r
     return f"{name} <- {_FUNCTIONS[measure.function]} {over} ({f'EXISTS {others}. ' if others else ''}{rows})"
 
 
-def _measure_type(measure: Measure, names: _Names) -> DataType:
+def _measure_type(measure: relational.Measure, names: _Names) -> DataType:
     if measure.function == "count" or measure.argument is None:
         return BIGINT
     if measure.function == "avg":
@@ -337,9 +325,9 @@ def _measure_type(measure: Measure, names: _Names) -> DataType:
     return names.types[measure.argument] if isinstance(measure.argument, ColumnRef) else BIGINT
 
 
-def _condition(predicate: Predicate, names: _Names) -> str:
+def _condition(predicate: relational.Predicate, names: _Names) -> str:
     """Return a condition on columns and constants, or an empty text if every row of a formula satisfies it."""
-    if not isinstance(predicate, Plain):
+    if not isinstance(predicate, relational.Plain):
         raise NoFormula("a formula can filter its table only by comparing columns with constants")
     return _compared(predicate.condition, names)
 

@@ -83,7 +83,7 @@ def local_text(sql: str) -> str:
     >>> local_text(r"x LIKE '5\\%'") == r"x LIKE '5\%' ESCAPE '\'"
     True
     """
-    return _QUOTED.sub(lambda found: _spelled(found[0]), sql)
+    return _QUOTED.sub(lambda match: _spelled(match[0]), sql)
 
 
 def _spelled(quoted: str) -> str:
@@ -104,7 +104,7 @@ def not_local(relation: Temporal) -> Scalar | None:
     The expression is minimal: both engines agree on its subexpressions.
     """
     every = (scalar for part in each(relation) for scalar in _scalars(part))
-    return next((found for scalar in every if (found := unlike(scalar)) is not None), None)
+    return next((difference for scalar in every if (difference := unlike(scalar)) is not None), None)
 
 
 def _scalars(relation: Temporal) -> Iterator[Scalar]:

@@ -7,7 +7,7 @@ that call Java code (reflect, java_method), or that can turn a short row into a 
 ``lower_time`` and ``lower_calls`` lower the functions with a syntax of their own (``FORMS``).  The entries here give
 the number of their arguments and the type of their result.
 
-The aggregates of temporal views and their result types, which are the same on every engine.
+The aggregates of temporal views have these result types on every engine:
 
     COUNT(*), COUNT(x)   BIGINT
     SUM(x)               BIGINT for TINYINT to BIGINT (NULL on overflow), DECIMAL(min(p + 10, 38), s) for

@@ -2,9 +2,8 @@
 
 A timestamp without an offset is UTC.
 
-Read INTERVAL constants as Spark does: their length in microseconds, and whether they count whole days.
-
-Months, quarters and years have no fixed length.  Only temporal views, which evaluate each instant, accept them.
+INTERVAL constants are read as Spark does: their length in microseconds, and whether they count whole days.  Months,
+quarters and years have no fixed length.  Only temporal views, which evaluate each instant, accept them.
 """
 
 from __future__ import annotations

@@ -5,10 +5,9 @@
 
 ``lower_from`` lowers FROM, ``lower_predicate`` conditions and ``lower_scalar`` scalars.
 
-Limits on the size of a query: the derived queries grow with its parts, each of which may begin an answer.
-
-The limits lie far above what practical questions need.  They bound the time of an explanation to seconds, and keep a
-malicious text from reaching Spark as megabytes (design section 8).
+The size of a query is limited: the derived queries grow with its parts, each of which may begin an answer.  The limits
+lie far above what practical questions need.  They bound the time of an explanation to seconds, and keep a malicious
+text from reaching Spark as megabytes (design section 8).
 """
 
 from __future__ import annotations
@@ -20,25 +19,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from weft.algebra.relation import (
-    TRUE,
-    UNIT,
-    Distinct,
-    Exists,
-    NotExists,
-    Output,
-    Plain,
-    Predicate,
-    Project,
-    Query,
-    Relation,
-    Select,
-    Source,
-    Union,
-    Values,
-    attributes,
-    conjunction,
-)
+from weft.algebra import relation as relational
 from weft.algebra.scalar import Cast, ColumnRef, Scalar, call, children, mentions_now
 from weft.algebra.schema import INTERVAL, MONTHS, NULL, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
@@ -62,7 +43,7 @@ _ANSWER: Final = "answer"
 """The range variable of the outermost query, if it needs one."""
 
 
-def bind(text: str, tables: Mapping[str, TableSchema]) -> Query:
+def bind(text: str, tables: Mapping[str, TableSchema]) -> relational.Query:
     """Return the query that ``text`` means over ``tables`` (by name).
 
     Raise SqlError with the construct, the place and the reason for everything outside the language.
@@ -70,7 +51,7 @@ def bind(text: str, tables: Mapping[str, TableSchema]) -> Query:
     return _bound(text, tables, view=False)
 
 
-def bind_view(text: str, tables: Mapping[str, TableSchema]) -> Query:
+def bind_view(text: str, tables: Mapping[str, TableSchema]) -> relational.Query:
     """Return the temporal view that ``text`` means over ``tables`` (by name): tracked tables and other views.
 
     Besides the language of ``bind``, a view has period functions, NOW anywhere in a condition, intervals of months and
@@ -80,7 +61,7 @@ def bind_view(text: str, tables: Mapping[str, TableSchema]) -> Query:
     return _bound(text, tables, view=True)
 
 
-def _bound(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> Query:
+def _bound(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> relational.Query:
     try:
         query = lower_query(parse(text), tables, view=view, text=text)
         within_limits(query)
@@ -91,17 +72,17 @@ def _bound(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> Query
 
 def lower_query(
     node: exp.Expr, tables: Mapping[str, TableSchema], *, view: bool = False, text: str | None = None
-) -> Query:
+) -> relational.Query:
     """Lower the outermost query.  ``text`` is its text, which the hints of refusals rewrite."""
     other = (lambda: None) if text is None else partial(_refused_otherwise, text, tables, view=not view)
     scope = Scope(Context(tables, Names(), _subquery, _body_only, view, text, other))
     order = None if view else node.args.get("order")
-    relation: Relation
+    relation: relational.Relation
     if isinstance(node, exp.Select):
         relation, outputs = _select(node, scope)
     else:
         relation = lower_rows(node, scope, _ANSWER)
-        outputs = tuple(Output(ref.column, ref) for ref in attributes(relation))
+        outputs = tuple(relational.Output(ref.column, ref) for ref in relational.attributes(relation))
     reasons = Reasons()
     with reasons.part():
         of_each(lambda output: _answerable(output, node, view=view), outputs)
@@ -109,7 +90,7 @@ def lower_query(
         if order is not None:
             lower_order(order, node, [output.name for output in outputs])
     reasons.check()
-    return Query(relation, outputs)
+    return relational.Query(relation, outputs)
 
 
 def _refused_otherwise(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> str | None:
@@ -121,7 +102,7 @@ def _refused_otherwise(text: str, tables: Mapping[str, TableSchema], *, view: bo
     return None
 
 
-def _answerable(output: Output, node: exp.Expr, *, view: bool) -> None:
+def _answerable(output: relational.Output, node: exp.Expr, *, view: bool) -> None:
     if view and output.name.lower() in (VALID_FROM, VALID_TO):
         reason = "views use this name for the periods of their rows"
         raise refuse(f"the column name {output.name!r}", node, reason, "Name it with AS.")
@@ -131,7 +112,7 @@ def _answerable(output: Output, node: exp.Expr, *, view: bool) -> None:
         raise refuse(f"the column {output.name} of type {kind}", node, "this type cannot be stored", hint)
 
 
-def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] = ()) -> Source:
+def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] = ()) -> relational.Source:
     """Lower a query to a derived relation named ``alias``; ``columns`` optionally renames its columns."""
     match node:
         case exp.Subquery():
@@ -142,8 +123,8 @@ def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] 
             return lower_values(values, scope, alias, columns)
         case exp.Select():
             inner, outputs = _select(node, scope)
-            project = Project(inner, scope.fresh(alias), _named(outputs, columns, node))
-            return Distinct(project) if node.args.get("distinct") is not None else project
+            project = relational.Project(inner, scope.fresh(alias), _named(outputs, columns, node))
+            return relational.Distinct(project) if node.args.get("distinct") is not None else project
         case exp.SetOperation():
             return _set_operation(node, scope, alias, columns)
         case exp.Values():
@@ -153,17 +134,19 @@ def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] 
             raise refuse(f"{kind} as a query", node, "a query is SELECT, VALUES or a set operation")
 
 
-def _named(outputs: tuple[Output, ...], columns: Sequence[str], node: exp.Expr) -> tuple[Output, ...]:
+def _named(
+    outputs: tuple[relational.Output, ...], columns: Sequence[str], node: exp.Expr
+) -> tuple[relational.Output, ...]:
     if not columns:
         return outputs
     names = named(columns, len(outputs), node)
-    return tuple(Output(name, output.value) for name, output in zip(names, outputs, strict=True))
+    return tuple(relational.Output(name, output.value) for name, output in zip(names, outputs, strict=True))
 
 
-def _select(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[Output, ...]]:
+def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tuple[relational.Output, ...]]:
     """Return FROM and WHERE as a relation, and the select list."""
     reasons = Reasons()
-    inner: Relation = UNIT
+    inner: relational.Relation = relational.UNIT
     with reasons.part():
         inner = _from_and_where(select, scope)
     if not select.args.get("from_"):
@@ -181,12 +164,12 @@ def _select(select: exp.Select, scope: Scope) -> tuple[Relation, tuple[Output, .
 
 
 def _grouped(
-    select: exp.Select, inner: Relation, scope: Scope, *, readable: bool
-) -> tuple[Relation, tuple[Output, ...]]:
+    select: exp.Select, inner: relational.Relation, scope: Scope, *, readable: bool
+) -> tuple[relational.Relation, tuple[relational.Output, ...]]:
     """Lower a SELECT with groups; ``readable`` says that its FROM and WHERE are accepted."""
     reasons = Reasons()
-    grouped: Relation | None = None
-    outputs: tuple[Output, ...] = ()
+    grouped: relational.Relation | None = None
+    outputs: tuple[relational.Output, ...] = ()
     with reasons.part():
         grouped, outputs = lower_grouped(select, inner, scope, _output)
         outputs = _without_duplicate_names(outputs, select)
@@ -198,7 +181,7 @@ def _grouped(
     return grouped, outputs
 
 
-def _from_and_where(select: exp.Select, scope: Scope) -> Relation:
+def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
     reasons = Reasons()
     with reasons.part():
         _with(select, scope)
@@ -219,8 +202,8 @@ def _from_and_where(select: exp.Select, scope: Scope) -> Relation:
             )
         )
         reasons.check()
-    relation: Relation = UNIT
-    conditions: list[Predicate] = []
+    relation: relational.Relation = relational.UNIT
+    conditions: list[relational.Predicate] = []
     with reasons.part():
         relation, conditions = lower_from(select, scope, lower_rows)
     where = select.args.get("where")
@@ -228,8 +211,8 @@ def _from_and_where(select: exp.Select, scope: Scope) -> Relation:
         if where is not None:
             conditions.append(lower_predicate(where.this, True, scope))
     reasons.check()
-    predicate = conjunction(*conditions)
-    return relation if predicate == TRUE else Select(relation, predicate)
+    predicate = relational.conjunction(*conditions)
+    return relation if predicate == relational.TRUE else relational.Select(relation, predicate)
 
 
 def _with(node: exp.Expr, scope: Scope) -> None:
@@ -256,7 +239,7 @@ def _with(node: exp.Expr, scope: Scope) -> None:
     reasons.check()
 
 
-def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Sequence[str]) -> Source:
+def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Sequence[str]) -> relational.Source:
     all_rows = node.args.get("distinct") is False
     reasons = Reasons()
     with reasons.part():
@@ -282,18 +265,22 @@ def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Se
     reasons.check()
     first, second = _alike(left, right, node, scope)
     if isinstance(node, exp.Union):
-        union = Union(scope.fresh(alias), (first, second))
-        return union if all_rows else Distinct(union)
-    pairs = zip(attributes(second), attributes(first), strict=True)
-    same = Select(second, conjunction(*(Plain(call("<=>", *pair)) for pair in pairs)))
-    matching = Select(first, Exists(same) if isinstance(node, exp.Intersect) else NotExists(same))
-    outputs = tuple(Output(ref.column, ref) for ref in attributes(first))
-    return Distinct(Project(matching, scope.fresh(alias), outputs))
+        union = relational.Union(scope.fresh(alias), (first, second))
+        return union if all_rows else relational.Distinct(union)
+    pairs = zip(relational.attributes(second), relational.attributes(first), strict=True)
+    same = relational.Select(second, relational.conjunction(*(relational.Plain(call("<=>", *pair)) for pair in pairs)))
+    matching = relational.Select(
+        first, relational.Exists(same) if isinstance(node, exp.Intersect) else relational.NotExists(same)
+    )
+    outputs = tuple(relational.Output(ref.column, ref) for ref in relational.attributes(first))
+    return relational.Distinct(relational.Project(matching, scope.fresh(alias), outputs))
 
 
-def _alike(left: Source, right: Source, node: exp.Expr, scope: Scope) -> tuple[Source, Source]:
+def _alike(
+    left: relational.Source, right: relational.Source, node: exp.Expr, scope: Scope
+) -> tuple[relational.Source, relational.Source]:
     """Return both sides with columns of common types, as Spark widens them."""
-    one, other = attributes(left), attributes(right)
+    one, other = relational.attributes(left), relational.attributes(right)
     if len(one) != len(other):
         raise SqlError(
             f"the two sides of {node.key.upper()} have {len(one)} and {len(other)} columns",
@@ -313,20 +300,20 @@ def _alike(left: Source, right: Source, node: exp.Expr, scope: Scope) -> tuple[S
     return _typed(left, types, scope), _typed(right, types, scope)
 
 
-def _typed(relation: Source, types: Sequence[DataType], scope: Scope) -> Source:
-    refs = attributes(relation)
+def _typed(relation: relational.Source, types: Sequence[DataType], scope: Scope) -> relational.Source:
+    refs = relational.attributes(relation)
     if all(ref.type == type and ref.type.shape == type.shape for ref, type in zip(refs, types, strict=True)):
         return relation
     pairs = zip(refs, types, strict=True)
     values = (replace(ref, type=type) if ref.type == type else Cast(ref, type) for ref, type in pairs)
-    outputs = tuple(Output(ref.column, value) for ref, value in zip(refs, values, strict=True))
-    return Project(relation, scope.fresh(refs[0].scan), outputs)
+    outputs = tuple(relational.Output(ref.column, value) for ref, value in zip(refs, values, strict=True))
+    return relational.Project(relation, scope.fresh(refs[0].scan), outputs)
 
 
-def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
+def _outputs(select: exp.Select, scope: Scope) -> tuple[relational.Output, ...]:
     if not select.expressions:
         raise refuse("SELECT without columns", select, "it selects nothing", "Write SELECT * FROM …")
-    outputs: list[Output] = []
+    outputs: list[relational.Output] = []
     reasons = Reasons()
     for item in select.expressions:
         with reasons.part():
@@ -335,7 +322,9 @@ def _outputs(select: exp.Select, scope: Scope) -> tuple[Output, ...]:
     return _without_duplicate_names(tuple(outputs), select)
 
 
-def _without_duplicate_names(outputs: tuple[Output, ...], select: exp.Select) -> tuple[Output, ...]:
+def _without_duplicate_names(
+    outputs: tuple[relational.Output, ...], select: exp.Select
+) -> tuple[relational.Output, ...]:
     """Return the columns of a select list; raise SqlError if two have the same name."""
     names: set[str] = set()
     for output in outputs:
@@ -347,7 +336,7 @@ def _without_duplicate_names(outputs: tuple[Output, ...], select: exp.Select) ->
     return outputs
 
 
-def _output(item: exp.Expr, scope: Scope, position: int) -> Output:
+def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
     if isinstance(item, exp.Alias):
         plain_name(item)
     value = lower_scalar(item.unalias(), scope)
@@ -371,15 +360,15 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> Output:
         raise refuse(
             f"the column name {name!r}", item, "names that begin with _ are reserved for Weft", "Name it with AS."
         )
-    return Output(name or field_name(value) or f"col{position + 1}", as_column(value))
+    return relational.Output(name or field_name(value) or f"col{position + 1}", as_column(value))
 
 
-def _subquery(node: exp.Expr, scope: Scope) -> tuple[Relation, tuple[ColumnRef, ...]]:
+def _subquery(node: exp.Expr, scope: Scope) -> tuple[relational.Relation, tuple[ColumnRef, ...]]:
     relation = lower_rows(node, scope.inner(), "sub")
-    return relation, attributes(relation)
+    return relation, relational.attributes(relation)
 
 
-def _body_only(node: exp.Expr, scope: Scope) -> Relation:
+def _body_only(node: exp.Expr, scope: Scope) -> relational.Relation:
     """Lower the subquery of EXISTS.  Its select list has no effect, but must be in the language."""
     while isinstance(node, exp.Subquery) and not node.args.get("with_"):
         only(node, "this")
@@ -388,7 +377,7 @@ def _body_only(node: exp.Expr, scope: Scope) -> Relation:
     if not isinstance(node, exp.Select) or bare_values(node) is not None or is_grouped(node):
         return lower_rows(node, inner, "sub")
     reasons = Reasons()
-    body: Relation = UNIT
+    body: relational.Relation = relational.UNIT
     with reasons.part():
         body = _from_and_where(node, inner)
     with reasons.part():
@@ -413,16 +402,16 @@ LARGEST: Final = 2_000
 """The most operators and columns of one expression.  Each level of derived tables may double the number."""
 
 
-def within_limits(query: Query) -> None:
+def within_limits(query: relational.Query) -> None:
     """Raise SqlError if a query exceeds any limit."""
-    constants = sum(1 for part in walk(query) if isinstance(part, Values))
+    constants = sum(1 for part in walk(query) if isinstance(part, relational.Values))
     drivers = constants + sum(1 for _ in scans(query)) + sum(1 for _ in thresholds(query))
     _at_most(drivers, MOST_DRIVERS, "tables and comparisons with NOW() (=, <> and BETWEEN are two)")
     _at_most(max(map(_depth, scalars(query)), default=0), DEEPEST, "nested operators in one expression")
     _at_most(_written_out(query), LARGEST, "operators and columns in one expression after derived tables are expanded")
 
 
-def _written_out(query: Query) -> int:
+def _written_out(query: relational.Query) -> int:
     """Return the size of the largest expression after the columns of derived relations are expanded."""
     parts: dict[ColumnRef, int] = {}
 
@@ -436,12 +425,12 @@ def _written_out(query: Query) -> int:
         list(walk(query))
     ):  # inputs come after their relation in the list, so reversed they come first
         match node:
-            case Project(outputs=outputs):
-                parts |= {ref: count(out.value) for ref, out in zip(attributes(node), outputs, strict=True)}
-                most = max(most, *(parts[ref] for ref in attributes(node)))
-            case Union(inputs=inputs):
-                by_place = zip(*(map(count, attributes(part)) for part in inputs), strict=True)
-                parts |= {ref: max(same) for ref, same in zip(attributes(node), by_place, strict=True)}
+            case relational.Project(outputs=outputs):
+                parts |= {ref: count(out.value) for ref, out in zip(relational.attributes(node), outputs, strict=True)}
+                most = max(most, *(parts[ref] for ref in relational.attributes(node)))
+            case relational.Union(inputs=inputs):
+                by_place = zip(*(map(count, relational.attributes(part)) for part in inputs), strict=True)
+                parts |= {ref: max(same) for ref, same in zip(relational.attributes(node), by_place, strict=True)}
             case _:
                 continue
     return max([most, *map(count, scalars(query))], default=0)

@@ -1,6 +1,7 @@
 """Lower function calls: check the number, types and constants of the arguments, and type the result.
 
-The period functions of temporal views: ``PERIOD_START(e)``, where e is an alias of FROM (paper, section 3.1).
+This includes the period functions of temporal views: ``PERIOD_START(e)``, where e is an alias of FROM (paper, section
+3.1).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Lower FROM: tables, derived tables, common table expressions and joins.
-
-Lower VALUES: constant rows as a relation.
-"""
+"""Lower FROM (tables, derived tables, common table expressions, joins) and VALUES."""
 
 from __future__ import annotations
 
@@ -11,22 +8,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from weft.algebra.relation import (
-    TRUE,
-    Exists,
-    Join,
-    NotExists,
-    Output,
-    Plain,
-    Predicate,
-    Project,
-    Relation,
-    Select,
-    Source,
-    Values,
-    attributes,
-    conjunction,
-)
+from weft.algebra import relation as relational
 from weft.algebra.scalar import Call, Cast, ColumnRef, Scalar, call, mentions_now
 from weft.algebra.schema import NULL, Column
 from weft.errors import Reasons, SqlError, of_each
@@ -41,7 +23,7 @@ from weft.sql.lower_scalar import lower_scalar
 from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import RESULTS, CommonTable, Merged, Scope, Variable
 
-Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], Source]
+Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], relational.Source]
 """``lower.lower_rows``, passed as an argument because the two modules need each other."""
 
 _INNER: Final = ("", "INNER", "CROSS")
@@ -50,7 +32,7 @@ RESERVED: Final = ("_instant", "_first_at", "_ordinal", "_tick", "_query_id")
 _HALF: Final = ("SEMI", "ANTI")
 
 
-def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[Relation, list[Predicate]]:
+def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[relational.Relation, list[relational.Predicate]]:
     """Return FROM's relation and the conditions of its joins; add its range variables to ``scope``."""
     reasons = Reasons()
     with reasons.part():
@@ -58,8 +40,8 @@ def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[Relation, 
     unread = bool(reasons)
     if unread:
         scope.refused.add("*")
-    relations: list[Relation] = []
-    conditions: list[Predicate] = []
+    relations: list[relational.Relation] = []
+    conditions: list[relational.Predicate] = []
     with reasons.part():
         relations.append(_source(select.args["from_"].this, scope, rows))
     for join in select.args.get("joins") or ():
@@ -73,7 +55,7 @@ def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[Relation, 
             else:
                 relations.append(_inner_join(join, conditions, scope, rows))
     reasons.check()
-    return relations[0] if len(relations) == 1 else Join(tuple(relations)), conditions
+    return relations[0] if len(relations) == 1 else relational.Join(tuple(relations)), conditions
 
 
 def _refuse_other(join: exp.Join, side: str, kind: str) -> None:
@@ -85,7 +67,9 @@ def _refuse_other(join: exp.Join, side: str, kind: str) -> None:
     raise refuse(words, join, "only inner joins, LEFT SEMI and LEFT ANTI joins are supported", hint)
 
 
-def _inner_join(join: exp.Join, conditions: list[Predicate], scope: Scope, rows: Rows) -> Relation:
+def _inner_join(
+    join: exp.Join, conditions: list[relational.Predicate], scope: Scope, rows: Rows
+) -> relational.Relation:
     only(join, "this", "on", "using", "kind", "side", "method")
     before = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged))
     reasons = Reasons()
@@ -106,7 +90,7 @@ def _inner_join(join: exp.Join, conditions: list[Predicate], scope: Scope, rows:
     return source
 
 
-def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> Predicate:
+def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> relational.Predicate:
     """Lower A LEFT SEMI JOIN B ON p to EXISTS (B where p), and ANTI to NOT EXISTS.  B's columns end with the join."""
     only(join, "this", "on", "using", "kind", "side", "method")
     beside = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged))
@@ -114,33 +98,33 @@ def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> Predicate
     with reasons.part():
         source = _source(join.this, beside, rows)
     on = join.args.get("on")
-    demanded: Predicate = TRUE
+    demanded: relational.Predicate = relational.TRUE
     with reasons.part():
         if on is not None:
             demanded = lower_predicate(on, True, beside)
     reasons.check()
     using = [_using(column, scope, scope.variable(source))[0] for column in join.args.get("using") or ()]
-    body = Select(source, conjunction(demanded, *using))
-    return Exists(body) if kind == "SEMI" else NotExists(body)
+    body = relational.Select(source, relational.conjunction(demanded, *using))
+    return relational.Exists(body) if kind == "SEMI" else relational.NotExists(body)
 
 
-def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[Predicate, ColumnRef, frozenset[str]]:
+def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[relational.Predicate, ColumnRef, frozenset[str]]:
     """Return the equality of a USING column, the left side's column, and the aliases that own it."""
     shared, own = before.owners(column.name, column), right.find(column.name)
     if shared is None or own is None:
         hint = "Write JOIN … ON a.x = b.y."
         raise SqlError(f"USING: both sides need a column {column.name!r}", where=place(column), hint=hint)
     left, owners = shared
-    return Plain(Call("=", comparable(left, own, column), call("=").type)), left, owners
+    return relational.Plain(Call("=", comparable(left, own, column), call("=").type)), left, owners
 
 
-def _source(node: exp.Expr, scope: Scope, rows: Rows) -> Source:
+def _source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
     """Lower an item of FROM and add it to ``scope`` under its alias."""
     with scope.source(node):
         return _read_source(node, scope, rows)
 
 
-def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> Source:
+def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
     match node:
         case exp.Table(this=exp.Identifier()):
             return _table(node, scope, rows)
@@ -158,7 +142,7 @@ def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> Source:
             raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read")
 
 
-def _derived(query: exp.Expr, alias: exp.Expr, scope: Scope, rows: Rows) -> Source:
+def _derived(query: exp.Expr, alias: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
     only(alias, "this", "columns")
     plain_name(alias)
     columns = tuple(name.name for name in alias.args.get("columns") or ())
@@ -167,7 +151,7 @@ def _derived(query: exp.Expr, alias: exp.Expr, scope: Scope, rows: Rows) -> Sour
     return relation
 
 
-def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
+def _table(node: exp.Table, scope: Scope, rows: Rows) -> relational.Source:
     only(node, "this", "alias", "db", "catalog", "joins", "version")
     if node.args.get("catalog") or (node.args.get("db") and node.db.lower() != RESULTS):
         known = node.name.lower() in {name.lower() for name in scope.context.tables}
@@ -203,7 +187,7 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> Source:
     return variable.relation
 
 
-def _shared(shared: CommonTable, scope: Scope, node: exp.Table, rows: Rows) -> Source:
+def _shared(shared: CommonTable, scope: Scope, node: exp.Table, rows: Rows) -> relational.Source:
     """Expand a common table expression.  If it is refused, each later use is refused as a consequence."""
     if shared.refused:
         error = SqlError(f"{node.name} was refused", where=place(node))
@@ -218,10 +202,14 @@ def _shared(shared: CommonTable, scope: Scope, node: exp.Table, rows: Rows) -> S
         raise
 
 
-def _renamed(variable: Variable, columns: Sequence[str], alias: str, scope: Scope, node: exp.Expr) -> Project:
+def _renamed(
+    variable: Variable, columns: Sequence[str], alias: str, scope: Scope, node: exp.Expr
+) -> relational.Project:
     refs = variable.listed
-    outputs = tuple(Output(name, ref) for name, ref in zip(named(columns, len(refs), node), refs, strict=True))
-    return Project(variable.relation, scope.fresh(alias), outputs)
+    outputs = tuple(
+        relational.Output(name, ref) for name, ref in zip(named(columns, len(refs), node), refs, strict=True)
+    )
+    return relational.Project(variable.relation, scope.fresh(alias), outputs)
 
 
 def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Table) -> Variable:
@@ -229,17 +217,17 @@ def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Ta
     if scope.context.view:
         raise refuse_in_view(version, shown)
     scan = replace(scope.scan(node), whole=True)
-    relation = Project(
-        Select(scan, held(version, scan, scope)),
+    relation = relational.Project(
+        relational.Select(scan, held(version, scan, scope)),
         scope.fresh(shown),
-        tuple(Output(ref.column, ref) for ref in attributes(scan)),
+        tuple(relational.Output(ref.column, ref) for ref in relational.attributes(scan)),
     )
     unlisted = {ref.column for ref in scope.variable(scan).columns} - {
         ref.column for ref in scope.variable(scan).listed
     }
     if version.args["kind"] != "AS OF":
         unlisted -= {scan.table.start, scan.table.end}
-    return Variable(relation, attributes(relation), frozenset(unlisted))
+    return Variable(relation, relational.attributes(relation), frozenset(unlisted))
 
 
 def plain_name(alias: exp.Expr) -> None:
@@ -249,7 +237,7 @@ def plain_name(alias: exp.Expr) -> None:
         raise refuse(alias.sql("spark"), alias, "an alias must be a plain name")
 
 
-def stars(item: exp.Expr, scope: Scope) -> list[Output]:
+def stars(item: exp.Expr, scope: Scope) -> list[relational.Output]:
     """Return the columns of ``*`` or ``alias.*``, with those of USING once and first; return [] for other items."""
     if isinstance(item, exp.Star):
         only(item)
@@ -274,7 +262,7 @@ def stars(item: exp.Expr, scope: Scope) -> list[Output]:
     for ref in refs:
         if ref.column.lower() in RESERVED:
             raise refuse(f"the column name {ref.column!r}", item, "it is reserved for Weft", "List the columns.")
-    return [Output(ref.column, ref) for ref in refs]
+    return [relational.Output(ref.column, ref) for ref in refs]
 
 
 def _others(alias: str, variable: Variable, scope: Scope) -> list[ColumnRef]:
@@ -299,7 +287,7 @@ def named(columns: Sequence[str], width: int, node: exp.Expr) -> tuple[str, ...]
     return tuple(columns)
 
 
-def lower_values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[str]) -> Values:
+def lower_values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[str]) -> relational.Values:
     """Return VALUES as a relation; raise SqlError if its rows differ in their number of columns or in types."""
     only(node, "expressions", "alias")
     rows = of_each(lambda row: _row(row, scope), node.expressions)
@@ -321,7 +309,7 @@ def lower_values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[s
         for row in rows
     )
     heads = tuple(Column(n, name, kind) for n, (name, kind) in enumerate(zip(names, kinds, strict=True), 1))
-    return Values(scope.fresh(alias), heads, typed)
+    return relational.Values(scope.fresh(alias), heads, typed)
 
 
 def bare_values(select: exp.Select) -> exp.Values | None:

@@ -16,26 +16,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from weft.algebra.relation import (
-    FALSE,
-    TRUE,
-    Distinct,
-    Exists,
-    NotExists,
-    Output,
-    Plain,
-    Predicate,
-    Project,
-    Relation,
-    Scan,
-    Select,
-    Union,
-    condition,
-    conjunction,
-    conjuncts,
-    disjunction,
-    sources,
-)
+from weft.algebra import relation as relational
 from weft.algebra.scalar import Scalar, call, mentions_now
 from weft.algebra.schema import STRING
 from weft.algebra.traverse import range_variables, rename
@@ -59,7 +40,7 @@ _TIME_ITSELF: Final = NOW_NAMES | frozenset(DAY_NAMES)
 TEXT_HINT: Final = "Write TIMESTAMP '2000-01-01 12:00:00', or CAST(… AS TIMESTAMP)."
 
 
-def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
+def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
     """Return "node is true", or "node is false" if ``positive`` is False."""
     only_known_parts(node)
     match node:
@@ -68,10 +49,10 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
         case exp.Not():
             return lower_predicate(node.this, not positive, scope)
         case exp.And() | exp.Or():
-            joined = conjunction if isinstance(node, exp.And) == positive else disjunction
+            joined = relational.conjunction if isinstance(node, exp.And) == positive else relational.disjunction
             return joined(*of_each(lambda part: lower_predicate(part, positive, scope), node.flatten()))
         case exp.Boolean():
-            return TRUE if bool(node.this) == positive else FALSE
+            return relational.TRUE if bool(node.this) == positive else relational.FALSE
         case exp.Exists():
             return _exists(node.this, positive, scope)
         case exp.Anonymous(expressions=[exp.Query() | exp.Values() as query]) if node.name.lower() == "exists":
@@ -85,10 +66,10 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
             return _of_now(node, positive, scope)
         case _:
             condition_ = lower_boolean(node, scope)
-            return Plain(condition_ if positive else call("not", condition_))
+            return relational.Plain(condition_ if positive else call("not", condition_))
 
 
-def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
+def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
     """Lower a condition with NOW to comparisons of NOW with instants."""
     match node:
         case exp.In():
@@ -96,7 +77,7 @@ def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
         case exp.Between():
             bounds = ((exp.GTE, "low"), (exp.LTE, "high"))
             parts = [kind(this=node.this.copy(), expression=node.args[key].copy()) for kind, key in bounds]
-            joined = conjunction if positive else disjunction
+            joined = relational.conjunction if positive else relational.disjunction
             return joined(*of_each(lambda part: lower_predicate(part, positive, scope), parts))
         case _ if type(node) in COMPARISONS:
             return now_comparison(lower_comparison(node, scope), positive, node)
@@ -116,12 +97,12 @@ def _mentions_now(node: exp.Expr) -> bool:
     return False
 
 
-def _exists(query: exp.Expr, positive: bool, scope: Scope) -> Predicate:
+def _exists(query: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
     body = scope.context.body(query, scope)
-    return Exists(body) if positive else NotExists(body)
+    return relational.Exists(body) if positive else relational.NotExists(body)
 
 
-def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> Predicate:
+def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> relational.Predicate:
     only(node, "this", "query")
     if isinstance(node.this, exp.Tuple):
         raise refuse("IN with several columns", node, "IN compares one column")
@@ -134,11 +115,11 @@ def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> Predicate:
         raise refuse("NOW() compared by IN (SELECT …)", node, "IN does not support it", "Write EXISTS with = inside.")
     left, right = comparable(value, columns[0], node)
     if positive:
-        return Exists(Select(body, Plain(call("=", left, right))))
+        return relational.Exists(relational.Select(body, relational.Plain(call("=", left, right))))
     return _not_in(left, right, body, scope)
 
 
-def _not_in(left: Scalar, right: Scalar, body: Relation, scope: Scope) -> Predicate:
+def _not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope) -> relational.Predicate:
     """Return "no y with (x = y) IS NOT FALSE", in the three parts of the module's docstring.
 
     Split, so that the first part is an equality that a key can look up.  Within a subquery that is itself copied in
@@ -149,40 +130,46 @@ def _not_in(left: Scalar, right: Scalar, body: Relation, scope: Scope) -> Predic
     never_null = left in scope.starts()
     if scope.copied:
         anything = call("or", equal, *missing, *([] if never_null else [call("is null", left)]))
-        return NotExists(Select(body, Plain(anything if len(anything.args) > 1 else equal)))
-    parts: list[Predicate] = [NotExists(Select(body, Plain(equal)))]
-    parts += [NotExists(Select(body, Plain(each))) for each in missing]
+        return relational.NotExists(
+            relational.Select(body, relational.Plain(anything if len(anything.args) > 1 else equal))
+        )
+    parts: list[relational.Predicate] = [relational.NotExists(relational.Select(body, relational.Plain(equal)))]
+    parts += [relational.NotExists(relational.Select(body, relational.Plain(each))) for each in missing]
     if not never_null:
-        parts.append(disjunction(Plain(call("is not null", left)), NotExists(body)))
-    return conjunction(parts[0], *(_with_fresh_aliases(part, scope) for part in parts[1:]))
+        parts.append(relational.disjunction(relational.Plain(call("is not null", left)), relational.NotExists(body)))
+    return relational.conjunction(parts[0], *(_with_fresh_aliases(part, scope) for part in parts[1:]))
 
 
-def _with_fresh_aliases(predicate: Predicate, scope: Scope) -> Predicate:
+def _with_fresh_aliases(predicate: relational.Predicate, scope: Scope) -> relational.Predicate:
     """Rename a predicate's range variables, because copies of one body must not share names."""
     return rename(predicate, {alias: scope.fresh(alias) for alias in range_variables(predicate)})
 
 
-def _never_null(body: Relation) -> bool:
+def _never_null(body: relational.Relation) -> bool:
     """Return whether a subquery's only column is never NULL: a row's start, or tested in its WHERE."""
     match body:
-        case Distinct(input=inner):
+        case relational.Distinct(input=inner):
             return _never_null(inner)
-        case Union(inputs=inputs):
+        case relational.Union(inputs=inputs):
             return all(_never_null(part) for part in inputs)
-        case Project(input=inner, outputs=(Output(value=value),)):
-            starts = [source.start for source in sources(inner) if isinstance(source, Scan)]
+        case relational.Project(input=inner, outputs=(relational.Output(value=value),)):
+            starts = [source.start for source in relational.sources(inner) if isinstance(source, relational.Scan)]
             required = (call("not", call("is null", value)), call("is not null", value))
-            conditions = [item.condition for item in conjuncts(condition(inner)) if isinstance(item, Plain)]
+            conditions = [
+                item.condition
+                for item in relational.conjuncts(relational.condition(inner))
+                if isinstance(item, relational.Plain)
+            ]
             return value in starts or any(each in conditions for each in required)
         case _:
             return False
 
 
-def _in_with_now(node: exp.In, positive: bool, scope: Scope) -> Predicate:
+def _in_with_now(node: exp.In, positive: bool, scope: Scope) -> relational.Predicate:
     only(node, "this", "expressions")
     for item in (node.this, *listed(node)):
         if lower_scalar(item, scope).type == STRING:
             raise refuse("NOW() with text in a list", item, "Spark compares such a list as text", TEXT_HINT)
     equal: Callable[[exp.Expr], exp.EQ] = lambda item: exp.EQ(this=node.this.copy(), expression=item.copy())  # noqa: E731
-    joined = disjunction if positive else conjunction
+    joined = relational.disjunction if positive else relational.conjunction
     return joined(*(lower_predicate(equal(item), positive, scope) for item in listed(node)))

@@ -8,10 +8,8 @@
 Units and formats must be valid constants.  They are checked when the query is read, because with others Spark would
 return NULL or fail at the first row.
 
-Check formats of times, such as ``yyyy-MM-dd HH:mm``, because Spark reports an invalid one only at the first row.
-
-A format consists of groups of letters, text in quotes, and other characters.  Spark refuses some letters and some
-lengths, and more of them in reading than in writing.
+A format such as ``yyyy-MM-dd HH:mm`` consists of groups of letters, text in quotes, and other characters.  Spark
+refuses some letters and some lengths, and more of them in reading than in writing.
 """
 
 from __future__ import annotations

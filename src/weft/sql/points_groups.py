@@ -33,14 +33,14 @@ def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialec
     heads = [f"{column} AS {name}" for column, name in zip(groups, names, strict=True)]
     rows = f"SELECT {listed(heads, f'{item} AS x', PERIOD)} FROM {steps.source} AS given WHERE {item} IS NOT NULL"
     if steps.points:
-        found = f"SELECT {listed(names, f'{_measure(formula)} AS y', PERIOD)} FROM ({rows}) AS rows_of GROUP BY "
-        found += listed(names, PERIOD)
+        measured = f"SELECT {listed(names, f'{_measure(formula)} AS y', PERIOD)} FROM ({rows}) AS rows_of GROUP BY "
+        measured += listed(names, PERIOD)
     elif formula.function in ("CNT", "SUM", "AVG") and _exact(formula):
-        found = _running(formula, rows, names)
+        measured = _running(formula, rows, names)
     else:
-        found = _anew(formula, rows, names)
+        measured = _anew(formula, rows, names)
     swept = [f"{name} AS v{number}" for number, name in enumerate(names, 2)]
-    return f"SELECT {listed('y AS v1', swept, PERIOD)} FROM ({found}) AS measured"
+    return f"SELECT {listed('y AS v1', swept, PERIOD)} FROM ({measured}) AS measured"
 
 
 def of_nothing(formula: Aggregate) -> str:
@@ -114,8 +114,8 @@ def _anew(formula: Aggregate, rows: str, names: list[str]) -> str:
     )
 
 
-def at_all_time_points(formula: Aggregate, found: Steps, extent: Extent) -> str:
+def at_all_time_points(formula: Aggregate, steps: Steps, extent: Extent) -> str:
     """Add the value of an aggregation without groups at the time points without answers."""
-    there = Steps(found.source, ())
+    there = Steps(steps.source, ())
     nothing = f"SELECT {of_nothing(formula)} AS v1, from_tp, to_tp FROM ({gaps(there, extent)}) AS gaps"
-    return f"SELECT {listed(columns_of(1), PERIOD)} FROM {found.source} AS given UNION ALL {nothing}"
+    return f"SELECT {listed(columns_of(1), PERIOD)} FROM {steps.source} AS given UNION ALL {nothing}"

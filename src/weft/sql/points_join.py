@@ -81,13 +81,13 @@ def without(left: Steps, right: Steps, extent: Extent, dialect: Dialect) -> str:
 def _points_without(left: Steps, right: Steps, dialect: Dialect) -> str:
     if right.points:
         met = conjunction([*agreeing(left, right), "a.from_tp = b.from_tp"])
-        found = f"{left.source} AS a LEFT JOIN {right.source} AS b ON {met}"
+        matched = f"{left.source} AS a LEFT JOIN {right.source} AS b ON {met}"
     else:
-        found = containing(left, right, "a.from_tp", dialect, "LEFT")
+        matched = containing(left, right, "a.from_tp", dialect, "LEFT")
     taken = f"CASE WHEN a.from_tp < b.to_tp THEN {right.count('b')} ELSE 0 END"
     count = [f"a.n - {taken} AS n"] if left.counted else []
     heads = listed(left.values("a"), count, "a.from_tp", "a.to_tp")
-    return f"SELECT {heads} FROM {found} WHERE {left.count('a')} > {taken}"
+    return f"SELECT {heads} FROM {matched} WHERE {left.count('a')} > {taken}"
 
 
 def _periods_without(left: Steps, right: Steps, extent: Extent) -> str:
@@ -114,7 +114,7 @@ def gaps(steps: Steps, extent: Extent) -> str:
     last = f"SELECT {listed(keys, 'MAX(to_tp) AS from_tp', f'{extent.end} AS to_tp')} FROM {steps.source} AS given"
     if keys:
         last += f" GROUP BY {listed(keys)}"
-    return f"SELECT {listed(keys, PERIOD)} FROM ({between} UNION ALL {last}) AS found WHERE from_tp < to_tp"
+    return f"SELECT {listed(keys, PERIOD)} FROM ({between} UNION ALL {last}) AS given WHERE from_tp < to_tp"
 
 
 def _values(left: Steps, right: Steps, variables: tuple[Variable, ...]) -> list[str]:

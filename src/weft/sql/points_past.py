@@ -108,31 +108,31 @@ def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: E
 
 
 def lasting(
-    found: Steps, left: Steps | None, extent: Extent, dialect: Dialect, *, negated: bool, window: Window
+    anchored: Steps, left: Steps | None, extent: Extent, dialect: Dialect, *, negated: bool, window: Window
 ) -> str:
     """Add ``until`` to anchors: the time point at which Q1 has failed, or the batch's end.
 
-    ``found`` comes from ``anchors``.  ``left`` is Q1, or the formula that Q1 negates (``negated``); None if that
+    ``anchored`` comes from ``anchors``.  ``left`` is Q1, or the formula that Q1 negates (``negated``); None if that
     formula never holds, or if Q1 is true.
     """
     instants = ["a.instant", *(["a.last"] if window.runs else [])]
-    heads = [*found.values("a"), *(["a.n"] if window.counted else []), *instants, "a.from_tp"]
+    heads = [*anchored.values("a"), *(["a.n"] if window.counted else []), *instants, "a.from_tp"]
     if left is None:
         until = extent.end if negated else "a.after"
-        return f"SELECT {listed(heads, f'{until} AS until')} FROM {found.source} AS a"
+        return f"SELECT {listed(heads, f'{until} AS until')} FROM {anchored.source} AS a"
     held = (
         gaps(left, extent)
         if negated
         else coalesced(f"SELECT {listed(left.values(), PERIOD)} FROM {left.source}", len(left.variables))
     )
     runs = Steps(f"({held})", left.variables)
-    source = containing(found, runs, "a.after", dialect, "LEFT")
+    source = containing(anchored, runs, "a.after", dialect, "LEFT")
     until = "CASE WHEN a.after < b.to_tp THEN b.to_tp ELSE a.after END"
     if negated:
         keys = listed(left.values())
         group = f" GROUP BY {keys}" if keys else " HAVING COUNT(*) > 0"
         known = f"(SELECT {listed(keys, 'MIN(from_tp) AS first_tp')} FROM {left.source} AS given{group})"
-        source += f" LEFT JOIN {known} AS k ON {conjunction(agreeing(found, left, 'a', 'k'))}"
+        source += f" LEFT JOIN {known} AS k ON {conjunction(agreeing(anchored, left, 'a', 'k'))}"
         until = f"CASE WHEN k.first_tp IS NULL THEN {extent.end} ELSE {until} END"
     return f"SELECT {listed(heads, f'{until} AS until')} FROM {source}"
 
@@ -157,7 +157,7 @@ def _first_from(distance: int) -> str:
     return f"MIN(tp) OVER (ORDER BY instant RANGE BETWEEN {distance} FOLLOWING AND UNBOUNDED FOLLOWING)"
 
 
-def seen(found: Steps, reached: str | None, window: Window) -> str:
+def seen(answers: Steps, reached: str | None, window: Window) -> str:
     """Return the answers of ◇ or since, with counts added up; ``reached`` is the table of ``reach``."""
     count = ["n"] if window.counted else []
     begin, end, joint = "a.from_tp", "a.until", ""
@@ -166,13 +166,13 @@ def seen(found: Steps, reached: str | None, window: Window) -> str:
         end = f"LEAST({end}, {'e' if window.runs else 'r'}.reach_to)"
         joint = f" JOIN {reached} AS r ON a.instant = r.instant"
         joint += f" JOIN {reached} AS e ON a.last = e.instant" if window.runs else ""
-    heads = listed(found.values("a"), [f"a.{each}" for each in count], f"{begin} AS from_tp", f"{end} AS to_tp")
-    every = f"SELECT {heads} FROM {found.source} AS a{joint}"
-    some = f"SELECT {listed(found.values(), count, PERIOD)} FROM ({every}) AS given WHERE from_tp < to_tp"
-    return (added_up if window.counted else coalesced)(some, len(found.variables))
+    heads = listed(answers.values("a"), [f"a.{each}" for each in count], f"{begin} AS from_tp", f"{end} AS to_tp")
+    every = f"SELECT {heads} FROM {answers.source} AS a{joint}"
+    some = f"SELECT {listed(answers.values(), count, PERIOD)} FROM ({every}) AS given WHERE from_tp < to_tp"
+    return (added_up if window.counted else coalesced)(some, len(answers.variables))
 
 
-def kept(found: Steps, window: Window, extent: Extent, now: int) -> str:
+def anchors_to_store(anchored: Steps, window: Window, extent: Extent, now: int) -> str:
     """Return the anchors to store: ``v1 … vk [, instant [, last]] [, n]``; ``now`` is the last instant.
 
     Omit anchors after which Q1 has failed, and anchors that no later time point can see.  Of the anchors of one row,
@@ -180,14 +180,14 @@ def kept(found: Steps, window: Window, extent: Extent, now: int) -> str:
     up their counts.
     """
     low, high = window.interval.low, window.interval.high
-    keys = columns_of(len(found.variables))
+    keys = columns_of(len(anchored.variables))
     if window.runs and high is not None:
-        alive = f"SELECT {listed(keys, 'instant', 'last')} FROM {found.source} AS anchors WHERE until = {extent.end}"
+        alive = f"SELECT {listed(keys, 'instant', 'last')} FROM {anchored.source} AS anchors WHERE until = {extent.end}"
         # A run keeps its start before the window, so that the result does not depend on the batches.
         runs = in_maximal_periods(alive, keys, ("instant", "last"), f"last + {high - low + 1}", "MAX(last)")
         return f"SELECT {listed(keys, 'instant', 'last')} FROM ({runs}) AS runs WHERE last >= {now - high}"
     there = [f"until = {extent.end}", *([f"instant >= {now - high}"] if high is not None else [])]
-    rows = f"{found.source} AS anchors WHERE {conjunction(there)}"
+    rows = f"{anchored.source} AS anchors WHERE {conjunction(there)}"
     instant, group = "", listed(keys)
     if window.timed:
         instant = "MIN(instant) AS instant" if high is None and not window.counted else "MAX(instant) AS instant"

@@ -29,28 +29,28 @@ def term(value: Term, column: Callable[[Variable], str], dialect: Dialect) -> st
         case Constant(value=constant, type=type):
             return f"CAST({literal(Literal(constant, type))} AS {spelled(type)})"
         case Computed(operation=operation, arguments=arguments, type=type):
-            found = [term(argument, column, dialect) for argument in arguments]
-            return _computed(operation, found, exact=type != DOUBLE, dialect=dialect)
+            operands = [term(argument, column, dialect) for argument in arguments]
+            return _computed(operation, operands, exact=type != DOUBLE, dialect=dialect)
 
 
-def _computed(operation: str, found: list[str], *, exact: bool, dialect: Dialect) -> str:
+def _computed(operation: str, operands: list[str], *, exact: bool, dialect: Dialect) -> str:
     match operation:
         case "negate":
-            return f"(-{found[0]})"
+            return f"(-{operands[0]})"
         case "i2f":
-            return f"CAST({found[0]} AS DOUBLE)"
+            return f"CAST({operands[0]} AS DOUBLE)"
         case "f2i":
-            number = found[0]
+            number = operands[0]
             whole = f"CAST(CASE WHEN {number} < 0 THEN CEIL({number}) ELSE FLOOR({number}) END AS BIGINT)"
             return f"CASE WHEN ABS({number}) < {_LARGEST} THEN {whole} ELSE 0 END"
         case "MOD":
-            return f"MOD({found[0]}, NULLIF({found[1]}, 0))"
+            return f"MOD({operands[0]}, NULLIF({operands[1]}, 0))"
         case "/" if exact:
-            return f"({found[0]} {dialect.quotient} NULLIF({found[1]}, 0))"
+            return f"({operands[0]} {dialect.quotient} NULLIF({operands[1]}, 0))"
         case "/" if not dialect.infinite:
-            return _quotient(*found)
+            return _quotient(*operands)
         case _:
-            return f"({found[0]} {operation} {found[1]})"
+            return f"({operands[0]} {operation} {operands[1]})"
 
 
 def _quotient(left: str, right: str) -> str:
@@ -70,8 +70,8 @@ def holds(test: Comparison | Matches, column: Callable[[Variable], str], dialect
             conditions = [f"{dialect.matches}({term(text, column, dialect)}, {_text(pattern)})"]
             for number, group in enumerate(groups, 1):
                 if group is not None:
-                    found = _group(test, number, column, dialect)
-                    conditions.append(f"{found} IS NOT DISTINCT FROM {term(group, column, dialect)}")
+                    captured = _group(test, number, column, dialect)
+                    conditions.append(f"{captured} IS NOT DISTINCT FROM {term(group, column, dialect)}")
             return conjunction(conditions)
 
 
@@ -120,8 +120,8 @@ def extended(steps: Steps, added: Mapping[Variable, Term], variables: tuple[Vari
 def grouped(steps: Steps, test: Matches, added: Mapping[Variable, int], dialect: Dialect) -> str:
     """Append variables to the rows, each bound by the text of a group (its number) in a match."""
     column = steps.column
-    found = {each: _group(test, number, column, dialect) for each, number in added.items()}
-    return _extended(steps, found, (*steps.variables, *added))
+    captures = {each: _group(test, number, column, dialect) for each, number in added.items()}
+    return _extended(steps, captures, (*steps.variables, *added))
 
 
 def _extended(steps: Steps, added: Mapping[Variable, str], variables: tuple[Variable, ...]) -> str:
@@ -133,8 +133,8 @@ def _extended(steps: Steps, added: Mapping[Variable, str], variables: tuple[Vari
     rest = steps.heads[len(steps.variables) :]
     new = [name for variable, name in zip(variables, names, strict=True) if variable in added]
     there = conjunction([f"{name} IS NOT NULL" for name in new])
-    found = f"SELECT {listed(heads, rest)} FROM {steps.source} AS given"
-    return f"SELECT {listed(names, rest)} FROM ({found}) AS given WHERE {there}"
+    rows = f"SELECT {listed(heads, rest)} FROM {steps.source} AS given"
+    return f"SELECT {listed(names, rest)} FROM ({rows}) AS given WHERE {there}"
 
 
 def atom(formula: Atom, source: str, dialect: Dialect, *, counted: bool) -> str:
@@ -156,4 +156,4 @@ def atom(formula: Atom, source: str, dialect: Dialect, *, counted: bool) -> str:
     rows = f"SELECT {listed(heads, 'tp')} FROM {source} AS given WHERE {conjunction(conditions)}"
     count = ["COUNT(*) AS n"] if counted else []
     period = ("tp AS from_tp", "tp + 1 AS to_tp")
-    return f"SELECT {listed(names, count, period)} FROM ({rows}) AS found GROUP BY {listed(names, 'tp')}"
+    return f"SELECT {listed(names, count, period)} FROM ({rows}) AS given GROUP BY {listed(names, 'tp')}"

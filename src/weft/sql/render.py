@@ -3,7 +3,7 @@
 The text names only temporary views, never a path (design section 7), and contains only what the algebra holds: a user's
 own text never reaches Spark (section 8).
 
-Quote identifiers for Spark: backquotes around every name that is not a plain word or is a word of Spark's grammar.
+Names that are not plain words, or are words of Spark's grammar, get backquotes.
 
 Which words Spark's parser accepts as bare names depends on their position (``SELECT a except FROM t``) and on settings,
 so none is written bare.
@@ -16,37 +16,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
+from weft.algebra import relation as relational
 from weft.algebra.calendar import within_calendar
 from weft.algebra.event import Event
-from weft.algebra.relation import (
-    FALSE,
-    TRUE,
-    And,
-    Distinct,
-    Exists,
-    Grouped,
-    Join,
-    Measure,
-    NotExists,
-    NowBefore,
-    NowFrom,
-    Or,
-    Output,
-    Plain,
-    Predicate,
-    Project,
-    Query,
-    Relation,
-    Scan,
-    Select,
-    Source,
-    Union,
-    Values,
-    attributes,
-    condition,
-    conjuncts,
-    sources,
-)
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Element, Literal, Now, Param, PeriodOf, Scalar, is_constant
 from weft.algebra.schema import DATE, INTERVAL, TIMESTAMP, DataType
 from weft.errors import DerivationError
@@ -241,28 +213,30 @@ def _operand(value: Scalar) -> str:
     return f"({text})" if compound or isinstance(value, Case) else text
 
 
-def predicate(value: Predicate, views: Views, depth: int = 1) -> str:
+def predicate(value: relational.Predicate, views: Views, depth: int = 1) -> str:
     """Render a predicate; thresholds of NOW appear as comparisons."""
     match value:
-        case Plain(condition=test):
+        case relational.Plain(condition=test):
             return scalar(test)
-        case NowFrom(threshold=threshold):
+        case relational.NowFrom(threshold=threshold):
             return f"NOW() >= {_operand(threshold)}"
-        case NowBefore(threshold=threshold):
+        case relational.NowBefore(threshold=threshold):
             return f"NOW() < {_operand(threshold)}"
-        case And(items=items):
-            return " AND ".join(_nested(item, views, depth) for item in items) if value != TRUE else "TRUE"
-        case Or(items=items):
-            return " OR ".join(_nested(item, views, depth) for item in items) if value != FALSE else "FALSE"
-        case Exists(body=body):
+        case relational.And(items=items):
+            return " AND ".join(_nested(item, views, depth) for item in items) if value != relational.TRUE else "TRUE"
+        case relational.Or(items=items):
+            return " OR ".join(_nested(item, views, depth) for item in items) if value != relational.FALSE else "FALSE"
+        case relational.Exists(body=body):
             return f"EXISTS ({select('1', body, views, depth + 1)})"
-        case NotExists(body=body):
+        case relational.NotExists(body=body):
             return f"NOT EXISTS ({select('1', body, views, depth + 1)})"
 
 
-def _nested(item: Predicate, views: Views, depth: int) -> str:
+def _nested(item: relational.Predicate, views: Views, depth: int) -> str:
     text = predicate(item, views, depth)
-    compound = isinstance(item, (And, Or)) or (isinstance(item, Plain) and _loose(item.condition))
+    compound = isinstance(item, (relational.And, relational.Or)) or (
+        isinstance(item, relational.Plain) and _loose(item.condition)
+    )
     return f"({text})" if compound else text
 
 
@@ -270,45 +244,45 @@ def _loose(test: Scalar) -> bool:
     return isinstance(test, Call) and test.name in ("or", "and", "not")
 
 
-def select(items: str, body: Relation, views: Views, depth: int = 1) -> str:
+def select(items: str, body: relational.Relation, views: Views, depth: int = 1) -> str:
     """Render SELECT items FROM … WHERE …, with one clause per line."""
     indent = "\n" + "  " * depth
-    tables = ", ".join(_source(source, views, depth) for source in sources(body))
-    demanded = condition(body)
+    tables = ", ".join(_source(source, views, depth) for source in relational.sources(body))
+    demanded = relational.condition(body)
     text = f"SELECT {items}{indent}FROM {tables}"
-    if demanded != TRUE:
-        parts = conjuncts(demanded)
+    if demanded != relational.TRUE:
+        parts = relational.conjuncts(demanded)
         text += f"{indent}WHERE " + f"{indent}  AND ".join(_nested(item, views, depth + 1) for item in parts)
     return text
 
 
-def rows(relation: Relation, views: Views, depth: int = 1) -> str:
+def rows(relation: relational.Relation, views: Views, depth: int = 1) -> str:
     """Render a relation as a query: a SELECT, or several joined by UNION ALL."""
     match relation:
-        case Project(input=inner, outputs=outputs):
+        case relational.Project(input=inner, outputs=outputs):
             return select(", ".join(map(item, outputs)), inner, views, depth)
-        case Distinct(input=Project(input=inner, outputs=outputs)):
+        case relational.Distinct(input=relational.Project(input=inner, outputs=outputs)):
             return select(f"DISTINCT {', '.join(map(item, outputs))}", inner, views, depth)
-        case Values(columns=columns, rows=value_rows):
+        case relational.Values(columns=columns, rows=value_rows):
             # The first row names the columns.  A SELECT per row would nest as deep as the number of rows.
             first = ", ".join(
-                item(Output(head.name, value)) for head, value in zip(columns, value_rows[0], strict=True)
+                item(relational.Output(head.name, value)) for head, value in zip(columns, value_rows[0], strict=True)
             )
             others = ", ".join(f"({', '.join(map(scalar, row))})" for row in value_rows[1:])
             return f"SELECT {first}" + (f" UNION ALL VALUES {others}" if others else "")
-        case Union(inputs=inputs):
+        case relational.Union(inputs=inputs):
             return _united("UNION ALL", inputs, views, depth)
-        case Distinct(input=Union(inputs=inputs)):
+        case relational.Distinct(input=relational.Union(inputs=inputs)):
             return _united("UNION", inputs, views, depth)
-        case Distinct(input=inner):
+        case relational.Distinct(input=inner):
             return select("DISTINCT *", inner, views, depth)
-        case Grouped():
+        case relational.Grouped():
             return _grouped(relation, views, depth)
-        case Scan() | Join() | Select():
-            return select(", ".join(scalar(ref) for ref in attributes(relation)), relation, views, depth)
+        case relational.Scan() | relational.Join() | relational.Select():
+            return select(", ".join(scalar(ref) for ref in relational.attributes(relation)), relation, views, depth)
 
 
-def _grouped(relation: Grouped, views: Views, depth: int) -> str:
+def _grouped(relation: relational.Grouped, views: Views, depth: int) -> str:
     """Render SELECT … GROUP BY … of a temporal view."""
     measures = (f"{measure_text(each)} AS {quoted(each.output.column)}" for each in relation.measures)
     by = [scalar(output.value) for output in relation.groups]
@@ -318,41 +292,41 @@ def _grouped(relation: Grouped, views: Views, depth: int) -> str:
     return f"{text}\n{'  ' * depth}GROUP BY {', '.join(by)}" if by else text
 
 
-def measure_text(measure: Measure) -> str:
+def measure_text(measure: relational.Measure) -> str:
     """Render an aggregate: ``COUNT(*)``, ``SUM(e.salary)``."""
     return f"{measure.function.upper()}({'*' if measure.argument is None else scalar(measure.argument)})"
 
 
-def _united(operator: str, parts: tuple[Relation, ...], views: Views, depth: int) -> str:
+def _united(operator: str, parts: tuple[relational.Relation, ...], views: Views, depth: int) -> str:
     """Combine queries by a set operator; a nested set operation becomes a derived table, to avoid precedence."""
-    several = (Union, Values)
+    several = (relational.Union, relational.Values)
     texts = []
     for part in parts:
-        inner = part.input if isinstance(part, Distinct) else part
+        inner = part.input if isinstance(part, relational.Distinct) else part
         texts.append(select("*", part, views, depth) if isinstance(inner, several) else rows(part, views, depth))
     return f"\n{'  ' * (depth - 1)}{operator} ".join(texts)
 
 
-def item(output: Output) -> str:
+def item(output: relational.Output) -> str:
     """Render an output with its name, unless it is a column of that name."""
     value = output.value
     named = isinstance(value, ColumnRef) and value.column == output.name
     return scalar(value) if named else f"{scalar(value)} AS {quoted(output.name)}"
 
 
-def _source(source: Source, views: Views, depth: int) -> str:
+def _source(source: relational.Source, views: Views, depth: int) -> str:
     match source:
-        case Scan(table=table, alias=alias):
+        case relational.Scan(table=table, alias=alias):
             view = quoted(views.get(alias, table.name))
             if source.whole and alias not in views:
                 return f"{view} FOR SYSTEM_TIME ALL AS {quoted(alias)}"
             return view if view == quoted(alias) else f"{view} AS {quoted(alias)}"
         case _:
-            alias = attributes(source)[0].scan
+            alias = relational.attributes(source)[0].scan
             return f"({rows(source, views, depth + 1)}) AS {quoted(alias)}"
 
 
-def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[Output, ...] = ()) -> str:
+def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[relational.Output, ...] = ()) -> str:
     """Render a branch: the outputs and the instant ``_first_at``; ``views`` maps range variables to views.
 
     ``leading`` are further columns before the outputs.
@@ -362,10 +336,10 @@ def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[Output, ..
     return select(", ".join(items), event.block, views)
 
 
-def query_sql(query: Query) -> str:
+def query_sql(query: relational.Query) -> str:
     """Render the normalized query, including NOW()."""
-    plain = tuple(Output(ref.column, ref) for ref in attributes(query.input))
-    if query.outputs == plain and not isinstance(query.input, (Scan, Join, Select)):
+    plain = tuple(relational.Output(ref.column, ref) for ref in relational.attributes(query.input))
+    if query.outputs == plain and not isinstance(query.input, (relational.Scan, relational.Join, relational.Select)):
         return rows(query.input, {})
     return select(f"DISTINCT {', '.join(item(output) for output in query.outputs)}", query.input, {})
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from weft.algebra import temporal
 from weft.algebra.scalar import (
     TIME_START,
     Call,
@@ -29,31 +30,13 @@ from weft.algebra.scalar import (
 )
 from weft.algebra.scalar import children as parts_of
 from weft.algebra.schema import BOOLEAN, TIMESTAMP
-from weft.algebra.temporal import (
-    Aggregation,
-    Base,
-    Constant,
-    Deleted,
-    Difference,
-    Extension,
-    Fragment,
-    Inserted,
-    Projection,
-    Selection,
-    Semijoin,
-    Temporal,
-    TemporalJoin,
-    TemporalUnion,
-    attributes,
-    mentions_time,
-)
 from weft.errors import DerivationError
 from weft.sql import render
 from weft.sql.null_on_overflow import within_range
 from weft.sql.sweeping import PORTABLE, Sweeps, Until, columns_of, extended, judged, listed, pairs, shared
 from weft.sql.sweeping_groups import aggregated
 
-Leaf: TypeAlias = "Base | Deleted | Inserted"
+Leaf: TypeAlias = "temporal.Base | temporal.Deleted | temporal.Inserted"
 Names: TypeAlias = Mapping[ColumnRef, ColumnRef]
 """Column -> its column in a named query."""
 
@@ -88,7 +71,7 @@ class NamedQuery:
 
 
 def value_steps(
-    relation: Temporal,
+    relation: temporal.Temporal,
     views: Callable[[Leaf], str],
     evaluation: Evaluation,
     prefix: str = "step",
@@ -104,11 +87,11 @@ def value_steps(
     return tuple(chain.steps)
 
 
-def value_sql(relation: Temporal, views: Callable[[Leaf], str], evaluation: Evaluation) -> str:
+def value_sql(relation: temporal.Temporal, views: Callable[[Leaf], str], evaluation: Evaluation) -> str:
     """Return one query for a relation's value: ``c1 … cn, valid_from, valid_to``, one row per maximal period."""
     steps = value_steps(relation, views, evaluation)
     named = ",\n".join(f"{step.name} AS (\n  {step.sql}\n)" for step in steps)
-    heads = listed(columns_of(len(attributes(relation))), "valid_from", "valid_to")
+    heads = listed(columns_of(len(temporal.attributes(relation))), "valid_from", "valid_to")
     return f"WITH {named}\nSELECT {heads} FROM {steps[-1].name}"
 
 
@@ -157,7 +140,7 @@ def _conjuncts(scalar: Scalar) -> tuple[Scalar, ...]:
 
 
 def _is_equality(scalar: Scalar) -> bool:
-    return isinstance(scalar, Call) and scalar.name in ("=", "<=>") and not mentions_time(scalar)
+    return isinstance(scalar, Call) and scalar.name in ("=", "<=>") and not temporal.mentions_time(scalar)
 
 
 @dataclass
@@ -169,7 +152,7 @@ class Chain:
     prefix: str
     sweeps: Sweeps = PORTABLE
     steps: list[NamedQuery] = field(default_factory=list)
-    known: dict[Temporal, str] = field(default_factory=dict)
+    known: dict[temporal.Temporal, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -182,7 +165,7 @@ class Chain:
         """The instant after t_now, as text."""
         return render.timestamp(self.asked.now + 1)
 
-    def step(self, relation: Temporal) -> str:
+    def step(self, relation: temporal.Temporal) -> str:
         """Return the name of the query for a relation, adding it to the chain if necessary."""
         if relation not in self.known:
             before = len(self.reads)
@@ -202,33 +185,33 @@ class Chain:
             self.steps.append(NamedQuery(self.texts[sql], sql, reads))
         return self.texts[sql]
 
-    def query(self, relation: Temporal) -> str:
+    def query(self, relation: temporal.Temporal) -> str:
         """Render a relation over the queries of its inputs."""
-        width = len(attributes(relation))
+        width = len(temporal.attributes(relation))
         match relation:
-            case Base() | Deleted() | Inserted():
+            case temporal.Base() | temporal.Deleted() | temporal.Inserted():
                 return self.leaf(relation)
-            case Constant():
+            case temporal.Constant():
                 return self.constant(relation)
-            case Selection(input=inner, predicate=predicate):
+            case temporal.Selection(input=inner, predicate=predicate):
                 return self.joined((inner,), predicate)
-            case TemporalJoin(inputs=inputs, predicate=predicate):
+            case temporal.TemporalJoin(inputs=inputs, predicate=predicate):
                 return self.joined(inputs, predicate)
-            case Projection():
+            case temporal.Projection():
                 return self.projected(relation)
-            case TemporalUnion(left=left, right=right):
+            case temporal.TemporalUnion(left=left, right=right):
                 both = " UNION ALL ".join(self.all_of(self.step(each), width) for each in (left, right))
                 return self.sweeps.coalesced(both, width)
-            case Difference(left=left, right=right):
+            case temporal.Difference(left=left, right=right):
                 return self.sweeps.without(self.step(left), self.step(right), width)
-            case Semijoin():
+            case temporal.Semijoin():
                 return self.semijoined(relation)
-            case Extension(input=inner, window=window, at=at):
+            case temporal.Extension(input=inner, window=window, at=at):
                 return extended(self.step(inner), width, self.text(window, {}), self.text(at or Now(), {}), self.sweeps)
-            case Fragment(input=inner, since=since):
+            case temporal.Fragment(input=inner, since=since):
                 return self.fragment(inner, self.text(since, {}))
-            case Aggregation(input=inner):
-                names = _named(attributes(inner), "a")
+            case temporal.Aggregation(input=inner):
+                names = _named(temporal.attributes(inner), "a")
                 begun = render.timestamp(self.asked.since)
                 return aggregated(relation, self.step(inner), lambda each: self.text(each, names), begun, self.sweeps)
 
@@ -238,14 +221,14 @@ class Chain:
 
     def leaf(self, leaf: Leaf) -> str:
         """Select from a leaf's view, with columns by position."""
-        base = leaf if isinstance(leaf, Base) else leaf.base
+        base = leaf if isinstance(leaf, temporal.Base) else leaf.base
         name = self.views(leaf)
         self.reads.append(name)
-        heads = [f"{render.quoted(ref.column)} AS c{number}" for number, ref in enumerate(attributes(leaf), 1)]
+        heads = [f"{render.quoted(ref.column)} AS c{number}" for number, ref in enumerate(temporal.attributes(leaf), 1)]
         start, end = render.quoted(base.table.start), render.quoted(base.table.end or "NULL")
         return f"SELECT {listed(heads, f'{start} AS valid_from', f'{end} AS valid_to')} FROM {name}"
 
-    def constant(self, constant: Constant) -> str:
+    def constant(self, constant: temporal.Constant) -> str:
         """Render constant rows, which hold since t0."""
         types = [column.type for column in constant.columns]
         rows = constant.rows or (tuple(Literal(None, type) for type in types),)
@@ -260,37 +243,39 @@ class Chain:
         text = " UNION ".join(texts)
         return text if constant.rows else f"{text} WHERE 1 = 0"
 
-    def projected(self, projection: Projection) -> str:
+    def projected(self, projection: temporal.Projection) -> str:
         """Render π, coalesced unless all columns of the input remain."""
         inner = projection.input
-        names = _named(attributes(inner), "a")
+        names = _named(temporal.attributes(inner), "a")
         values = [self.text(output.value, names) for output in projection.outputs]
         heads = [f"{value} AS c{number}" for number, value in enumerate(values, 1)]
         text = f"SELECT {listed(heads, 'valid_from', 'valid_to')} FROM {self.step(inner)} AS a"
         selected = {output.value for output in projection.outputs}
-        return text if selected >= set(attributes(inner)) else self.sweeps.coalesced(text, len(heads))
+        return text if selected >= set(temporal.attributes(inner)) else self.sweeps.coalesced(text, len(heads))
 
-    def semijoined(self, semijoin: Semijoin) -> str:
+    def semijoined(self, semijoin: temporal.Semijoin) -> str:
         """Render ⋉: the left rows that match some right row."""
-        left, right = _named(attributes(semijoin.left), "a"), _named(attributes(semijoin.right), "b")
-        width = len(attributes(semijoin))
+        left, right = _named(temporal.attributes(semijoin.left), "a"), _named(temporal.attributes(semijoin.right), "b")
+        width = len(temporal.attributes(semijoin))
         pairs = (Call(render.NULL_SAFE, (left[one], right[other]), BOOLEAN) for one, other in semijoin.on)
         same = " AND ".join(map(render.scalar, pairs)) or "TRUE"
         heads = listed(columns_of(width, "a"), "a.valid_from", "a.valid_to")
         first, second = self.step(semijoin.left), self.step(semijoin.right)
         return f"SELECT {heads} FROM {first} AS a WHERE EXISTS (SELECT 1 FROM {second} AS b WHERE {same})"
 
-    def fragment(self, inner: Temporal, since: str) -> str:
+    def fragment(self, inner: temporal.Temporal, since: str) -> str:
         """Render the part of a relation from an instant on."""
-        heads = listed(columns_of(len(attributes(inner))))
+        heads = listed(columns_of(len(temporal.attributes(inner))))
         return (
             f"SELECT {heads}, GREATEST(valid_from, {since}) AS valid_from, valid_to FROM {self.step(inner)} "
             f"WHERE (valid_to IS NULL OR valid_to > {since}) AND {since} <= {self.now}"
         )
 
-    def joined(self, inputs: tuple[Temporal, ...], predicate: Scalar) -> str:
+    def joined(self, inputs: tuple[temporal.Temporal, ...], predicate: Scalar) -> str:
         """Render ⋈, and σ as ⋈ of one input: the shared instants of rows that satisfy the predicate."""
-        items = [_Item(f"a{number}", self.step(inner), attributes(inner)) for number, inner in enumerate(inputs, 1)]
+        items = [
+            _Item(f"a{number}", self.step(inner), temporal.attributes(inner)) for number, inner in enumerate(inputs, 1)
+        ]
         names = {ref: text for item in items for ref, text in _named(item.columns, item.alias).items()}
         joins: list[str] = []
         condition = self.text(self.judging(predicate, items, predicate, joins), names)

@@ -2,7 +2,7 @@
 
 Each hint contains a complete, accepted text as a command, or says that none exists.
 
-Equivalent queries for refused nodes: a window function, a subquery used as a value, LIMIT.
+The refused constructs are window functions, subqueries used as values, and LIMIT.
 
 The row that a window function selects is the one with no row before it, which NOT EXISTS expresses.
 """

@@ -31,8 +31,8 @@ def aggregated(
     values = [f"{text(argument)} AS x{number}" for number, argument in enumerate(arguments, 1)]
     rows = f"SELECT {listed(groups, values, 'valid_from', 'valid_to')} FROM {name} AS a"
     groups_of = _Groups(len(groups), relation.measures, arguments, rows, since)
-    found = groups_of.running() if all(map(_exact, relation.measures)) else groups_of.anew()
-    return sweeps.coalesced(found, groups_of.width)
+    steps = groups_of.running() if all(map(_exact, relation.measures)) else groups_of.anew()
+    return sweeps.coalesced(steps, groups_of.width)
 
 
 def _exact(measure: Measure) -> bool:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class CompactionBounds:
     """Limits of a new file: rows, bytes in Parquet (the sum of its input files), and bytes in memory.
 
     A compaction needs at least ``fewest`` files.  A file of more than half of these rows or bytes is left as it is.
@@ -51,7 +51,7 @@ class Bounds:
     fewest: int = 16
 
 
-BOUNDS: Final = Bounds()
+BOUNDS: Final = CompactionBounds()
 _DOING: Final = "small files were being compacted"
 
 
@@ -86,7 +86,9 @@ class Rewritten:
     stats: str
 
 
-def compactable(files: Sequence[DataFile], neighbours: str, bounds: Bounds = BOUNDS) -> list[tuple[DataFile, ...]]:
+def compactable(
+    files: Sequence[DataFile], neighbours: str, bounds: CompactionBounds = BOUNDS
+) -> list[tuple[DataFile, ...]]:
     """Return the groups of files to compact: small files that are neighbours in the column ``neighbours``.
 
     No file of a group is larger than the others together, so a file is rewritten only after the rows around it have
@@ -116,7 +118,7 @@ def _of_about_one_size(group: Sequence[DataFile], fewest: int) -> list[tuple[Dat
 
 
 def rewrite(
-    table: Location, group: Sequence[DataFile], within: Sequence[str], bounds: Bounds = BOUNDS
+    table: Location, group: Sequence[DataFile], within: Sequence[str], bounds: CompactionBounds = BOUNDS
 ) -> Rewritten | None:
     """Write the rows of the first files of the group, as many as fit into memory, as one file, and force it to the
     disk.

@@ -1,8 +1,7 @@
 """Run SQL in this process with DuckDB, over Arrow rows and the data files of tables.
 
-Count the rows whose key is stored already with other values.
-
-Reads the keys of all files, and of the other columns only the row groups that contain such a key.
+To count the rows whose key is stored already with other values, DuckDB reads the keys of all files, and of the other
+columns only the row groups that contain such a key.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from weft.cli.app import run
 from weft.errors import Refused, StorageError
 from weft.execution import compacting, driver_reader, look_ups, maintenance
 from weft.execution.compacting import Cleaned, Compacted
-from weft.execution.driver_reader import Bounds
+from weft.execution.driver_reader import ReadBounds
 from weft.execution.look_ups import LookUps
 from weft.execution.outputs import Output, Outputs
 from weft.location import Location
@@ -41,7 +41,7 @@ SECOND = 1_000_000
 
 @pytest.fixture
 def weft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weft]:
-    monkeypatch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=4))
+    monkeypatch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=4))
     with made(tmp_path / "home") as opened:
         yield opened
 
@@ -147,7 +147,7 @@ def test_many_small_files_become_one_and_the_old_ones_go(weft: Weft) -> None:
 def test_a_querys_answers_lie_together_and_files_follow_each_other_by_tick(
     weft: Weft, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=4, rows=20))
+    monkeypatch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=4, rows=20))
     for number in range(10):
         answer(weft, f"word{number}")
     list(weft.maintain())
@@ -196,16 +196,16 @@ def test_files_that_another_process_has_made_one_meanwhile_are_left(
 
 def test_an_arrangement_goes_on_over_a_compaction(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (driver_reader, maintenance):
-        monkeypatch.setattr(module, "BOUNDS", Bounds(filtered=2))
+        monkeypatch.setattr(module, "BOUNDS", ReadBounds(filtered=2))
     weft.install("replies", "SELECT m.id, a.word FROM posts m, posts a WHERE a.id = m.parent")
     for number in range(1, 6):
         load(weft, [number])
-    monkeypatch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=99))
+    monkeypatch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=99))
     assert [each.action for each in weft.maintain()] == ["build", "build"]
     load(weft, [6, 7, 8])  # which the arrangements do not cover yet
     load(weft, [9])
-    monkeypatch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=4))
-    monkeypatch.setattr(maintenance, "BOUNDS", Bounds(filtered=10))
+    monkeypatch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=4))
+    monkeypatch.setattr(maintenance, "BOUNDS", ReadBounds(filtered=10))
     read: list[int] = []
 
     def counted(*arguments: object) -> Iterator[pa.RecordBatch]:
@@ -286,12 +286,12 @@ def small_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_killed_at_any_point_it_loses_nothing_and_the_next_one_finishes(
     kill: str, small_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=4))
+    monkeypatch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=4))
     home = tmp_path / "home"
     subprocess.run(["cp", "-r", small_files, home], check=True)
     with Weft.open(home, create=True) as weft:
         before = told(weft)
-    code = "import sys; from weft.storage import compaction as c; c.BOUNDS = c.Bounds(fewest=4); "
+    code = "import sys; from weft.storage import compaction as c; c.BOUNDS = c.CompactionBounds(fewest=4); "
     code += "from weft.cli.app import run; sys.exit(run(['maintain', '--retain', '0', *sys.argv[1:]]))"
     command = [sys.executable, "-c", code, "--home", os.fspath(home)]
     died = forked.run(command, kill)
@@ -320,8 +320,8 @@ def test_at_whatever_moment_it_changes_no_answer(
     """A load adds two rows, one of which the table has; ``die`` leaves a file that no commit names."""
     gained = {"load": 1, "answer": 4}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=2, rows=12))
-        patch.setattr(driver_reader, "BOUNDS", Bounds(loaded=2, filtered=2))
+        patch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=2, rows=12))
+        patch.setattr(driver_reader, "BOUNDS", ReadBounds(loaded=2, filtered=2))
         with made(tmp_path_factory.mktemp("any") / "home") as weft:
             before = told(weft)
             for number, what in enumerate(operations, 1):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from weft.algebra.schema import BIGINT, DOUBLE, STRING, TIMESTAMP, Column, TableSchema
 from weft.catalog.records import TableRecord
-from weft.execution.driver_reader import Bounds, DriverReader, Reading
+from weft.execution.driver_reader import DriverReader, ReadBounds, Reading
 from weft.execution.look_ups import LookUps
 from weft.execution.windows import Slice
 from weft.location import Location
@@ -41,7 +41,7 @@ ROWS = st.lists(
 class Table:
     """A Delta table with the rows in several files, and how the driver reads it."""
 
-    def __init__(self, folder: Path, parts: list[list[Row]], bounds: Bounds) -> None:
+    def __init__(self, folder: Path, parts: list[list[Row]], bounds: ReadBounds) -> None:
         schema = stored_schema(SCHEMA)
         place = Location.of(folder / "t")
         require_table(place, schema, {})
@@ -73,7 +73,7 @@ def read(found: Reading) -> list[Row]:
 def test_news_are_the_rows_in_any_slice(
     tmp_path_factory: pytest.TempPathFactory, parts: list[list[Row]], low: int, length: int, open_: bool
 ) -> None:
-    table = Table(tmp_path_factory.mktemp("t"), parts, Bounds())
+    table = Table(tmp_path_factory.mktemp("t"), parts, ReadBounds())
     slices = [Slice("ts", None if open_ else low, low + length), Slice("ts", 8_000, 8_500)]
     inside = [row for row in table.rows if (open_ or low <= row[3]) and row[3] < low + length]
     inside += [row for row in table.rows if 8_000 <= row[3] < 8_500 and row not in inside]
@@ -94,7 +94,7 @@ def test_look_ups_find_each_row_with_one_of_the_keys(
     numbers: list[float],
     arranged: bool,
 ) -> None:
-    table = Table(tmp_path_factory.mktemp("t"), parts, Bounds(filtered=-1 if arranged else 100))
+    table = Table(tmp_path_factory.mktemp("t"), parts, ReadBounds(filtered=-1 if arranged else 100))
     wanted = {
         "k": [pa.chunked_array([pa.array(keys, pa.int64())]), pa.chunked_array([], pa.int64())],
         "d": [pa.chunked_array([pa.array(numbers, pa.float64())])],
@@ -110,7 +110,7 @@ def test_look_ups_find_each_row_with_one_of_the_keys(
 def test_what_is_not_few_is_left_to_spark(tmp_path: Path) -> None:
     ms = 1_000  # as fine as the log's statistics are
     rows = [(n % 5, "a", 1.0, n * ms) for n in range(60)]
-    table = Table(tmp_path, [rows[:30], rows[30:]], Bounds(whole=59, news=20, scanned=40, keys=2))
+    table = Table(tmp_path, [rows[:30], rows[30:]], ReadBounds(whole=59, news=20, scanned=40, keys=2))
     reader = table.reader
     whole = reader.whole("t", ["k"])
     assert (whole.rows, whole.how) == (
@@ -137,22 +137,23 @@ def test_few_rows_that_are_large_are_left_to_spark(tmp_path: Path) -> None:
     rows = [(n % 5, "a" * 1_000, 1.0, n) for n in range(60)]
     news, keys = [Slice("ts", 0, 100)], {"k": [pa.chunked_array([pa.array([1])])]}
     for filtered in (100, -1):
-        reader = Table(tmp_path / str(filtered), [rows], Bounds(filtered=filtered, size=10_000)).reader
+        reader = Table(tmp_path / str(filtered), [rows], ReadBounds(filtered=filtered, size=10_000)).reader
         assert reader.whole("t", ["x"]).rows is None
         assert reader.whole("t", ["k"]).rows is not None
         assert reader.news("t", news, ["x"]).rows is None
         assert reader.news("t", [Slice("ts", 0, 5)], ["x"]).rows is not None
         assert reader.lookup("t", keys, ["x"]).rows is None
-    found = read_keys(Table(tmp_path / "t", [rows], Bounds(filtered=100, size=30_000)).reader.lookup("t", keys, ["x"]))
+    read_table = Table(tmp_path / "t", [rows], ReadBounds(filtered=100, size=30_000))
+    found = read_keys(read_table.reader.lookup("t", keys, ["x"]))
     assert len(found) == 12  # the table is too large, what a key finds of it is not
 
 
 def test_a_key_that_many_rows_have_is_left_to_spark(tmp_path: Path) -> None:
     rows = [(n % 2, "a", 1.0, n) for n in range(60)]
-    reader = Table(tmp_path, [rows], Bounds(filtered=-1)).reader
+    reader = Table(tmp_path, [rows], ReadBounds(filtered=-1)).reader
     keys = {"k": [pa.chunked_array([pa.array([1])])]}
     assert reader.lookup("t", keys, []).rows is not None
     reader.look_ups = LookUps(tmp_path / "arrangements", most_found=29)
     assert reader.lookup("t", keys, []).rows is None
-    reader.look_ups, reader.bounds = LookUps(tmp_path / "arrangements"), Bounds(filtered=-1, news=29)
+    reader.look_ups, reader.bounds = LookUps(tmp_path / "arrangements"), ReadBounds(filtered=-1, news=29)
     assert reader.lookup("t", keys, []).rows is None

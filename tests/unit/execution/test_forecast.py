@@ -13,7 +13,7 @@ from weft.catalog import layout
 from weft.cli.app import run
 from weft.errors import NotFound
 from weft.execution import driver_reader
-from weft.execution.driver_reader import Bounds
+from weft.execution.driver_reader import ReadBounds
 from weft.execution.look_ups import LookUps
 from weft.storage.delta_log import delta_snapshot
 
@@ -65,7 +65,7 @@ def test_small_tables_are_read_whole_and_keys_are_counted(weft: Weft) -> None:
 
 
 def test_a_table_that_is_larger_is_asked_through_its_arrangement(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_reader, "BOUNDS", Bounds(whole=7, filtered=7))
+    monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(whole=7, filtered=7))
     by, how = lines(weft)["posts__by_id"]
     assert by == "arrangement"
     assert "by id: an arrangement of 0 rows, runs: 0, 8 rows behind" in how
@@ -89,14 +89,14 @@ def _caught_up(weft: Weft) -> None:
 @pytest.mark.parametrize(
     ("bounds", "view", "why"),
     [
-        (Bounds(news=6), "posts__news", "the result exceeds 6 rows or 64 MB"),
-        (Bounds(scanned=6), "posts__news", "2 files with 7 rows, more than the 6 that the driver reads"),
-        (Bounds(keys=13), "posts__by_id", "14 keys, more than the 13 that the driver reads"),
-        (Bounds(news=6), "posts__by_id", "its keys come from posts__news, which Spark reads"),
+        (ReadBounds(news=6), "posts__news", "the result exceeds 6 rows or 64 MB"),
+        (ReadBounds(scanned=6), "posts__news", "2 files with 7 rows, more than the 6 that the driver reads"),
+        (ReadBounds(keys=13), "posts__by_id", "14 keys, more than the 13 that the driver reads"),
+        (ReadBounds(news=6), "posts__by_id", "its keys come from posts__news, which Spark reads"),
     ],
 )
 def test_what_is_beyond_a_bound_is_sparks(
-    weft: Weft, monkeypatch: pytest.MonkeyPatch, bounds: Bounds, view: str, why: str
+    weft: Weft, monkeypatch: pytest.MonkeyPatch, bounds: ReadBounds, view: str, why: str
 ) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
     found = weft.explain_tick("replies")

@@ -13,7 +13,7 @@ import pytest
 from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.execution import driver_reader
-from weft.execution.driver_reader import Bounds
+from weft.execution.driver_reader import ReadBounds
 
 Row = dict[str, Any]
 
@@ -52,7 +52,7 @@ LATER: Sequence[Row] = [
 
 @pytest.mark.parametrize("arranged", [True, False])
 def test_what_is_known_is_left_out_either_way(weft: Weft, monkeypatch: pytest.MonkeyPatch, arranged: bool) -> None:
-    monkeypatch.setattr(driver_reader, "BOUNDS", Bounds(loaded=4 if arranged else 1_000))
+    monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(loaded=4 if arranged else 1_000))
     assert load(weft, *FIRST) == (5, 0)
     assert load(weft, *LATER) == (3, 5)
     assert load(weft, *LATER) == (0, 8)
@@ -61,7 +61,7 @@ def test_what_is_known_is_left_out_either_way(weft: Weft, monkeypatch: pytest.Mo
 
 
 def test_damage_to_the_arrangement_costs_a_scan_and_loses_nothing(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_reader, "BOUNDS", Bounds(loaded=4))
+    monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(loaded=4))
     load(weft, *FIRST)
     load(weft, *LATER)
     shutil.rmtree(layout.arrangements_folder(weft.home))
@@ -76,7 +76,7 @@ def test_damage_to_the_arrangement_costs_a_scan_and_loses_nothing(weft: Weft, mo
 
 
 def test_more_rows_than_are_looked_up_are_compared_by_a_scan(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_reader, "BOUNDS", Bounds(loaded=4, keys=5))
+    monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(loaded=4, keys=5))
     load(weft, *FIRST)
     assert load(weft, *LATER) == (3, 5)
     assert not runs(weft)
@@ -85,7 +85,7 @@ def test_more_rows_than_are_looked_up_are_compared_by_a_scan(weft: Weft, monkeyp
 def test_many_keys_are_looked_up_a_few_at_a_time_in_a_table_that_is_much_larger(
     weft: Weft, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_reader, "BOUNDS", Bounds(loaded=4, keys=3, passes=0))
+    monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(loaded=4, keys=3, passes=0))
     assert load(weft, *FIRST) == (5, 0)
     assert load(weft, *LATER) == (3, 5)
     assert runs(weft)

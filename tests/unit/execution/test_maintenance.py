@@ -13,7 +13,7 @@ from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.cli.app import run
 from weft.execution import driver_reader, maintenance
-from weft.execution.driver_reader import Bounds
+from weft.execution.driver_reader import ReadBounds
 from weft.execution.look_ups import LookUps
 from weft.execution.maintenance import Done, look_ups_of_plans
 from weft.storage.delta_log import delta_snapshot
@@ -23,8 +23,8 @@ REPLIES = "SELECT m.id, a.word FROM posts m, posts a WHERE a.id = m.parent"
 
 @pytest.fixture
 def weft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weft]:
-    monkeypatch.setattr(driver_reader, "BOUNDS", Bounds(filtered=4))
-    monkeypatch.setattr(maintenance, "BOUNDS", Bounds(filtered=4))
+    monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(filtered=4))
+    monkeypatch.setattr(maintenance, "BOUNDS", ReadBounds(filtered=4))
     with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         load(opened, range(6))
         yield opened

@@ -18,7 +18,7 @@ from weft.catalog.layout import arrangements_folder
 from weft.catalog.views import ViewRecord
 from weft.errors import ClockError, Conflict, Refused
 from weft.execution import driver_reader
-from weft.execution.driver_reader import Bounds
+from weft.execution.driver_reader import ReadBounds
 from weft.execution.history_log import log_of
 from weft.execution.temporal.refresh_views import refresh_queried
 from weft.storage.periods import periods
@@ -250,7 +250,7 @@ def test_columns_that_come_later_change_no_definition(weft: Weft, file: Path) ->
 
 
 def test_what_views_look_up_outlives_maintain(weft: Weft, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_reader, "BOUNDS", Bounds(loaded=-1))
+    monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(loaded=-1))
     weft.add_view("here", "SELECT name, dept FROM staff")
     for now, names in ((200, "Cid"), (300, "Dan")):
         weft.refresh_views(now=now)

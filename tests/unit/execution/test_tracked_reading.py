@@ -11,7 +11,7 @@ import pytest
 from coalesced import Period, coalesced
 from weft.api import Weft
 from weft.errors import SqlError
-from weft.execution.driver_reader import BOUNDS, Bounds, DriverReader, Reading
+from weft.execution.driver_reader import BOUNDS, DriverReader, ReadBounds, Reading
 from weft.execution.look_ups import LookUps
 from weft.execution.reader import files_of
 from weft.execution.relations import relations
@@ -44,7 +44,7 @@ def weft(tmp_path_factory: pytest.TempPathFactory) -> Weft:
     return opened
 
 
-def reader(weft: Weft, bounds: Bounds = BOUNDS) -> DriverReader:
+def reader(weft: Weft, bounds: ReadBounds = BOUNDS) -> DriverReader:
     tables = relations(weft.catalog, [])
     snapshots: dict[str, DeltaSnapshot | None] = {}
     look_ups = LookUps(weft.home / "arrangements")
@@ -83,9 +83,9 @@ def test_news_have_every_period_that_begins_or_ends_in_a_slice(
     assert len(found) == len(set(found))
 
 
-@pytest.mark.parametrize("bounds", [Bounds(), Bounds(filtered=-1)], ids=["whole", "arranged"])
+@pytest.mark.parametrize("bounds", [ReadBounds(), ReadBounds(filtered=-1)], ids=["whole", "arranged"])
 @pytest.mark.parametrize(("column", "keys"), [("id", [1, 3]), ("dept", ["Dev"]), ("name", ["Zed"])])
-def test_look_ups_find_the_periods_of_their_keys(weft: Weft, bounds: Bounds, column: str, keys: list[Any]) -> None:
+def test_look_ups_find_the_periods_of_their_keys(weft: Weft, bounds: ReadBounds, column: str, keys: list[Any]) -> None:
     found = reader(weft, bounds).lookup("staff", {column: [pa.chunked_array([keys])]}, ALL)
     place = ["id", "name", "dept"].index(column)
     assert found.by == ("driver" if bounds.filtered > 0 else "arrangement")
@@ -94,7 +94,7 @@ def test_look_ups_find_the_periods_of_their_keys(weft: Weft, bounds: Bounds, col
 
 def test_ends_are_not_looked_up_in_what_was_arranged(weft: Weft) -> None:
     wanted = {"valid_to": [pa.chunked_array([pa.array([20], pa.timestamp("us", "UTC"))])]}
-    assert reader(weft, Bounds(filtered=-1)).lookup("staff", wanted, ALL).by == "Spark"
+    assert reader(weft, ReadBounds(filtered=-1)).lookup("staff", wanted, ALL).by == "Spark"
     assert {each[2] for each in told(reader(weft).lookup("staff", wanted, ALL))} == {20}
 
 

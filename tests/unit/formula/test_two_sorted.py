@@ -9,7 +9,7 @@ from weft.errors import FormulaError
 from weft.execution.monitoring import monitor
 from weft.formula.monpoly_log import time_points
 from weft.formula.signature import signature
-from weft.formula.twofol.kept import over_history
+from weft.formula.twofol.over_history import over_history
 from weft.formula.twofol.resolve import two_sorted
 from weft.formula.twofol.written import two_sorted_text
 from weft.planning.formula_plan import planned

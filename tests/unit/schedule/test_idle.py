@@ -41,7 +41,7 @@ def clock() -> Clock:
 @pytest.fixture
 def weft(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weft]:
     """A home of two tables with four small files each."""
-    monkeypatch.setattr(compaction, "BOUNDS", compaction.Bounds(fewest=4))
+    monkeypatch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=4))
     with Weft.open(tmp_path / "home", wall=clock, create=True) as opened:
         for number in range(4):
             for table in ("a", "b"):

@@ -20,7 +20,7 @@ from weft.location import Location
 from weft.storage import commit
 from weft.storage.columns import INSTANT
 from weft.storage.commit import append_rows, require_table
-from weft.storage.compaction import Bounds, Rewritten, commit_rewritten, compactable, compactions, rewrite
+from weft.storage.compaction import CompactionBounds, Rewritten, commit_rewritten, compactable, compactions, rewrite
 from weft.storage.data_files import read_data_files
 from weft.storage.delta_log import DataFile, commit_actions, commit_file, delta_snapshot, transaction_version
 from weft.storage.fence import find_version, spend
@@ -72,7 +72,7 @@ FILES = st.lists(
 @given(FILES)
 def test_groups_are_runs_of_small_files_of_about_one_size(drawn: list[tuple[int, int | None, int]]) -> None:
     files = [file(number, *each) for number, each in enumerate(drawn)]
-    bounds = Bounds(rows=100, size=1000, fewest=3)
+    bounds = CompactionBounds(rows=100, size=1000, fewest=3)
     order = sorted(files, key=lambda each: (each.least["ts"], each.location))
     groups = compactable(files, "ts", bounds)
     for group in groups:
@@ -88,7 +88,7 @@ def test_groups_are_runs_of_small_files_of_about_one_size(drawn: list[tuple[int,
 
 
 def test_a_file_is_written_again_only_a_few_times_however_often_this_is_done() -> None:
-    bounds = Bounds(rows=10**9, size=10**9, fewest=8)
+    bounds = CompactionBounds(rows=10**9, size=10**9, fewest=8)
     files: list[DataFile] = []
     written = 0
     for number in range(4_000):
@@ -221,10 +221,10 @@ def test_files_that_are_gone_or_a_new_one_that_is_leave_everything_as_it_is(tabl
 
 def test_files_that_do_not_fit_into_memory_stay_apart(table: Location) -> None:
     filled(table, *(rows(*range(100 * n, 100 * n + 100)) for n in range(4)))
-    found = rewrite(table, delta_snapshot(table).files, ["ts"], Bounds(held=4_000))
+    found = rewrite(table, delta_snapshot(table).files, ["ts"], CompactionBounds(held=4_000))
     assert found is not None
     assert len(found.removed) == 2
-    assert rewrite(table, delta_snapshot(table).files, ["ts"], Bounds(held=2_000)) is None
+    assert rewrite(table, delta_snapshot(table).files, ["ts"], CompactionBounds(held=2_000)) is None
 
 
 def test_a_file_with_other_rows_than_the_log_says_is_never_rewritten(table: Location) -> None:

@@ -231,11 +231,11 @@ def _local(value: dt.datetime, zone: ZoneInfo) -> str:
 
 def _line(text: str) -> str:
     """Return text from data on one line, with visible control characters, cut at 500 characters."""
-    return one_line(text, _CELL, kept=_JOINERS)
+    return one_line(text, _CELL, allowed=_JOINERS)
 
 
 def _block(text: str) -> str:
-    return "\n".join(visible(line.expandtabs(4), kept=_JOINERS) for line in text[:20_000].splitlines())
+    return "\n".join(visible(line.expandtabs(4), allowed=_JOINERS) for line in text[:20_000].splitlines())
 
 
 @cache

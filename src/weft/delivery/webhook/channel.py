@@ -3,7 +3,7 @@
 A post cannot be recalled, and only the server knows whether a request without a response was accepted.  So it is posted
 again with the same ``webhook-id``, by which the receiver recognizes it.
 
-Write the body of a post: answers as JSON in the envelope of Standard Webhooks, or text for Slack and Teams.
+The JSON has the envelope of Standard Webhooks.
 """
 
 from __future__ import annotations

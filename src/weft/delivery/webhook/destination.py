@@ -1,6 +1,6 @@
 """Parse the destination of a webhook: ``webhook:URL[#as=slack|teams]``.
 
-Decide which IP addresses belong to the public internet.
+By default, a destination must have an IP address of the public internet.
 
 An IPv6 address may contain an IPv4 address, to which a router translates or tunnels packets.  It is public only if
 every address in it is public.

@@ -6,7 +6,7 @@
 | values | constant rows | all, when time begins |
 | join | A ⋈ B | starts(A) ⋈ at(B, s) ∪ at(A, s) ⋈ starts(B) |
 | select | σp A | σ at(p, s) starts(A) ∪ at(A, s) ⋈ starts(p) |
-| project | π A | starts(A), the instant kept as a column |
+| project | π A | starts(A), the instant as a column |
 | union | A ∪ B | starts(A) ∪ starts(B) |
 | distinct | δ A | starts(A) |
 | plain | a condition without time | none |

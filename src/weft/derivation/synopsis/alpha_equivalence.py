@@ -6,49 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-from weft.algebra.formula import (
-    Aggregate,
-    Atom,
-    Comparison,
-    Defined,
-    Definition,
-    Exists,
-    Fixpoint,
-    Formula,
-    Matches,
-    Term,
-    Variable,
-    free_variables,
-    parts,
-    with_parts,
-    with_terms,
-    with_variables,
-)
+from weft.algebra import formula as algebra
 
-Scope = Mapping[Variable, Variable]
+Scope = Mapping[algebra.Variable, algebra.Variable]
 
 
 @lru_cache(maxsize=4096)
-def alpha_canonical(formula: Formula) -> Formula:
+def alpha_canonical(formula: algebra.Formula) -> algebra.Formula:
     """Return the formula with its free variables named x1, x2 … in their order, bound ones y1 …, fixpoints X1 ….
 
     The order of its free variables stays the same.
     """
-    free = free_variables(formula)
-    scope = {variable: Variable(f"x{number}", variable.type) for number, variable in enumerate(free, 1)}
+    free = algebra.free_variables(formula)
+    scope = {variable: algebra.Variable(f"x{number}", variable.type) for number, variable in enumerate(free, 1)}
     return _Renaming("y", relations="X").of(formula, scope, {})
 
 
-def substituted(formula: Formula, names: Scope) -> Formula:
+def substituted(formula: algebra.Formula, names: Scope) -> algebra.Formula:
     """Return the formula with other free variables; bound ones are renamed so that none captures a new free variable.
 
     The relations of its fixpoints keep their names, which are unique in the enclosing formula.
     """
-    every = {*names.values(), *free_variables(formula)}
+    every = {*names.values(), *algebra.free_variables(formula)}
     prefix = "y"
     while any(variable.name.startswith(prefix) for variable in every):
         prefix += "_"
-    scope = {variable: names.get(variable, variable) for variable in free_variables(formula)}
+    scope = {variable: names.get(variable, variable) for variable in algebra.free_variables(formula)}
     return _Renaming(prefix).of(formula, scope, {})
 
 
@@ -61,24 +44,28 @@ class _Renaming:
     count: int = 0
     named: int = 0
 
-    def of(self, formula: Formula, scope: Scope, named: Mapping[str, str]) -> Formula:
+    def of(self, formula: algebra.Formula, scope: Scope, named: Mapping[str, str]) -> algebra.Formula:
         match formula:
-            case Atom() | Comparison() | Matches():
-                return with_terms(formula, partial(_term, scope))
-            case Defined(name=name):
-                return with_terms(replace(formula, name=named.get(name, name)), partial(_term, scope))
-            case Exists() | Aggregate() | Fixpoint():
+            case algebra.Atom() | algebra.Comparison() | algebra.Matches():
+                return algebra.with_terms(formula, partial(_term, scope))
+            case algebra.Defined(name=name):
+                return algebra.with_terms(replace(formula, name=named.get(name, name)), partial(_term, scope))
+            case algebra.Exists() | algebra.Aggregate() | algebra.Fixpoint():
                 return self._binding(formula, scope, named)
             case _:
-                return with_parts(formula, tuple(self.of(part, scope, named) for part in parts(formula)))
+                return algebra.with_parts(
+                    formula, tuple(self.of(part, scope, named) for part in algebra.parts(formula))
+                )
 
-    def _binding(self, formula: Exists | Aggregate | Fixpoint, scope: Scope, named: Mapping[str, str]) -> Formula:
+    def _binding(
+        self, formula: algebra.Exists | algebra.Aggregate | algebra.Fixpoint, scope: Scope, named: Mapping[str, str]
+    ) -> algebra.Formula:
         match formula:
-            case Exists(variables=bound, formula=inner):
+            case algebra.Exists(variables=bound, formula=inner):
                 within = {**scope, **self._fresh(bound)}
-                return Exists(tuple(within[each] for each in bound), self.of(inner, within, named))
-            case Aggregate(groups=groups, formula=inner):
-                local = tuple(each for each in free_variables(inner) if each not in groups)
+                return algebra.Exists(tuple(within[each] for each in bound), self.of(inner, within, named))
+            case algebra.Aggregate(groups=groups, formula=inner):
+                local = tuple(each for each in algebra.free_variables(inner) if each not in groups)
                 within = {**scope, **self._fresh(local)}
                 return replace(
                     formula,
@@ -87,10 +74,10 @@ class _Renaming:
                     groups=tuple(scope[each] for each in groups),
                     formula=self.of(inner, within, named),
                 )
-            case Fixpoint():
+            case algebra.Fixpoint():
                 return self._fixpoint(formula, scope, named)
 
-    def _fixpoint(self, formula: Fixpoint, scope: Scope, named: Mapping[str, str]) -> Formula:
+    def _fixpoint(self, formula: algebra.Fixpoint, scope: Scope, named: Mapping[str, str]) -> algebra.Formula:
         inside = dict(named)
         for definition in formula.definitions:
             self.named += 1
@@ -100,17 +87,17 @@ class _Renaming:
             local = self._fresh(definition.parameters)
             parameters = tuple(local[each] for each in definition.parameters)
             body = self.of(definition.body, local, inside)
-            definitions.append(Definition(inside[definition.name], parameters, body))
-        asked = Fixpoint(tuple(definitions), inside[formula.name], formula.arguments)
-        return with_terms(asked, partial(_term, scope))
+            definitions.append(algebra.Definition(inside[definition.name], parameters, body))
+        asked = algebra.Fixpoint(tuple(definitions), inside[formula.name], formula.arguments)
+        return algebra.with_terms(asked, partial(_term, scope))
 
-    def _fresh(self, variables: tuple[Variable, ...]) -> dict[Variable, Variable]:
-        found = {}
+    def _fresh(self, variables: tuple[algebra.Variable, ...]) -> dict[algebra.Variable, algebra.Variable]:
+        renaming = {}
         for variable in variables:
             self.count += 1
-            found[variable] = Variable(f"{self.prefix}{self.count}", variable.type)
-        return found
+            renaming[variable] = algebra.Variable(f"{self.prefix}{self.count}", variable.type)
+        return renaming
 
 
-def _term(scope: Scope, term: Term) -> Term:
-    return with_variables(term, scope.__getitem__)
+def _term(scope: Scope, term: algebra.Term) -> algebra.Term:
+    return algebra.with_variables(term, scope.__getitem__)

@@ -134,19 +134,19 @@ def _nest(relation: Relation, outputs: tuple[Output, ...]) -> Nest:
         raise _refused("it reads no table")
     if len(scans) > MOST_TABLES:
         raise _refused(f"it joins {len(scans)} tables, more than {MOST_TABLES}: their rows have too many orders")
-    found = _Conditions({scan.alias: scan for scan in scans})
+    conditions = _Conditions({scan.alias: scan for scan in scans})
     for scalar in _scalars(condition(relation)):
-        found.add(scalar)
+        conditions.add(scalar)
     for output in outputs:
-        if any(found.is_start(ref) for ref in columns(output.value)):
+        if any(conditions.is_start(ref) for ref in columns(output.value)):
             raise _refused(
                 f"its column {output.name} shows when a row arrived, so it has as many answers as instants",
                 "Leave ts out of SELECT: the first instant of an answer is delivered with it anyway.",
             )
-    allowed = allowed_orders(list(found.scans), found.distances)
+    allowed = allowed_orders(list(conditions.scans), conditions.distances)
     if not allowed:
         raise _refused("no order of its rows satisfies its conditions on ts, so it never has an answer")
-    return _Writing(found, outputs, allowed).nest()
+    return _Writing(conditions, outputs, allowed).nest()
 
 
 def _scalars(predicate: Predicate) -> Iterator[Scalar]:
@@ -266,7 +266,7 @@ class _Conditions:
 class _Writing:
     """The translation of a SELECT with its conditions to formulas."""
 
-    found: _Conditions
+    conditions: _Conditions
     outputs: tuple[Output, ...]
     allowed: tuple[Order, ...]
 
@@ -275,30 +275,30 @@ class _Writing:
         written = [self._of_order(order) for order in self.allowed]
         variables = {ref: self._variable(ref) for output in self.outputs for ref in columns(output.value)}
         answers = {ref: ColumnRef(ANSWER, variable.name, ref.type) for ref, variable in variables.items()}
-        inputs = tuple(self._input(scan) for scan in self.found.scans.values())
+        inputs = tuple(self._input(scan) for scan in self.conditions.scans.values())
         return Nest(inputs, reduce(Or, written), _renamed(self.outputs, answers), self.allowed)
 
     @cached_property
     def _variables(self) -> dict[ColumnRef, Variable]:
         """The variable of each needed column; equal columns share one."""
-        found: dict[ColumnRef, Variable] = {}
-        for scan in self.found.scans.values():
+        by_column: dict[ColumnRef, Variable] = {}
+        for scan in self.conditions.scans.values():
             for ref in self._columns(scan):
-                known = self.found.known_as(ref)
-                if known not in found:
-                    taken = {variable.name for variable in found.values()}
+                known = self.conditions.known_as(ref)
+                if known not in by_column:
+                    taken = {variable.name for variable in by_column.values()}
                     names = chain((known.column,), (f"{known.column}_{number}" for number in count(2)))
-                    found[known] = Variable(next(name for name in names if name not in taken), known.type)
-                found[ref] = found[known]
-        return found
+                    by_column[known] = Variable(next(name for name in names if name not in taken), known.type)
+                by_column[ref] = by_column[known]
+        return by_column
 
     def _variable(self, ref: ColumnRef) -> Variable:
         return self._variables[ref]
 
     def _needed(self) -> frozenset[ColumnRef]:
         """Return the columns that the answer or a condition on several tables uses."""
-        pairs = frozenset(ref for pair in self.found.equal.items() for ref in pair)
-        compared = frozenset(ref for scalar in self.found.compared for ref in columns(scalar))
+        pairs = frozenset(ref for pair in self.conditions.equal.items() for ref in pair)
+        compared = frozenset(ref for scalar in self.conditions.compared for ref in columns(scalar))
         return pairs | compared | {ref for output in self.outputs for ref in columns(output.value)}
 
     def _columns(self, scan: Scan) -> tuple[ColumnRef, ...]:
@@ -307,19 +307,19 @@ class _Writing:
 
     def _input(self, scan: Scan) -> Project:
         """Return the needed columns of the rows of a table that satisfy the conditions on that table alone."""
-        demanded = conjunction(*(Plain(each) for each in self.found.own.get(scan.alias, ())))
+        demanded = conjunction(*(Plain(each) for each in self.conditions.own.get(scan.alias, ())))
         outputs = tuple(Output(ref.column, ref) for ref in self._columns(scan))
         return Project(block((scan,), demanded), scan.alias, outputs)
 
     def _atom(self, alias: str) -> Formula:
         """Return the atom of a table; equal columns get the same variable."""
-        terms = tuple(self._variable(ref) for ref in self._columns(self.found.scans[alias]))
+        terms = tuple(self._variable(ref) for ref in self._columns(self.conditions.scans[alias]))
         return Atom(alias, terms)
 
     def _of_order(self, order: Order) -> Formula:
         """Return G1 ∧ ▽◇(G2 ∧ …); each level keeps the variables that outer levels or the answer use."""
         wanted = {self._variable(ref) for output in self.outputs for ref in columns(output.value)}
-        tests = [self._comparison(each) for each in self.found.compared]
+        tests = [self._comparison(each) for each in self.conditions.compared]
 
         def before(number: int, below: Formula) -> Formula:
             return self._before(order, number, below)
@@ -329,13 +329,13 @@ class _Writing:
     def _before(self, order: Order, number: int, below: Formula) -> Formula:
         """Return ▽◇ of the part before a group of an order, or ◇ with the demanded interval."""
         for place in range(number + 2, len(order)):
-            if not self.found.distances.implied(order, number, place):
+            if not self.conditions.distances.implied(order, number, place):
                 raise _refused(
                     f"{', '.join(order[number])} and {', '.join(order[place])} must lie within an interval, but in "
                     "a possible order rows of another table lie between them",
                     "Limit the interval between consecutive rows, or omit --keep synopsis.",
                 )
-        bound = self.found.distances.of_groups(order[number], order[number + 1])
+        bound = self.conditions.distances.of_groups(order[number], order[number + 1])
         assert bound.low is not None
         if bound == LATER:
             return Previous(ALWAYS, Once(ALWAYS, below, "first"))

@@ -99,10 +99,10 @@ class Stored:
     @property
     def columns(self) -> tuple[tuple[str, DataType], ...]:
         """Names and types; without variables, instants and counts, one column that is always TRUE."""
-        found = [(f"v{number}", variable.type) for number, variable in enumerate(self.variables, 1)]
-        found += [(INSTANT, BIGINT)] * self.timed + [(LAST, BIGINT)] * self.runs
-        found += [(COUNT, STRING if self.stepped else BIGINT)] * self.counted
-        return tuple(found) or ((THERE, BOOLEAN),)
+        pairs = [(f"v{number}", variable.type) for number, variable in enumerate(self.variables, 1)]
+        pairs += [(INSTANT, BIGINT)] * self.timed + [(LAST, BIGINT)] * self.runs
+        pairs += [(COUNT, STRING if self.stepped else BIGINT)] * self.counted
+        return tuple(pairs) or ((THERE, BOOLEAN),)
 
 
 @hashed_once
@@ -119,8 +119,8 @@ class Synopsis:
     @property
     def predicates(self) -> tuple[tuple[str, int], ...]:
         """The predicates that the formulas read, each with its number of columns."""
-        found = {(atom.predicate, len(atom.terms)) for each in self.formulas for atom in _atoms(each)}
-        return tuple(sorted(found))
+        arities = {(atom.predicate, len(atom.terms)) for each in self.formulas for atom in _atoms(each)}
+        return tuple(sorted(arities))
 
 
 def synopsis(formula: Formula, semantics: Semantics) -> Synopsis:
@@ -160,10 +160,10 @@ def read_from(formula: Formula) -> Once | Since | None:
 
 def stored_of(formula: Formula, semantics: Semantics) -> Stored:
     """Return the stored relation of a temporal formula."""
-    found = alpha_canonical(formula)
-    if not isinstance(found, (Previous, Once, Since)):
-        raise Refused(f"nothing is stored for {type(found).__name__}")
-    return Stored(found, semantics)
+    renamed = alpha_canonical(formula)
+    if not isinstance(renamed, (Previous, Once, Since)):
+        raise Refused(f"nothing is stored for {type(renamed).__name__}")
+    return Stored(renamed, semantics)
 
 
 def _atoms(formula: Formula) -> Iterator[Atom]:

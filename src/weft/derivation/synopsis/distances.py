@@ -1,6 +1,7 @@
 """The linear orders of several instants that satisfy conditions on their distances (Toman 2007, lemma 4.10).
 
-The nest G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …)) of a conjunctive query whose time points are in a linear order (lemma 4.11).
+For each order, ``nested`` returns the nest G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …)) of a conjunctive query whose time points are in a
+linear order (lemma 4.11).
 """
 
 from __future__ import annotations
@@ -71,11 +72,11 @@ class Distances:
 
         ``least`` holds for any two groups.
         """
-        found = least
+        distance = least
         for one in later:
             for other in earlier:
-                found = found.within(self.between(one, other))
-        return found
+                distance = distance.within(self.between(one, other))
+        return distance
 
     def implied(self, order: Order, number: int, place: int, least: Distance = LATER) -> bool:
         """Return whether the distances between neighbouring groups imply the distance demanded of two groups of an

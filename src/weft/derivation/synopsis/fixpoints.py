@@ -58,8 +58,8 @@ def closures(formula: Formula, around: Mapping[str, Fixpoint] | None = None) -> 
 def closed(formula: Formula, around: Mapping[str, Fixpoint]) -> Formula:
     """Return the formula with references to the fixpoints ``around`` it, themselves closed, replaced by them."""
     if isinstance(formula, Defined):
-        found = around.get(formula.name)
-        return formula if found is None else replace(found, name=formula.name, arguments=formula.arguments)
+        fixpoint = around.get(formula.name)
+        return formula if fixpoint is None else replace(fixpoint, name=formula.name, arguments=formula.arguments)
     if isinstance(formula, Fixpoint):
         inside = {definition.name for definition in formula.definitions}
         around = {name: each for name, each in around.items() if name not in inside}
@@ -74,18 +74,18 @@ def recognised(formula: Fixpoint, *, sets: bool) -> Formula | None:
     if len(formula.definitions) != 1 or len(set(arguments)) < len(formula.arguments):
         return None
     definition = formula.definitions[0]
-    found = _connective(definition, sets=sets)
-    if found is None or _speaks(found, definition.name) or not _can_be_answered(found):
+    connective = _connective(definition, sets=sets)
+    if connective is None or _speaks(connective, definition.name) or not _can_be_answered(connective):
         return None
-    return substituted(found, dict(zip(definition.parameters, arguments, strict=True)))
+    return substituted(connective, dict(zip(definition.parameters, arguments, strict=True)))
 
 
-def _can_be_answered(found: Once | Since) -> bool:
+def _can_be_answered(connective: Once | Since) -> bool:
     """Return whether the left side of the since is range-restricted without ▽X, which may have bound the variables of
     its tests.
     """
     try:
-        check(found)
+        check(connective)
     except Refused:
         return False
     return True

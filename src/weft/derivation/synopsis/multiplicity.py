@@ -54,7 +54,7 @@ def multiplied(formula: Fixpoint) -> Multiplied | None:
     >>> multiplied(Fixpoint((Definition("x", (), Previous(ALWAYS, Or(x, x))),), "x", ())).why
     'OR adds the counts of its sides, and both contain the defined relation'
     """
-    return next((found for found in _coefficients(formula) if isinstance(found, Multiplied)), None)
+    return next((each for each in _coefficients(formula) if isinstance(each, Multiplied)), None)
 
 
 def accumulates(formula: Fixpoint) -> bool:

@@ -6,19 +6,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 from typing import Literal as OneOf
 
-from weft.algebra.formula import (
-    And,
-    Distinct,
-    Fixpoint,
-    Formula,
-    Interval,
-    Not,
-    Once,
-    Previous,
-    Since,
-    Truth,
-    rewritten,
-)
+from weft.algebra import formula as algebra
 from weft.derivation.synopsis.fixpoints import recognised
 
 Semantics: TypeAlias = OneOf["set", "bag", "minmax"]
@@ -29,45 +17,45 @@ LONGEST: Final = 2**61
 """A length of time, in microseconds, longer than any log: instants are within some 2^60 of 1970."""
 
 
-def prepared(formula: Formula, semantics: Semantics) -> Formula:
+def prepared(formula: algebra.Formula, semantics: Semantics) -> algebra.Formula:
     """Return an equivalent formula without distinctions that the semantics does not make.
 
     Under set semantics, and by minimum and maximum, since1, since2 and ◇1, ◇2 count 1: they become a plain since over
     the conjunction with Q1.  A lower bound longer than any log is never reached, and such an upper bound is no bound.
     """
-    return rewritten(formula, lambda part: _prepared(part, semantics))
+    return algebra.rewritten(formula, lambda part: _prepared(part, semantics))
 
 
-def _prepared(formula: Formula, semantics: Semantics) -> Formula:
+def _prepared(formula: algebra.Formula, semantics: Semantics) -> algebra.Formula:
     match formula:
-        case Once(interval=interval) | Since(interval=interval) | Previous(interval=interval) if interval != _within(
-            interval
-        ):
+        case (
+            algebra.Once(interval=interval) | algebra.Since(interval=interval) | algebra.Previous(interval=interval)
+        ) if interval != _within(interval):
             return _prepared(replace(formula, interval=_within(interval)), semantics)
-        case Distinct(formula=inner) if semantics == "set":
+        case algebra.Distinct(formula=inner) if semantics == "set":
             return inner
-        case Once(counting="first" | "second") if semantics != "bag":
+        case algebra.Once(counting="first" | "second") if semantics != "bag":
             return replace(formula, counting="any")
-        case Since(left=left, right=right, counting="first" | "second") if semantics != "bag":
-            return Since(formula.interval, left, _both(left, right, semantics), "any")
-        case Since(left=Truth(value=True), right=right, counting=counting):
-            return Once(formula.interval, right, counting)
-        case Fixpoint():
-            found = recognised(formula, sets=semantics == "set")
-            if found is None or (semantics == "minmax" and isinstance(found, Once)):
+        case algebra.Since(left=left, right=right, counting="first" | "second") if semantics != "bag":
+            return algebra.Since(formula.interval, left, _both(left, right, semantics), "any")
+        case algebra.Since(left=algebra.Truth(value=True), right=right, counting=counting):
+            return algebra.Once(formula.interval, right, counting)
+        case algebra.Fixpoint():
+            connective = recognised(formula, sets=semantics == "set")
+            if connective is None or (semantics == "minmax" and isinstance(connective, algebra.Once)):
                 return formula  # µX.Q ∨ ▽X has the greatest count of Q; ◇1 Q = (ε true) since1 Q counts at most 1
-            return _prepared(found, semantics)
-        case Not(formula=Not(formula=inner)) if semantics == "set":
+            return _prepared(connective, semantics)
+        case algebra.Not(formula=algebra.Not(formula=inner)) if semantics == "set":
             return inner
         case _:
             return formula
 
 
-def _both(left: Formula, right: Formula, semantics: Semantics) -> Formula:
+def _both(left: algebra.Formula, right: algebra.Formula, semantics: Semantics) -> algebra.Formula:
     """Return Q2 ∧ Q1, with each answer of Q2 once, so that ¬Q1 removes it entirely instead of one of several."""
-    return And(right if semantics == "set" else Distinct(right), left)
+    return algebra.And(right if semantics == "set" else algebra.Distinct(right), left)
 
 
-def _within(interval: Interval) -> Interval:
+def _within(interval: algebra.Interval) -> algebra.Interval:
     high = interval.high
-    return Interval(min(interval.low, LONGEST), None if high is None or high >= LONGEST else high)
+    return algebra.Interval(min(interval.low, LONGEST), None if high is None or high >= LONGEST else high)

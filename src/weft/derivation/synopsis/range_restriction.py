@@ -4,49 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from weft.algebra.formula import (
-    Aggregate,
-    And,
-    Atom,
-    Comparison,
-    Exists,
-    Fixpoint,
-    Formula,
-    Matches,
-    Not,
-    Or,
-    Since,
-    Variable,
-    free_variables,
-    parts,
-    variables_of,
-)
+from weft.algebra import formula as algebra
 from weft.errors import Refused
 
 _BIND = "Bind it by a predicate, or by = to a term of variables that are bound."
 
 
-def check(formula: Formula) -> None:
+def check(formula: algebra.Formula) -> None:
     """Raise Refused, with the formula's own variable names, if some part has infinitely many answers."""
     match formula:
-        case And():
+        case algebra.And():
             _conjunction(formula)
-        case Not(formula=inner):
-            if free_variables(formula):
+        case algebra.Not(formula=inner):
+            if variables := algebra.free_variables(formula):
                 raise Refused(
-                    f"NOT of a formula in which {_names(free_variables(formula))} is free has infinitely many answers",
+                    f"NOT of a formula in which {_names(variables)} is free has infinitely many answers",
                     hint="Write it on the right of an AND whose left side binds its variables.",
                 )
             check(inner)
-        case Comparison() | Matches():
+        case algebra.Comparison() | algebra.Matches():
             _tests(set(), [formula])
-        case Atom(terms=terms):
-            plain = {term for term in terms if isinstance(term, Variable)}
-            _none_left(f"{formula.predicate} cannot be answered", set(free_variables(formula)) - plain)
-        case Since(left=left, right=right):
-            check(left.formula if isinstance(left, Not) else left)
+        case algebra.Atom(terms=terms):
+            plain = {term for term in terms if isinstance(term, algebra.Variable)}
+            _none_left(f"{formula.predicate} cannot be answered", set(algebra.free_variables(formula)) - plain)
+        case algebra.Since(left=left, right=right):
+            check(left.formula if isinstance(left, algebra.Not) else left)
             check(right)
-            unbound = set(free_variables(left)) - set(free_variables(right))
+            unbound = set(algebra.free_variables(left)) - set(algebra.free_variables(right))
             if unbound:
                 raise Refused(
                     f"SINCE: {_names(unbound)} is free on the left, and nothing on the right binds it",
@@ -54,125 +38,127 @@ def check(formula: Formula) -> None:
                 )
         case _:
             _others(formula)
-            for part in parts(formula):
+            for part in algebra.parts(formula):
                 check(part)
 
 
-def _others(formula: Formula) -> None:
+def _others(formula: algebra.Formula) -> None:
     match formula:
-        case Or(left=left, right=right):
-            differing = set(free_variables(left)) ^ set(free_variables(right))
+        case algebra.Or(left=left, right=right):
+            differing = set(algebra.free_variables(left)) ^ set(algebra.free_variables(right))
             if differing:
                 raise Refused(
                     f"OR: {_names(differing)} is free on one side only",
                     hint="Both sides must have the same free variables.",
                 )
-        case Exists(variables=bound, formula=inner):
-            _none_left("EXISTS cannot be answered", set(bound) - set(free_variables(inner)))
-        case Aggregate(groups=groups, item=item, formula=inner):
-            asked = {*groups, *variables_of(item)}
-            _none_left(f"{formula.function} cannot be answered", asked - set(free_variables(inner)))
-        case Fixpoint(definitions=definitions):
+        case algebra.Exists(variables=bound, formula=inner):
+            _none_left("EXISTS cannot be answered", set(bound) - set(algebra.free_variables(inner)))
+        case algebra.Aggregate(groups=groups, item=item, formula=inner):
+            asked = {*groups, *algebra.variables_of(item)}
+            _none_left(f"{formula.function} cannot be answered", asked - set(algebra.free_variables(inner)))
+        case algebra.Fixpoint(definitions=definitions):
             for definition in definitions:
-                missing = set(definition.parameters) ^ set(free_variables(definition.body))
+                missing = set(definition.parameters) ^ set(algebra.free_variables(definition.body))
                 _none_left(f"{definition.name} cannot be answered", missing)
         case _:
             return
 
 
-def _conjunction(formula: And) -> None:
+def _conjunction(formula: algebra.And) -> None:
     """Check the positive parts of a conjunction, then its tests, then its negated parts."""
-    if isinstance(formula.right, Not) and not is_test(formula.right.formula):
+    if isinstance(formula.right, algebra.Not) and not is_test(formula.right.formula):
         check(formula.left)
-        _taken(set(free_variables(formula.left)), formula.right)
+        _taken(set(algebra.free_variables(formula.left)), formula.right)
         return
     every = list(conjuncts(formula))
-    tests = [part for part in every if is_test(part) or (isinstance(part, Not) and is_test(part.formula))]
-    taken = [part for part in every if part not in tests and isinstance(part, Not) and free_variables(part)]
-    known: set[Variable] = set()
+    tests = [part for part in every if is_test(part) or (isinstance(part, algebra.Not) and is_test(part.formula))]
+    taken = [
+        part for part in every if part not in tests and isinstance(part, algebra.Not) and algebra.free_variables(part)
+    ]
+    known: set[algebra.Variable] = set()
     for part in every:
         if part not in tests and part not in taken:
             check(part)
-            known |= set(free_variables(part))
+            known |= set(algebra.free_variables(part))
     known = _tests(known, tests)
     for part in taken:
         _taken(known, part)
 
 
-def conjuncts(formula: Formula, *, counts: bool = False) -> Iterator[Formula]:
+def conjuncts(formula: algebra.Formula, *, counts: bool = False) -> Iterator[algebra.Formula]:
     """Yield the parts of a conjunction that may be evaluated in any order; a difference is one part.
 
     If answers have ``counts``, the negation of a test is a difference too.
     """
-    if isinstance(formula, And) and not _takes_away(formula.right, counts=counts):
+    if isinstance(formula, algebra.And) and not _takes_away(formula.right, counts=counts):
         yield from conjuncts(formula.left, counts=counts)
         yield from conjuncts(formula.right, counts=counts)
     else:
         yield formula
 
 
-def _takes_away(formula: Formula, *, counts: bool) -> bool:
-    return isinstance(formula, Not) and (counts or not is_test(formula.formula))
+def _takes_away(formula: algebra.Formula, *, counts: bool) -> bool:
+    return isinstance(formula, algebra.Not) and (counts or not is_test(formula.formula))
 
 
-def is_test(formula: Formula) -> bool:
+def is_test(formula: algebra.Formula) -> bool:
     """Return whether a formula compares terms; its Not is the opposite test."""
-    return isinstance(formula, (Comparison, Matches))
+    return isinstance(formula, (algebra.Comparison, algebra.Matches))
 
 
-def binding(test: Formula, known: Iterable[Variable]) -> Comparison | None:
+def binding(test: algebra.Formula, known: Iterable[algebra.Variable]) -> algebra.Comparison | None:
     """Return the test as ``x = t`` if it binds the unknown x to a term t of known variables; None if it binds none."""
     there = set(known)
-    if not isinstance(test, Comparison) or test.operator != "=":
+    if not isinstance(test, algebra.Comparison) or test.operator != "=":
         return None
     for one, other in ((test.left, test.right), (test.right, test.left)):
-        if isinstance(one, Variable) and one not in there and set(variables_of(other)) <= there:
-            return Comparison("=", one, other)
+        if isinstance(one, algebra.Variable) and one not in there and set(algebra.variables_of(other)) <= there:
+            return algebra.Comparison("=", one, other)
     return None
 
 
-def group_variables(test: Formula, known: Iterable[Variable]) -> dict[Variable, int]:
+def group_variables(test: algebra.Formula, known: Iterable[algebra.Variable]) -> dict[algebra.Variable, int]:
     """Return the unknown variables that groups of a match bind, with the numbers of the groups."""
     there = set(known)
-    if not isinstance(test, Matches) or not set(variables_of(test.text)) <= there:
+    if not isinstance(test, algebra.Matches) or not set(algebra.variables_of(test.text)) <= there:
         return {}
-    found: dict[Variable, int] = {}
+    numbers: dict[algebra.Variable, int] = {}
     for number, group in enumerate(test.groups, 1):
-        if isinstance(group, Variable) and group not in there:
-            found.setdefault(group, number)
-    return found
+        if isinstance(group, algebra.Variable) and group not in there:
+            numbers.setdefault(group, number)
+    return numbers
 
 
-def _tests(known: set[Variable], tests: list[Formula]) -> set[Variable]:
+def _tests(known: set[algebra.Variable], tests: list[algebra.Formula]) -> set[algebra.Variable]:
     """Return the variables known after the tests; raise Refused if nothing binds a variable of one."""
     left, known = list(tests), set(known)
     while left:
-        test = next((each for each in left if set(free_variables(each)) <= known or _gives(each, known)), None)
+        test = next((each for each in left if set(algebra.free_variables(each)) <= known or _gives(each, known)), None)
         if test is None:
-            free = {each for one in left for each in free_variables(one)}
+            free = {each for one in left for each in algebra.free_variables(one)}
             _none_left("a comparison cannot be answered", free - known)
             break
         left.remove(test)
-        known |= set(free_variables(test))
+        known |= set(algebra.free_variables(test))
     return known
 
 
-def _gives(test: Formula, known: set[Variable]) -> bool:
-    if isinstance(test, Matches):
+def _gives(test: algebra.Formula, known: set[algebra.Variable]) -> bool:
+    if isinstance(test, algebra.Matches):
         computed = {
             each
             for group in test.groups
-            if group is not None and not isinstance(group, Variable)
-            for each in variables_of(group)
+            if group is not None and not isinstance(group, algebra.Variable)
+            for each in algebra.variables_of(group)
         }
-        return {*variables_of(test.text), *computed} <= known
+        return {*algebra.variables_of(test.text), *computed} <= known
     return binding(test, known) is not None
 
 
-def _taken(known: set[Variable], part: Formula) -> None:
-    assert isinstance(part, Not)
+def _taken(known: set[algebra.Variable], part: algebra.Formula) -> None:
+    assert isinstance(part, algebra.Not)
     check(part.formula)
-    unbound = set(free_variables(part)) - known
+    unbound = set(algebra.free_variables(part)) - known
     if unbound:
         raise Refused(
             f"AND NOT: {_names(unbound)} is free in the negated formula, but nothing on its left binds it",
@@ -180,10 +166,10 @@ def _taken(known: set[Variable], part: Formula) -> None:
         )
 
 
-def _none_left(what: str, unbound: set[Variable]) -> None:
+def _none_left(what: str, unbound: set[algebra.Variable]) -> None:
     if unbound:
         raise Refused(f"{what}: nothing binds {_names(unbound)}", hint=_BIND)
 
 
-def _names(variables: Iterable[Variable]) -> str:
+def _names(variables: Iterable[algebra.Variable]) -> str:
     return ", ".join(sorted(variable.name for variable in variables))

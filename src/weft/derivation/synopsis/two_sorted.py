@@ -17,37 +17,13 @@ from itertools import count
 from typing import Final, TypeVar
 from typing import Literal as OneOf
 
-from weft.algebra.formula import (
-    ALWAYS,
-    NOW,
-    TIME,
-    Aggregate,
-    And,
-    Atom,
-    Comparison,
-    Constant,
-    Distinct,
-    Exists,
-    Formula,
-    Interval,
-    Matches,
-    Not,
-    Once,
-    Or,
-    Previous,
-    Truth,
-    Variable,
-    distance,
-    free_variables,
-    with_terms,
-    with_variables,
-)
+from weft.algebra import formula as algebra
 from weft.derivation.synopsis.conjunctive import MOST_TABLES
 from weft.derivation.synopsis.distances import LATER, MICROSECOND, Distance, Distances, Order, allowed_orders, nested
 from weft.errors import SynopsisError
 
 _MOST_QUERIES: Final = 16
-_Leaf = TypeVar("_Leaf", bound="Atom | Comparison | Matches")
+_Leaf = TypeVar("_Leaf", bound="algebra.Atom | algebra.Comparison | algebra.Matches")
 _AGO: Final = Distance(0, None)
 """The distance of a time point after an earlier one."""
 _OPPOSITE: Final[Mapping[str, OneOf["=", "<>", "<", "<="]]] = {"=": "<>", "<>": "=", "<": "<=", "<=": "<"}
@@ -57,30 +33,30 @@ _OPPOSITE: Final[Mapping[str, OneOf["=", "<>", "<", "<="]]] = {"=": "<>", "<>": 
 class _Query:
     """A conjunctive query: its time points, its atoms (with the time point as last term) and its comparisons."""
 
-    times: tuple[Variable, ...] = ()
-    atoms: tuple[Atom, ...] = ()
-    tests: tuple[Comparison | Matches, ...] = ()
+    times: tuple[algebra.Variable, ...] = ()
+    atoms: tuple[algebra.Atom, ...] = ()
+    tests: tuple[algebra.Comparison | algebra.Matches, ...] = ()
 
     def joined(self, other: _Query) -> _Query:
         """Return the conjunction of both."""
         return _Query(self.times + other.times, self.atoms + other.atoms, self.tests + other.tests)
 
 
-def nest(formula: Formula, *, counts: bool) -> Formula:
+def nest(formula: algebra.Formula, *, counts: bool) -> algebra.Formula:
     """Return the formula of µTL; raise SynopsisError, with the reason, if the formula is no union of conjunctive
     queries.
 
     ``counts``: duplicates count.  Under set semantics a negated comparison becomes the opposite one.
     """
-    if isinstance(formula, Distinct):
-        return Distinct(nest(formula.formula, counts=counts))
-    wanted = tuple(each for each in free_variables(formula) if each != NOW)
+    if isinstance(formula, algebra.Distinct):
+        return algebra.Distinct(nest(formula.formula, counts=counts))
+    wanted = tuple(each for each in algebra.free_variables(formula) if each != algebra.NOW)
     names = _Names({each.name for each in wanted})
     queries = _Taking(names, counts).queries(formula, {})
-    found = [each for query in queries for each in _Nest(query, set(wanted)).formulas()]
-    if not found:
+    formulas = [each for query in queries for each in _Nest(query, set(wanted)).formulas()]
+    if not formulas:
         raise _refused("no order of its time points satisfies its conditions, so it is never true")
-    return reduce(Or, found)
+    return reduce(algebra.Or, formulas)
 
 
 def _refused(why: str) -> SynopsisError:
@@ -93,12 +69,12 @@ class _Names:
 
     taken: set[str]
 
-    def fresh(self, variable: Variable) -> Variable:
+    def fresh(self, variable: algebra.Variable) -> algebra.Variable:
         """Return the variable under an unused name."""
         names = (variable.name if not number else f"{variable.name}_{number}" for number in count())
         name = next(name for name in names if name not in self.taken)
         self.taken.add(name)
-        return Variable(name, variable.type)
+        return algebra.Variable(name, variable.type)
 
 
 @dataclass(frozen=True)
@@ -108,29 +84,29 @@ class _Taking:
     names: _Names
     counts: bool
 
-    def queries(self, formula: Formula, known: Mapping[Variable, Variable]) -> list[_Query]:
+    def queries(self, formula: algebra.Formula, known: Mapping[algebra.Variable, algebra.Variable]) -> list[_Query]:
         """Return the queries whose answers add up to the formula's; ``known`` maps bound variables to their new
         names.
         """
         match formula:
-            case Truth(value=true):
+            case algebra.Truth(value=true):
                 return [_Query()] if true else []
-            case Atom():
+            case algebra.Atom():
                 return [_Query(atoms=(_renamed(formula, known),))]
-            case Comparison() | Matches():
+            case algebra.Comparison() | algebra.Matches():
                 return [_Query(tests=(_renamed(formula, known),))]
-            case Not(formula=Comparison() as test) if not self.counts and test.operator != "substring":
+            case algebra.Not(formula=algebra.Comparison() as test) if not self.counts and test.operator != "substring":
                 return self.queries(_opposite(test), known)
-            case And(left=left, right=right):
-                found = self.queries(left, known), self.queries(right, known)
-                return self._few([one.joined(other) for one in found[0] for other in found[1]])
-            case Or(left=left, right=right):
+            case algebra.And(left=left, right=right):
+                sides = self.queries(left, known), self.queries(right, known)
+                return self._few([one.joined(other) for one in sides[0] for other in sides[1]])
+            case algebra.Or(left=left, right=right):
                 return self._few([*self.queries(left, known), *self.queries(right, known)])
-            case Exists(variables=variables, formula=inner):
+            case algebra.Exists(variables=variables, formula=inner):
                 given = {each: self.names.fresh(each) for each in variables}
-                times = tuple(each for each in given.values() if each.type == TIME)
+                times = tuple(each for each in given.values() if each.type == algebra.TIME)
                 return [_Query(times).joined(each) for each in self.queries(inner, {**known, **given})]
-            case Distinct(formula=inner) if not self.counts:
+            case algebra.Distinct(formula=inner) if not self.counts:
                 return self.queries(inner, known)
             case _:
                 raise _refused(
@@ -143,17 +119,21 @@ class _Taking:
         return queries
 
 
-_WHAT: Final[Mapping[type, str]] = {Not: "NOT", Distinct: "DISTINCT within it", Aggregate: "an aggregation"}
+_WHAT: Final[Mapping[type, str]] = {
+    algebra.Not: "NOT",
+    algebra.Distinct: "DISTINCT within it",
+    algebra.Aggregate: "an aggregation",
+}
 
 
-def _opposite(test: Comparison) -> Comparison:
+def _opposite(test: algebra.Comparison) -> algebra.Comparison:
     turned = test.operator in ("<", "<=")
     sides = (test.right, test.left) if turned else (test.left, test.right)
-    return Comparison(_OPPOSITE[test.operator], *sides)
+    return algebra.Comparison(_OPPOSITE[test.operator], *sides)
 
 
-def _renamed(leaf: _Leaf, known: Mapping[Variable, Variable]) -> _Leaf:
-    renamed = with_terms(leaf, lambda term: with_variables(term, lambda each: known.get(each, each)))
+def _renamed(leaf: _Leaf, known: Mapping[algebra.Variable, algebra.Variable]) -> _Leaf:
+    renamed = algebra.with_terms(leaf, lambda term: algebra.with_variables(term, lambda each: known.get(each, each)))
     assert isinstance(renamed, type(leaf))
     return renamed
 
@@ -161,36 +141,36 @@ def _renamed(leaf: _Leaf, known: Mapping[Variable, Variable]) -> _Leaf:
 class _Nest:
     """One conjunctive query as the disjunction of the formulas of all orders of its time points."""
 
-    def __init__(self, query: _Query, wanted: set[Variable]) -> None:
+    def __init__(self, query: _Query, wanted: set[algebra.Variable]) -> None:
         self.query, self.wanted = query, wanted
         self.tests = [test for test in query.tests if not _of_times(test)]
-        timed = [test for test in query.tests if isinstance(test, Comparison) and _of_times(test)]
-        now = any(NOW in free_variables(atom) for atom in query.atoms) or any(
-            NOW in free_variables(test) for test in timed
+        timed = [test for test in query.tests if isinstance(test, algebra.Comparison) and _of_times(test)]
+        now = any(algebra.NOW in algebra.free_variables(atom) for atom in query.atoms) or any(
+            algebra.NOW in algebra.free_variables(test) for test in timed
         )
-        self.names = [each.name for each in (*query.times, *([NOW] if now else []))]
+        self.names = [each.name for each in (*query.times, *([algebra.NOW] if now else []))]
         self.sequence, self.lengths = Distances(), Distances()
         for name in self.names:
-            if NOW.name in self.names and name != NOW.name:
-                self.sequence.demand(NOW.name, name, _AGO)
+            if algebra.NOW.name in self.names and name != algebra.NOW.name:
+                self.sequence.demand(algebra.NOW.name, name, _AGO)
         for test in timed:
             self._demand(test)
 
-    def formulas(self) -> list[Formula]:
+    def formulas(self) -> list[algebra.Formula]:
         """Return the nests of all orders."""
         if len(self.names) > MOST_TABLES:
             raise _refused(f"it uses {len(self.names)} time points together, more than {MOST_TABLES}")
         orders = allowed_orders(self.names, self.sequence)
         return [self._of_order(each) for each in orders if self._allowed(each)]
 
-    def _demand(self, test: Comparison) -> None:
+    def _demand(self, test: algebra.Comparison) -> None:
         """Add the demand of a comparison of time points, or of the time between two."""
-        apart = distance(test.left) or distance(test.right)
+        apart = algebra.distance(test.left) or algebra.distance(test.right)
         if apart is not None:
             self._demand_length(test, *apart)
             return
-        assert isinstance(test.left, Variable)
-        assert isinstance(test.right, Variable)
+        assert isinstance(test.left, algebra.Variable)
+        assert isinstance(test.right, algebra.Variable)
         earlier, later = test.left.name, test.right.name
         match test.operator:
             case "<":
@@ -202,9 +182,9 @@ class _Nest:
             case _:
                 self.sequence.apart.add(frozenset((later, earlier)))
 
-    def _demand_length(self, test: Comparison, later: Variable, earlier: Variable) -> None:
-        constant = test.right if isinstance(test.right, Constant) else test.left
-        assert isinstance(constant, Constant)
+    def _demand_length(self, test: algebra.Comparison, later: algebra.Variable, earlier: algebra.Variable) -> None:
+        constant = test.right if isinstance(test.right, algebra.Constant) else test.left
+        assert isinstance(constant, algebra.Constant)
         length, strict = int(constant.value), int(test.operator == "<")
         match test.operator:
             case "<" | "<=" if constant is test.right:
@@ -229,26 +209,26 @@ class _Nest:
             return False
         return all(self._ago(group, other).possible for at, group in enumerate(order) for other in order[at + 1 :])
 
-    def _of_order(self, order: Order) -> Formula:
-        def before(number: int, below: Formula) -> Formula:
+    def _of_order(self, order: Order) -> algebra.Formula:
+        def before(number: int, below: algebra.Formula) -> algebra.Formula:
             return self._before(order, number, below)
 
-        found = nested(order, self._group, self.tests, self.wanted, before) if order else Truth(True)
+        nesting = nested(order, self._group, self.tests, self.wanted, before) if order else algebra.Truth(True)
         if not order:
-            return reduce(And, self.tests, found)
-        return found if NOW.name in order[0] else Once(ALWAYS, found, "first")
+            return reduce(algebra.And, self.tests, nesting)
+        return nesting if algebra.NOW.name in order[0] else algebra.Once(algebra.ALWAYS, nesting, "first")
 
-    def _group(self, names: tuple[str, ...]) -> Formula:
-        found = list(self._atoms(names))
-        return reduce(And, found) if found else Truth(True)
+    def _group(self, names: tuple[str, ...]) -> algebra.Formula:
+        atoms = list(self._atoms(names))
+        return reduce(algebra.And, atoms) if atoms else algebra.Truth(True)
 
-    def _atoms(self, names: tuple[str, ...]) -> Iterator[Formula]:
+    def _atoms(self, names: tuple[str, ...]) -> Iterator[algebra.Formula]:
         for atom in self.query.atoms:
             *terms, point = atom.terms
-            if isinstance(point, Variable) and point.name in names:
-                yield Atom(atom.predicate, tuple(terms))
+            if isinstance(point, algebra.Variable) and point.name in names:
+                yield algebra.Atom(atom.predicate, tuple(terms))
 
-    def _before(self, order: Order, number: int, below: Formula) -> Formula:
+    def _before(self, order: Order, number: int, below: algebra.Formula) -> algebra.Formula:
         for place in range(number + 2, len(order)):
             if not self.lengths.implied(order, number, place, _AGO):
                 raise _refused(
@@ -258,14 +238,14 @@ class _Nest:
         ago = self._ago(order[number], order[number + 1])
         assert ago.low is not None
         if ago == _AGO:
-            return Previous(ALWAYS, Once(ALWAYS, below, "first"))
+            return algebra.Previous(algebra.ALWAYS, algebra.Once(algebra.ALWAYS, below, "first"))
         if ago.low >= MICROSECOND:
-            return Once(Interval(ago.low, ago.high), below, "first")
-        here = Previous(Interval(0, 0), Once(Interval(0, 0), below, "first"))
+            return algebra.Once(algebra.Interval(ago.low, ago.high), below, "first")
+        here = algebra.Previous(algebra.Interval(0, 0), algebra.Once(algebra.Interval(0, 0), below, "first"))
         if ago.high == 0:
             return here
-        return Or(Once(Interval(MICROSECOND, ago.high), below, "first"), here)
+        return algebra.Or(algebra.Once(algebra.Interval(MICROSECOND, ago.high), below, "first"), here)
 
 
-def _of_times(test: Comparison | Matches) -> bool:
-    return any(each.type == TIME for each in free_variables(test))
+def _of_times(test: algebra.Comparison | algebra.Matches) -> bool:
+    return any(each.type == algebra.TIME for each in algebra.free_variables(test))

@@ -10,24 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from weft.algebra.formula import (
-    Aggregate,
-    And,
-    Atom,
-    Comparison,
-    Constant,
-    Defined,
-    Exists,
-    Fixpoint,
-    Formula,
-    Matches,
-    Not,
-    Term,
-    Variable,
-    free_variables,
-    parts,
-    variables_of,
-)
+from weft.algebra import formula as algebra
 
 
 @dataclass(frozen=True)
@@ -55,99 +38,99 @@ class Origin:
 
 
 ROWS = Origin()
-Origins = dict[Variable, Origin]
+Origins = dict[algebra.Variable, Origin]
 Relations = Mapping[str, tuple[Origin, ...]]
 
 
-def origins(formula: Formula, relations: Relations | None = None) -> Origins:
+def origins(formula: algebra.Formula, relations: Relations | None = None) -> Origins:
     """Return the origin of each free variable; ``relations`` has the origins of the columns of enclosing fixpoints."""
     known = relations or {}
     match formula:
-        case And(left=left, right=right):
+        case algebra.And(left=left, right=right):
             return _conjoined(left, right, known)
-        case Exists(formula=inner) | Aggregate(formula=inner):
+        case algebra.Exists(formula=inner) | algebra.Aggregate(formula=inner):
             return _of_one(formula, origins(inner, known))
-        case Fixpoint():
+        case algebra.Fixpoint():
             return _of_columns(formula.arguments, _relations(formula, known)[formula.name])
-        case Defined(name=name, arguments=arguments):
+        case algebra.Defined(name=name, arguments=arguments):
             return _of_columns(arguments, known.get(name, (ROWS,) * len(arguments)))
-        case Atom() | Comparison() | Matches() | Not():
-            return dict.fromkeys(free_variables(formula), ROWS)
+        case algebra.Atom() | algebra.Comparison() | algebra.Matches() | algebra.Not():
+            return dict.fromkeys(algebra.free_variables(formula), ROWS)
         case _:
-            found: Origins = {}
-            for part in parts(formula):
+            merged: Origins = {}
+            for part in algebra.parts(formula):
                 for variable, origin in origins(part, known).items():
-                    found[variable] = found.get(variable, ROWS) | origin
-            return found
+                    merged[variable] = merged.get(variable, ROWS) | origin
+            return merged
 
 
-def endless(formula: Formula) -> bool:
+def endless(formula: algebra.Formula) -> bool:
     """Return whether the values of a free variable may grow without bound, even if the rows repeat the same values."""
     return any(origin.endless for origin in origins(formula).values())
 
 
-def _conjoined(left: Formula, right: Formula, known: Relations) -> Origins:
-    found = origins(left, known)
+def _conjoined(left: algebra.Formula, right: algebra.Formula, known: Relations) -> Origins:
+    merged = origins(left, known)
     match right:
-        case Not():
-            return found
-        case Comparison(operator="=", left=one, right=other):
+        case algebra.Not():
+            return merged
+        case algebra.Comparison(operator="=", left=one, right=other):
             for variable, term in ((one, other), (other, one)):
-                if isinstance(variable, Variable) and variable not in found:
-                    found[variable] = _of_term(term, found)
-            return found
-        case Comparison():
-            return found
-        case Matches(text=text):
-            new = [variable for variable in free_variables(right) if variable not in found]
-            return found | dict.fromkeys(new, _of_term(text, found).worked_on)
+                if isinstance(variable, algebra.Variable) and variable not in merged:
+                    merged[variable] = _of_term(term, merged)
+            return merged
+        case algebra.Comparison():
+            return merged
+        case algebra.Matches(text=text):
+            new = [variable for variable in algebra.free_variables(right) if variable not in merged]
+            return merged | dict.fromkeys(new, _of_term(text, merged).worked_on)
         case _:
             pass
     for variable, origin in origins(right, known).items():
-        found[variable] = found[variable] & origin if variable in found else origin
-    return found
+        merged[variable] = merged[variable] & origin if variable in merged else origin
+    return merged
 
 
-def _of_term(term: Term, given: Origins) -> Origin:
-    if isinstance(term, Variable):
+def _of_term(term: algebra.Term, given: Origins) -> Origin:
+    if isinstance(term, algebra.Variable):
         return given.get(term, ROWS)
-    if isinstance(term, Constant):
+    if isinstance(term, algebra.Constant):
         return ROWS
-    found = ROWS
-    for variable in variables_of(term):
-        found |= given.get(variable, ROWS)
-    return found.worked_on
+    origin = ROWS
+    for variable in algebra.variables_of(term):
+        origin |= given.get(variable, ROWS)
+    return origin.worked_on
 
 
-def _of_one(formula: Exists | Aggregate, inner: Origins) -> Origins:
-    if isinstance(formula, Exists):
+def _of_one(formula: algebra.Exists | algebra.Aggregate, inner: Origins) -> Origins:
+    if isinstance(formula, algebra.Exists):
         return {variable: origin for variable, origin in inner.items() if variable not in formula.variables}
-    found = {variable: inner[variable] for variable in formula.groups}
-    copied = formula.function in ("MIN", "MAX") and isinstance(formula.item, Variable)
+    by_group = {variable: inner[variable] for variable in formula.groups}
+    copied = formula.function in ("MIN", "MAX") and isinstance(formula.item, algebra.Variable)
     every = ROWS
     for origin in inner.values():
         every |= origin
-    return found | {formula.output: inner[formula.item] if copied else every.worked_on}  # type: ignore[index]
+    return by_group | {formula.output: inner[formula.item] if copied else every.worked_on}  # type: ignore[index]
 
 
-def _of_columns(arguments: tuple[Term, ...], columns: tuple[Origin, ...]) -> Origins:
-    found: Origins = {}
+def _of_columns(arguments: tuple[algebra.Term, ...], columns: tuple[Origin, ...]) -> Origins:
+    by_variable: Origins = {}
     for term, origin in zip(arguments, columns, strict=True):
-        if isinstance(term, Variable):
-            found[term] = found[term] & origin if term in found else origin
-    return found
+        if isinstance(term, algebra.Variable):
+            by_variable[term] = by_variable[term] & origin if term in by_variable else origin
+    return by_variable
 
 
-def _relations(formula: Fixpoint, known: Relations) -> Relations:
+def _relations(formula: algebra.Fixpoint, known: Relations) -> Relations:
     """Return the origins of the columns of the fixpoint's relations, by iteration over their bodies."""
-    found = dict(known)
+    relations = dict(known)
     for definition in formula.definitions:
-        found[definition.name] = (replace(ROWS, again=True),) * len(definition.parameters)
+        relations[definition.name] = (replace(ROWS, again=True),) * len(definition.parameters)
     while True:
-        before = dict(found)
+        before = dict(relations)
         for definition in formula.definitions:
-            given = origins(definition.body, found)
-            columns = zip(definition.parameters, found[definition.name], strict=True)
-            found[definition.name] = tuple(origin | given[variable] for variable, origin in columns)
-        if found == before:
-            return found
+            given = origins(definition.body, relations)
+            columns = zip(definition.parameters, relations[definition.name], strict=True)
+            relations[definition.name] = tuple(origin | given[variable] for variable, origin in columns)
+        if relations == before:
+            return relations

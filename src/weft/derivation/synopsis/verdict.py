@@ -9,21 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 from typing import Literal as OneOf
 
-from weft.algebra.formula import (
-    And,
-    Atom,
-    Distinct,
-    Exists,
-    Fixpoint,
-    Formula,
-    Interval,
-    Not,
-    Once,
-    Or,
-    Previous,
-    Since,
-    subformulas,
-)
+from weft.algebra import formula as algebra
 from weft.derivation.synopsis.construct import Stored, Synopsis
 from weft.derivation.synopsis.multiplicity import accumulates, multiplied
 from weft.derivation.synopsis.value_invention import endless, origins
@@ -60,9 +46,9 @@ class RelationSize:
 class Fault:
     """An unbounded subformula, the reason, and the nearest similar formula that is bounded, if any."""
 
-    formula: Formula
+    formula: algebra.Formula
     reason: str
-    bounded: Formula | None = None
+    bounded: algebra.Formula | None = None
 
 
 @dataclass(frozen=True)
@@ -85,19 +71,19 @@ def size_verdict(synopsis: Synopsis) -> SizeVerdict:
     return SizeVerdict(tuple(map(_relation_size, synopsis.stored)), tuple(faults))
 
 
-def _faults(formula: Formula, synopsis: Synopsis) -> Iterator[Fault]:
-    for part in subformulas(formula):
-        if not isinstance(part, Fixpoint):
+def _faults(formula: algebra.Formula, synopsis: Synopsis) -> Iterator[Fault]:
+    for part in algebra.subformulas(formula):
+        if not isinstance(part, algebra.Fixpoint):
             continue
         if endless(part):
             yield Fault(part, ENDLESS)
-        elif synopsis.semantics == "bag" and (found := multiplied(part)) is not None:
-            yield Fault(part, f"{found.why}; {DOUBLING}", _once_each(part))
+        elif synopsis.semantics == "bag" and (growth := multiplied(part)) is not None:
+            yield Fault(part, f"{growth.why}; {DOUBLING}", _once_each(part))
 
 
-def _once_each(formula: Fixpoint) -> Fixpoint:
+def _once_each(formula: algebra.Fixpoint) -> algebra.Fixpoint:
     """Return the fixpoint with each of its answers once."""
-    definitions = (replace(each, body=Distinct(each.body)) for each in formula.definitions)
+    definitions = (replace(each, body=algebra.Distinct(each.body)) for each in formula.definitions)
     return replace(formula, definitions=tuple(definitions))
 
 
@@ -111,7 +97,7 @@ def _relation_size(stored: Stored) -> RelationSize:
     times = _times(stored)
     if times:
         tuples = times if tuples == "1" else f"{times} · {tuples}"
-    fixpoints = [part for part in subformulas(formula) if isinstance(part, Fixpoint)]
+    fixpoints = [part for part in algebra.subformulas(formula) if isinstance(part, algebra.Fixpoint)]
     if any(map(endless, fixpoints)):
         return RelationSize(stored, "unbounded", "as many as there are time points")
     if not stored.counted:
@@ -130,7 +116,7 @@ def _times(stored: Stored) -> str:
     return "w" if most >= _MANY else str(most) if most > 1 else ""
 
 
-def most_runs(interval: Interval) -> int:
+def most_runs(interval: algebra.Interval) -> int:
     """Return the greatest number of runs of one row that end within the window [low, high].
 
     More than high - low + 1 microseconds separate the end of a run from the start of the next; else both
@@ -140,37 +126,37 @@ def most_runs(interval: Interval) -> int:
     return interval.high // (interval.high - interval.low + 2) + 1
 
 
-def _counters(formula: Formula, power: int | None) -> tuple[str, Kind]:
+def _counters(formula: algebra.Formula, power: int | None) -> tuple[str, Kind]:
     """Return the bits of a counter that grows like |T| to the ``power`` (None: no bound), and the kind of the
     growth.
     """
     if power is None:
         return "|T| bits", "unbounded"
-    rows = any(isinstance(part, Atom) for part in subformulas(formula))
+    rows = any(isinstance(part, algebra.Atom) for part in algebra.subformulas(formula))
     of = ["|T|" if power == 1 else f"|T|^{power}"] * (power > 0) + ["dupl(S)"] * rows
     return f"log({' · '.join(of) or '1'}) bits", "log-bounded" if power else "bounded"
 
 
-def _power(formula: Formula, stored: Stored) -> int:
+def _power(formula: algebra.Formula, stored: Stored) -> int:
     """Return the power of |T| in the greatest count."""
     if stored.semantics != "bag":
         return 0
     match formula:
-        case And(left=left, right=Not()):
+        case algebra.And(left=left, right=algebra.Not()):
             return _power(left, stored)
-        case And(left=left, right=right):
+        case algebra.And(left=left, right=right):
             return _power(left, stored) + _power(right, stored)
-        case Or(left=left, right=right):
+        case algebra.Or(left=left, right=right):
             return max(_power(left, stored), _power(right, stored))
-        case Exists(formula=inner) | Previous(formula=inner):
+        case algebra.Exists(formula=inner) | algebra.Previous(formula=inner):
             return _power(inner, stored)
-        case Once(counting="first", formula=counted) | Since(counting="first", right=counted):
+        case algebra.Once(counting="first", formula=counted) | algebra.Since(counting="first", right=counted):
             return 1 + _power(counted, stored)
-        case Since(counting="second", left=counted):
+        case algebra.Since(counting="second", left=counted):
             return 1 + _power(counted, stored)
-        case Once(counting="second"):
+        case algebra.Once(counting="second"):
             return 1
-        case Fixpoint(definitions=definitions):
+        case algebra.Fixpoint(definitions=definitions):
             return accumulates(formula) + sum(_power(definition.body, stored) for definition in definitions)
         case _:
             return 0

@@ -22,27 +22,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
+from weft.algebra import temporal
 from weft.algebra.relation import Output
 from weft.algebra.scalar import ColumnRef, Scalar, columns
 from weft.algebra.schema import TableSchema
-from weft.algebra.temporal import (
-    Aggregation,
-    Base,
-    Deleted,
-    Difference,
-    Extension,
-    Fragment,
-    Inserted,
-    Projection,
-    Selection,
-    Temporal,
-    TemporalJoin,
-    TemporalUnion,
-    attributes,
-    inputs,
-    mentions_time,
-    periods_asked,
-)
 from weft.algebra.traverse import rename, substitute
 from weft.derivation.temporal.delta import Delta
 from weft.derivation.temporal.delta_propagation import BOTH, Kind
@@ -62,17 +45,21 @@ class Auxiliary:
     conditions: frozenset[Scalar]
 
     @property
-    def definition(self) -> Temporal:
+    def definition(self) -> temporal.Temporal:
         """The auxiliary view as an expression over the table."""
-        return self.of(Base(self.table, self.table.name))
+        return self.of(temporal.Base(self.table, self.table.name))
 
-    def of(self, relation: Temporal) -> Temporal:
+    def of(self, relation: temporal.Temporal) -> temporal.Temporal:
         """Return π_B(σ_f(relation)) for a relation with R's columns; for ∇R or ΔR this is the auxiliary view's own
         delta.
         """
-        rows = relation if not self.conditions else Selection(relation, conjunction(*sorted(self.conditions, key=repr)))
-        refs = [ref for ref in attributes(relation) if ref.column in self.columns]
-        return Projection(rows, self.table.name, tuple(Output(ref.column, ref) for ref in refs))
+        rows = (
+            relation
+            if not self.conditions
+            else temporal.Selection(relation, conjunction(*sorted(self.conditions, key=repr)))
+        )
+        refs = [ref for ref in temporal.attributes(relation) if ref.column in self.columns]
+        return temporal.Projection(rows, self.table.name, tuple(Output(ref.column, ref) for ref in refs))
 
     def contains(self, other: Auxiliary) -> bool:
         """Return whether the other can be computed from this one; the table may have gained columns between the two."""
@@ -82,7 +69,9 @@ class Auxiliary:
     def with_needs_of(self, other: Auxiliary) -> Auxiliary:
         """Return the smallest auxiliary view of the table from which both can be computed."""
         names = {*self.columns, *other.columns}
-        columns = tuple(ref.column for ref in attributes(Base(self.table, self.table.name)) if ref.column in names)
+        columns = tuple(
+            ref.column for ref in temporal.attributes(temporal.Base(self.table, self.table.name)) if ref.column in names
+        )
         return Auxiliary(self.table, columns, self.conditions & other.conditions)
 
     def part_of(self, stored: TableSchema) -> TableSchema:
@@ -93,7 +82,7 @@ class Auxiliary:
         return replace(stored, columns=tuple(column for column in stored.columns if column.name in names))
 
 
-def auxiliary_views(expression: Temporal, keys: Keys) -> tuple[Auxiliary, ...]:
+def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliary, ...]:
     """Return the auxiliary views that maintain a view without its sources, at most one per table.
 
     A table that no maintenance expression reads has none.
@@ -116,10 +105,10 @@ class AuxiliaryMaintenance(Maintenance):
     def change(self, tables: Iterable[TableSchema], kinds: Collection[Kind] = BOTH) -> Derived:
         """Return ∇A and ΔA for a change of the view's table; an empty delta for other tables."""
         auxiliary, deleted, inserted = self.auxiliary, None, None
-        base = Base(auxiliary.table, auxiliary.table.name)
+        base = temporal.Base(auxiliary.table, auxiliary.table.name)
         if auxiliary.table in tuple(tables):
-            deleted = auxiliary.of(Deleted(base)) if "deletions" in kinds else None
-            inserted = auxiliary.of(Inserted(base)) if "insertions" in kinds else None
+            deleted = auxiliary.of(temporal.Deleted(base)) if "deletions" in kinds else None
+            inserted = auxiliary.of(temporal.Inserted(base)) if "insertions" in kinds else None
         return Derived(deleted, inserted, Delta(deleted, inserted), (), ())
 
     @cached_property
@@ -133,13 +122,13 @@ def auxiliary_maintenance(auxiliary: Auxiliary) -> AuxiliaryMaintenance:
     return AuxiliaryMaintenance(auxiliary.definition, auxiliary=auxiliary)
 
 
-def needed_auxiliaries(expression: Temporal, keys: Keys) -> dict[TableSchema, Auxiliary]:
+def needed_auxiliaries(expression: temporal.Temporal, keys: Keys) -> dict[TableSchema, Auxiliary]:
     """Return the auxiliary view that a view needs of each table."""
-    found: dict[TableSchema, Auxiliary] = {}
+    auxiliaries: dict[TableSchema, Auxiliary] = {}
     for base, need in _needs(expression).items():
-        wanted, met = _auxiliary(base, need, keys), found.get(base.table)
-        found[base.table] = wanted if met is None else met.with_needs_of(wanted)
-    return found
+        wanted, met = _auxiliary(base, need, keys), auxiliaries.get(base.table)
+        auxiliaries[base.table] = wanted if met is None else met.with_needs_of(wanted)
+    return auxiliaries
 
 
 @dataclass(frozen=True)
@@ -153,8 +142,8 @@ class _Need:
         return None if self.wanted is None else self.wanted | frozenset(refs)
 
 
-def _auxiliary(base: Base, need: _Need, keys: Keys) -> Auxiliary:
-    names = tuple(ref.column for ref in attributes(base))
+def _auxiliary(base: temporal.Base, need: _Need, keys: Keys) -> Auxiliary:
+    names = tuple(ref.column for ref in temporal.attributes(base))
     key = keys.get(base.table.id, names)
     used = set(names) if need.wanted is None else {*key, *(ref.column for ref in need.wanted)}
     used |= {ref.column for each in need.filters for ref in columns(each)}
@@ -162,17 +151,17 @@ def _auxiliary(base: Base, need: _Need, keys: Keys) -> Auxiliary:
     return Auxiliary(base.table, tuple(name for name in names if name in used), conditions)
 
 
-def _needs(relation: Temporal) -> dict[Base, _Need]:
+def _needs(relation: temporal.Temporal) -> dict[temporal.Base, _Need]:
     """Return what a view needs of each of its base relations."""
-    found: dict[Base, _Need] = {}
+    needs: dict[temporal.Base, _Need] = {}
     waiting = [(relation, _Need(None))]
     while waiting:
         part, need = waiting.pop()
-        if isinstance(part, Base):
-            met = found.get(part)
-            found[part] = need if met is None else _either(met, need)
-        waiting.extend(zip(inputs(part), _below(part, need), strict=True))
-    return found
+        if isinstance(part, temporal.Base):
+            met = needs.get(part)
+            needs[part] = need if met is None else _either(met, need)
+        waiting.extend(zip(temporal.inputs(part), _below(part, need), strict=True))
+    return needs
 
 
 def _either(one: _Need, other: _Need) -> _Need:
@@ -180,45 +169,45 @@ def _either(one: _Need, other: _Need) -> _Need:
     return _Need(wanted, tuple(each for each in one.filters if each in other.filters))
 
 
-def _below(relation: Temporal, need: _Need) -> tuple[_Need, ...]:
+def _below(relation: temporal.Temporal, need: _Need) -> tuple[_Need, ...]:
     """Return what an operator needs of each input, given what is needed of the operator."""
     match relation:
-        case Selection(predicate=predicate):
-            wanted = None if mentions_time(predicate) else need.also(columns(predicate))
+        case temporal.Selection(predicate=predicate):
+            wanted = None if temporal.mentions_time(predicate) else need.also(columns(predicate))
             return (_Need(wanted, (*need.filters, *_timeless(predicate))),)
-        case Projection(input=inner, alias=alias, outputs=outputs):
+        case temporal.Projection(input=inner, alias=alias, outputs=outputs):
             wanted = frozenset(ref for output in outputs for ref in columns(output.value))
             return (_Need(wanted, _through(need.filters, alias, outputs, inner)),)
-        case Aggregation(input=inner, alias=alias, groups=groups):
+        case temporal.Aggregation(input=inner, alias=alias, groups=groups):
             return (_Need(None, _through(need.filters, alias, groups, inner)),)
-        case TemporalJoin():
+        case temporal.TemporalJoin():
             return tuple(_of_part(relation, part, need) for part in relation.inputs)
-        case TemporalUnion(left=left, right=right) | Difference(left=left, right=right):
-            across = dict(zip(attributes(left), attributes(right), strict=True))
+        case temporal.TemporalUnion(left=left, right=right) | temporal.Difference(left=left, right=right):
+            across = dict(zip(temporal.attributes(left), temporal.attributes(right), strict=True))
             return (_Need(None, need.filters), _Need(None, tuple(substitute(f, across) for f in need.filters)))
-        case Extension() | Fragment():
+        case temporal.Extension() | temporal.Fragment():
             return (need,)
         case _:
-            return tuple(_Need(None) for _ in inputs(relation))
+            return tuple(_Need(None) for _ in temporal.inputs(relation))
 
 
-def _of_part(join: TemporalJoin, part: Temporal, need: _Need) -> _Need:
+def _of_part(join: temporal.TemporalJoin, part: temporal.Temporal, need: _Need) -> _Need:
     """Return what a join needs of one input: the conditions on that input alone, and its columns that are used."""
-    ours = frozenset(attributes(part))
+    ours = frozenset(temporal.attributes(part))
     filters = (*need.filters, *_timeless(join.predicate))
     mine = tuple(each for each in dict.fromkeys(filters) if columns(each) and columns(each) <= ours)
     wanted = need.also(columns(join.predicate))
-    judged = not periods_asked(join.predicate).isdisjoint(ref.scan for ref in ours)
+    judged = not temporal.periods_asked(join.predicate).isdisjoint(ref.scan for ref in ours)
     return _Need(None if wanted is None or judged else wanted & ours, mine)
 
 
 def _timeless(predicate: Scalar) -> tuple[Scalar, ...]:
     """Return the conjuncts of a predicate that do not mention time."""
-    return tuple(part for part in conjuncts(predicate) if not mentions_time(part))
+    return tuple(part for part in conjuncts(predicate) if not temporal.mentions_time(part))
 
 
 def _through(
-    filters: tuple[Scalar, ...], alias: str, outputs: tuple[Output, ...], inner: Temporal
+    filters: tuple[Scalar, ...], alias: str, outputs: tuple[Output, ...], inner: temporal.Temporal
 ) -> tuple[Scalar, ...]:
     """Return the filters on outputs that can be written as filters on plain columns of the input."""
     plain = {

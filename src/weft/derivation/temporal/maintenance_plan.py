@@ -9,7 +9,7 @@ To bring a view from its last refresh t to t_now, a runtime (section 4's algorit
    (∇R − R = ∅, ΔR ∩ R = ∅), ``:changed_from`` the first instant they touch, NOW = t_now, and applies it;
 3. applies ∇R and ΔR to the tables themselves.
 
-A stored table may replace the expression that it holds (``kept``): the view itself, or an aggregate below it
+A stored table may replace the expression that it holds (``stored``): the view itself, or an aggregate below it
 (``states``).  In a refresh, the table stands for the state at t.
 """
 
@@ -87,7 +87,7 @@ class Maintenance:
     """The maintenance of one view; ``view`` is in ``maintainable_form``, with the rows and columns of the view."""
 
     view: Temporal
-    kept: Kept = ()
+    stored: Kept = ()
 
     @property
     def tables(self) -> tuple[TableSchema, ...]:
@@ -110,7 +110,7 @@ class Maintenance:
         """
         trace = DerivationTrace()
         delta = refresh_delta(self.view, trace)
-        return _derived(delta, trace, {state_at_refresh(kept): base for kept, base in self.kept})
+        return _derived(delta, trace, {state_at_refresh(expression): base for expression, base in self.stored})
 
     @property
     def needs_refresh(self) -> bool:
@@ -119,19 +119,19 @@ class Maintenance:
 
 
 @lru_cache(maxsize=1_000)
-def maintenance(expression: Temporal, kept: Kept = ()) -> Maintenance:
-    """Return the maintenance of a view.  ``kept`` pairs expressions, in ``maintainable_form``, with stored tables.
+def maintenance(expression: Temporal, stored: Kept = ()) -> Maintenance:
+    """Return the maintenance of a view.  ``stored`` pairs expressions, in ``maintainable_form``, with stored tables.
 
     Raises DerivationError if a stored table does not have the columns and the range variable of its expression.
     """
-    for part, base in kept:
+    for part, base in stored:
         if attributes(part) != attributes(base):
             raise DerivationError(
                 f"{base.table.name} cannot store the expression: it has the columns "
                 f"{_named(base)}, the expression has {_named(part)}",
                 hint="Store the expression under one range variable, with a column for each of its attributes.",
             )
-    return Maintenance(maintainable_form(expression), kept)
+    return Maintenance(maintainable_form(expression), stored)
 
 
 def states(expression: Temporal) -> tuple[Aggregation, ...]:
@@ -140,32 +140,32 @@ def states(expression: Temporal) -> tuple[Aggregation, ...]:
     If they are stored, a change of their input reads no base relation for them; only MIN and MAX under deletion and
     floating-point sums read one, for the touched groups.
     """
-    found = (part for part in each(maintainable_form(expression)) if isinstance(part, Aggregation))
-    return tuple(dict.fromkeys(found))
+    aggregates = (part for part in each(maintainable_form(expression)) if isinstance(part, Aggregation))
+    return tuple(dict.fromkeys(aggregates))
 
 
 @lru_cache(maxsize=1_000)
 def _changed(plan: Maintenance, tables: frozenset[TableSchema], kinds: frozenset[Kind]) -> Derived:
     trace = DerivationTrace()
     delta = change_delta(plan.view, tables, trace, kinds)
-    return _derived(delta, trace, dict(plan.kept))
+    return _derived(delta, trace, dict(plan.stored))
 
 
-def _derived(delta: Delta, trace: DerivationTrace, kept: dict[Temporal, Base]) -> Derived:
+def _derived(delta: Delta, trace: DerivationTrace, stored: dict[Temporal, Base]) -> Derived:
     seen: dict[Temporal, Temporal] = {}
     gone, came = (
-        None if part is None else push_timeslices(reduce_by_semijoins(_standing(part, kept, seen)))
+        None if part is None else push_timeslices(reduce_by_semijoins(_standing(part, stored, seen)))
         for part in (delta.deleted, delta.inserted)
     )
     return Derived(gone, came, delta, tuple(trace.steps), tuple(trace.dropped))
 
 
-def _standing(relation: Temporal, kept: dict[Temporal, Base], seen: dict[Temporal, Temporal]) -> Temporal:
+def _standing(relation: Temporal, stored: dict[Temporal, Base], seen: dict[Temporal, Temporal]) -> Temporal:
     """Replace stored expressions by their tables, the largest first."""
-    if relation in kept:
-        return kept[relation]
+    if relation in stored:
+        return stored[relation]
     if relation not in seen:
-        parts = tuple(_standing(part, kept, seen) for part in inputs(relation))
+        parts = tuple(_standing(part, stored, seen) for part in inputs(relation))
         seen[relation] = over(relation, parts)
     return seen[relation]
 
@@ -179,28 +179,28 @@ def _read_whole(relation: Temporal) -> frozenset[Base]:
     """Return the base relations that are neither on the left of ⋉ nor restricted to a window of first or last
     instants.
     """
-    found = {relation}
+    whole = {relation}
     for part in _parts(relation):
         match part:
             case Semijoin(right=right):
-                found.add(right)
+                whole.add(right)
             case Selection(predicate=predicate) if is_window(predicate):
                 pass
             case _:
-                found.update(inputs(part))
-    return frozenset(part for part in found if isinstance(part, Base))
+                whole.update(inputs(part))
+    return frozenset(part for part in whole if isinstance(part, Base))
 
 
 def _parts(relation: Temporal) -> tuple[Temporal, ...]:
     """Return all subexpressions of an expression, each once."""
-    found: dict[Temporal, None] = {}
+    expressions: dict[Temporal, None] = {}
     waiting = [relation]
     while waiting:
         part = waiting.pop()
-        if part not in found:
-            found[part] = None
+        if part not in expressions:
+            expressions[part] = None
             waiting.extend(inputs(part))
-    return tuple(found)
+    return tuple(expressions)
 
 
 def _named(relation: Temporal) -> str:

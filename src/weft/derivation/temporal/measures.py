@@ -68,11 +68,11 @@ def _with_extra_measures(node: Aggregation) -> Temporal:
 
     def column(function: str, argument: Scalar | None, type: DataType, name: str) -> ColumnRef:
         """Return the column of a measure; add the measure if it is missing."""
-        found = measures.get((function, argument))
-        if found is None:
+        measure = measures.get((function, argument))
+        if measure is None:
             made = Measure(function, argument, ColumnRef(inner.alias, name, type))  # type: ignore[arg-type]
-            found = measures[function, argument] = made
-        return found.output
+            measure = measures[function, argument] = made
+        return measure.output
 
     for each in node.measures:
         if not _quotient(each) and not _wide(each):

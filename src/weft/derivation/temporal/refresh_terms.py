@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from weft.algebra import temporal
 from weft.algebra.scalar import (
     MICROSECOND,
     REFRESHED,
@@ -42,19 +43,6 @@ from weft.algebra.scalar import (
     plus,
 )
 from weft.algebra.schema import TIMESTAMP
-from weft.algebra.temporal import (
-    VALID_FROM,
-    VALID_TO,
-    Base,
-    Extension,
-    Projection,
-    Selection,
-    Semijoin,
-    Temporal,
-    TemporalUnion,
-    attributes,
-    mentions_time,
-)
 from weft.derivation.temporal.judging import START, as_of_refresh, conjunction, conjuncts, disjunction, not_true
 from weft.derivation.temporal.rules import DerivationTrace, Dropped
 from weft.derivation.temporal.satisfiable import END, contradiction, rises
@@ -134,7 +122,7 @@ def _compared(side: Scalar, threshold: Scalar, case: Scalar) -> Crossing | None:
         if contradiction(conjunction(case, is_open(scan))) is not None:
             return Crossing(case, scan, lambda each: call("and", within(each), call("<", _instant(END, each), Now())))
         return Crossing(case, scan, lambda each: call("or", within(each), is_open(each)))
-    if not columns(side) or mentions_time(side):
+    if not columns(side) or temporal.mentions_time(side):
         return None
     row = call("and", call(">=", side, was), call("<=", side, threshold))
     return Crossing(case, None, is_open, row)
@@ -171,7 +159,7 @@ def windows(predicate: Scalar) -> tuple[Within, ...] | None:
     result = []
     for case in _alternatives(predicate):
         sides = [each for each in map(_side, conjuncts(case)) if each is not None]
-        whole = (_merged(column, sides) for column in (VALID_FROM, VALID_TO))
+        whole = (_merged(column, sides) for column in (temporal.VALID_FROM, temporal.VALID_TO))
         first = next((each for each in whole if each.lows and each.highs), None)
         if first is None:
             return None
@@ -183,7 +171,7 @@ def _side(predicate: Scalar) -> Within | None:
     """Return the bound that one comparison puts on a first or last instant; None for another predicate."""
     match predicate:
         case Call(name=op, args=(Call(name=name, args=(PeriodOf(at=None),)), bound)) if name in (START, END):
-            column = VALID_FROM if name == START else VALID_TO
+            column = temporal.VALID_FROM if name == START else temporal.VALID_TO
             low = {">": plus(bound, MICROSECOND), ">=": bound, "=": bound}.get(op)
             high = {"<": minus(bound, MICROSECOND), "<=": bound, "=": bound}.get(op)
             return Within(column, () if low is None else (low,), () if high is None else (high,))
@@ -208,38 +196,40 @@ def _instant(name: str, scan: str) -> Scalar:
     return Call(name, (PeriodOf(scan),), TIMESTAMP)
 
 
-def expiring(window: Extension) -> PeriodCondition:
+def expiring(window: temporal.Extension) -> PeriodCondition:
     """Return the condition that EX_w was open at t and is not at t_now: the last instant is from t − w to t_now − w."""
     return _between(END, minus(REFRESHED, window.window), minus(Now(), window.window))
 
 
-def candidates(relation: Temporal, bound: PeriodCondition) -> tuple[Temporal, frozenset[Temporal]] | None:
+def candidates(
+    relation: temporal.Temporal, bound: PeriodCondition
+) -> tuple[temporal.Temporal, frozenset[temporal.Temporal]] | None:
     """Return a superset of the relation's rows whose period sets satisfy a bound on first or last instants.
 
     The second value has the selections of base tuples from which the superset is computed.  Return None if the relation
     has operators other than π, σ and ∪ over base relations.
     """
     match relation:
-        case Base(alias=alias):
-            tuples = Selection(relation, bound(alias))
+        case temporal.Base(alias=alias):
+            tuples = temporal.Selection(relation, bound(alias))
             return tuples, frozenset((tuples,))
-        case Selection(input=inner, predicate=predicate) if mentions_time(predicate):
+        case temporal.Selection(input=inner, predicate=predicate) if temporal.mentions_time(predicate):
             return candidates(inner, bound)
-        case Semijoin(left=left):
+        case temporal.Semijoin(left=left):
             return candidates(left, bound)
-        case Projection() | Selection():
+        case temporal.Projection() | temporal.Selection():
             below = candidates(relation.input, bound)
             return below and (replace(relation, input=below[0]), below[1])
-        case TemporalUnion(left=left, right=right):
+        case temporal.TemporalUnion(left=left, right=right):
             one, other = candidates(left, bound), candidates(right, bound)
-            return one and other and (TemporalUnion(one[0], other[0]), one[1] | other[1])
+            return one and other and (temporal.TemporalUnion(one[0], other[0]), one[1] | other[1])
         case _:
             return None
 
 
-def single_variable(relation: Temporal) -> str | None:
+def single_variable(relation: temporal.Temporal) -> str | None:
     """Return the only range variable of a relation; None if it has several."""
-    scans = {ref.scan for ref in attributes(relation)}
+    scans = {ref.scan for ref in temporal.attributes(relation)}
     return scans.pop() if len(scans) == 1 else None
 
 
@@ -251,7 +241,7 @@ def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
 
 
 def refresh_predicates(
-    rule: str, operator: Temporal, predicate: Scalar, trace: DerivationTrace
+    rule: str, operator: temporal.Temporal, predicate: Scalar, trace: DerivationTrace
 ) -> tuple[Scalar | None, Scalar | None]:
     """Return the predicates of the deleted and the inserted tuples; None for a term that is dropped, which the trace
     records.
@@ -263,7 +253,7 @@ def refresh_predicates(
 
 
 def _refresh_predicate(
-    rule: str, operator: Temporal, predicate: Scalar, trace: DerivationTrace, *, leaving: bool
+    rule: str, operator: temporal.Temporal, predicate: Scalar, trace: DerivationTrace, *, leaving: bool
 ) -> Scalar | None:
     """Return s ∧ [v]_before ∧ ∨ [¬vi]_after with the satisfiable disjuncts; None if there is none."""
     parts = conjuncts(predicate)
@@ -286,5 +276,5 @@ def _refresh_predicate(
     for part, case in cases:
         if part in refuted:
             trace.dropped.append(Dropped(rule, operator, name, part, case, refuted[part], whole))
-    kept = tuple(not_true(each) for part, each in zip(varying, after, strict=True) if part not in refuted)
-    return conjunction(*steady, *before, disjunction(kept)) if kept else None
+    unrefuted = tuple(not_true(each) for part, each in zip(varying, after, strict=True) if part not in refuted)
+    return conjunction(*steady, *before, disjunction(unrefuted)) if unrefuted else None

@@ -8,7 +8,7 @@ Each operator has its cases in one file of this package.  If several inputs chan
 the other, and the later ones see the earlier ones in their new state; for each input, deletions come before insertions
 (``stepwise``).
 
-Make deltas pure before an operator whose predicate mentions period sets (Theorem 4.3), and record the step.
+Before an operator whose predicate mentions period sets, deltas are made pure (Theorem 4.3).
 """
 
 from __future__ import annotations

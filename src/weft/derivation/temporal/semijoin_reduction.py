@@ -94,8 +94,8 @@ class _Reduction:
             case TemporalUnion(left=left, right=right):
                 return self.small(left) and self.small(right)
             case Difference(left=left):
-                found = (self._common(relation), self._lost(relation), self._expired(relation))
-                return self.small(left) or any(each is not None for each in found)
+                reductions = (self._common(relation), self._lost(relation), self._expired(relation))
+                return self.small(left) or any(each is not None for each in reductions)
             case Semijoin(left=left, right=right):
                 return self.small(left) or self.small(right)
             case Selection() | Projection() | Extension() | Fragment() | Aggregation():
@@ -165,10 +165,10 @@ class _Reduction:
             case Difference(
                 left=Fragment(input=Extension(input=whole, at=Param())) as old, right=Extension(at=None) as new
             ) if replace(new, at=old.input.at) == old.input and not self.small(whole):  # type: ignore[union-attr]
-                found = self._among(whole, expiring(new))
-                if found is not None:
-                    was = replace(old, input=replace(new, input=found, at=REFRESHED))
-                    return Difference(was, replace(new, input=found))
+                reduced = self._among(whole, expiring(new))
+                if reduced is not None:
+                    was = replace(old, input=replace(new, input=reduced, at=REFRESHED))
+                    return Difference(was, replace(new, input=reduced))
         return None
 
     def _crossed(self, relation: Selection | TemporalJoin) -> Temporal | None:
@@ -186,10 +186,10 @@ class _Reduction:
             place = _place(case, parts)
             if place is None or self.small(parts[place]):
                 return None
-            found = self._due(parts[place], case.row) if case.row else self._among(parts[place], case.bound)
-            if found is None:
+            reduced = self._due(parts[place], case.row) if case.row else self._among(parts[place], case.bound)
+            if reduced is None:
                 return None
-            parts[place] = found
+            parts[place] = reduced
             one = over(replace(relation, predicate=case.predicate), tuple(parts))
             one = self._join(one, None, ()) if isinstance(one, TemporalJoin) else one
             made = one if made is None else TemporalUnion(made, one)
@@ -207,10 +207,10 @@ class _Reduction:
         """Return a subset of the relation with all tuples that satisfy a bound on their first or last instants; None if
         none is known.
         """
-        found = candidates(relation, bound)
-        if found is None:
+        candidate = candidates(relation, bound)
+        if candidate is None:
             return None
-        rows, leaves = found
+        rows, leaves = candidate
         self._small.update(dict.fromkeys(leaves, True))
         narrowed = self._exactly(relation, rows, _all(relation, rows))
         self._small[narrowed], self._narrowed[narrowed] = True, narrowed
@@ -310,14 +310,14 @@ def _stretched(relation: Temporal) -> bool:
 
 def equalities(predicate: Scalar) -> On:
     """Return the pairs of columns that a join's predicate makes equal."""
-    found = []
+    pairs = []
     for part in conjuncts(predicate):
         match part:
             case Call(name="=" | "<=>", args=(ColumnRef() as one, ColumnRef() as other)):
-                found += [(one, other), (other, one)]
+                pairs += [(one, other), (other, one)]
             case _:
                 pass
-    return tuple(found)
+    return tuple(pairs)
 
 
 def _place(case: Crossing, parts: list[Temporal]) -> int | None:
@@ -336,15 +336,15 @@ def _pairs(join: TemporalJoin, number: int, via: int) -> On:
 
 def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
     """Map the inputs that can be looked up from those in ``met`` to the input whose keys they are looked up by."""
-    found: dict[int, int | None] = dict.fromkeys(sorted(met))
+    lookups: dict[int, int | None] = dict.fromkeys(sorted(met))
     more = True
     while more:
         more = False
         for number in range(len(join.inputs)):
-            via = next((known for known in found if _pairs(join, number, known)), None)
-            if number not in found and via is not None:
-                found[number], more = via, True
-    return found
+            via = next((known for known in lookups if _pairs(join, number, known)), None)
+            if number not in lookups and via is not None:
+                lookups[number], more = via, True
+    return lookups
 
 
 def _all(relation: Temporal, given: Temporal) -> On:

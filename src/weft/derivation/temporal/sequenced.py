@@ -197,8 +197,8 @@ class _Reading:
             case And(items=parts):
                 return reduce(self.restricted, parts, held)
             case Or(items=parts):
-                found = [self.restricted(held, part).relation for part in parts]
-                return replace(held, relation=reduce(TemporalUnion, found))
+                branches = [self.restricted(held, part).relation for part in parts]
+                return replace(held, relation=reduce(TemporalUnion, branches))
             case Exists(body=body):
                 return self.with_partner(held, body, negated=False)
             case NotExists(body=body):
@@ -221,8 +221,8 @@ class _Reading:
         else:
             items, conditions, body = (held.relation,), (), substitute(body, held.names)
         partners = tuple(self.source(each) for each in sources(body))
-        found = self.combined((*items, *partners), conditions, condition(body)).relation
-        partnered = self.renamed(found, attributes(held.relation))
+        joined = self.combined((*items, *partners), conditions, condition(body)).relation
+        partnered = self.renamed(joined, attributes(held.relation))
         return replace(held, relation=Difference(held.relation, partnered) if negated else partnered)
 
     def same_rows(self, held: _Held, body: Relation) -> Temporal | None:
@@ -254,8 +254,8 @@ class _Reading:
 
 def _one_source(relation: Relation) -> Source:
     """Return the only source of an arm of a set operation."""
-    (found,) = sources(relation)
-    return found
+    (source,) = sources(relation)
+    return source
 
 
 def _opened(body: Relation) -> tuple[Relation, ...] | None:
@@ -272,7 +272,7 @@ def _opened(body: Relation) -> tuple[Relation, ...] | None:
         while isinstance(inner, Distinct):
             inner = inner.input
         arms = inner.inputs if isinstance(inner, Union) else (inner,)
-        found = []
+        bodies = []
         for arm in arms:
             values = [each.value for each in arm.outputs] if isinstance(arm, Project) else columns_of(arm)
             instead = arm.input if isinstance(arm, Project) else arm
@@ -283,8 +283,8 @@ def _opened(body: Relation) -> tuple[Relation, ...] | None:
                 )
             meaning = dict(zip(columns_of(inner), values, strict=True))
             others = (*parts[:place], instead, *parts[place + 1 :])
-            found.append(Select(Join(others), substitute(demanded, meaning)))
-        return tuple(found)
+            bodies.append(Select(Join(others), substitute(demanded, meaning)))
+        return tuple(bodies)
     return None
 
 
@@ -326,7 +326,7 @@ def _scalar(demanded: Predicate) -> Scalar | None:
         case NowBefore(threshold=threshold):
             return call("<", Now(), threshold)
         case And(items=parts) | Or(items=parts):
-            scalars = [found for part in parts if (found := _scalar(part)) is not None]
+            scalars = [converted for part in parts if (converted := _scalar(part)) is not None]
             if len(scalars) < len(parts):
                 return None
             if not scalars:

@@ -18,32 +18,12 @@ A predicate that mentions a tuple's period set needs all of it: FR stops there. 
 
 from __future__ import annotations
 
+from weft.algebra import temporal
 from weft.algebra.scalar import CHANGED_FROM, Call, Scalar, minus
 from weft.algebra.schema import TIMESTAMP
-from weft.algebra.temporal import (
-    Aggregation,
-    Base,
-    Constant,
-    Deleted,
-    Difference,
-    Extension,
-    Fragment,
-    Inserted,
-    Projection,
-    Selection,
-    Semijoin,
-    Temporal,
-    TemporalJoin,
-    TemporalUnion,
-    attributes,
-    inputs,
-    mentions_time,
-    over,
-    periods_asked,
-)
 
 
-def push_timeslices(relation: Temporal) -> Temporal:
+def push_timeslices(relation: temporal.Temporal) -> temporal.Temporal:
     """Return an equal expression that reads of each base relation only what holds since the change begins."""
     return Bounding().bounded(relation)
 
@@ -52,66 +32,68 @@ class Bounding:
     """A rewriting of one expression that processes each common subexpression once."""
 
     def __init__(self) -> None:
-        self._bounded: dict[Temporal, Temporal] = {}
-        self._begin: dict[Temporal, Scalar | None] = {}
-        self._since: dict[tuple[Temporal, Scalar], Temporal] = {}
+        self._bounded: dict[temporal.Temporal, temporal.Temporal] = {}
+        self._begin: dict[temporal.Temporal, Scalar | None] = {}
+        self._since: dict[tuple[temporal.Temporal, Scalar], temporal.Temporal] = {}
 
-    def bounded(self, relation: Temporal) -> Temporal:
+    def bounded(self, relation: temporal.Temporal) -> temporal.Temporal:
         """Return an equal relation; the other operands of a relation that begins at an instant are cut at that
         instant.
         """
         if relation not in self._bounded:
-            parts = tuple(map(self.bounded, inputs(relation)))
-            self._bounded[relation] = self._bound(over(relation, parts))
+            parts = tuple(map(self.bounded, temporal.inputs(relation)))
+            self._bounded[relation] = self._bound(temporal.over(relation, parts))
         return self._bounded[relation]
 
-    def _bound(self, relation: Temporal) -> Temporal:
+    def _bound(self, relation: temporal.Temporal) -> temporal.Temporal:
         match relation:
-            case Difference(left=left, right=right):
+            case temporal.Difference(left=left, right=right):
                 first = self.begin(left)
-                return relation if first is None else over(relation, (left, self.since(right, first)))
-            case TemporalJoin():
+                return relation if first is None else temporal.over(relation, (left, self.since(right, first)))
+            case temporal.TemporalJoin():
                 begins = tuple(map(self.begin, relation.inputs))
                 first = next((each for each in begins if each is not None), None)
                 return relation if first is None else self._join_since(relation, first, begins)
-            case Fragment(input=inner, since=start):
-                return over(relation, (self.since(inner, start),))
+            case temporal.Fragment(input=inner, since=start):
+                return temporal.over(relation, (self.since(inner, start),))
             case _:
                 return relation
 
-    def _join_since(self, join: TemporalJoin, first: Scalar, begins: tuple[Scalar | None, ...]) -> Temporal:
+    def _join_since(
+        self, join: temporal.TemporalJoin, first: Scalar, begins: tuple[Scalar | None, ...]
+    ) -> temporal.Temporal:
         """Cut the inputs that have no known begin and whose period sets the predicate does not mention."""
-        spoken_of = periods_asked(join.predicate)
+        spoken_of = temporal.periods_asked(join.predicate)
         parts = (
             self.since(part, first) if begun is None and spoken_of.isdisjoint(_variables(part)) else part
             for part, begun in zip(join.inputs, begins, strict=True)
         )
-        return over(join, tuple(parts))
+        return temporal.over(join, tuple(parts))
 
-    def begin(self, relation: Temporal) -> Scalar | None:
+    def begin(self, relation: temporal.Temporal) -> Scalar | None:
         """Return an instant before which the relation has no row; None if none is known."""
         if relation not in self._begin:
             self._begin[relation] = self._begin_of(relation)
         return self._begin[relation]
 
-    def _begin_of(self, relation: Temporal) -> Scalar | None:
+    def _begin_of(self, relation: temporal.Temporal) -> Scalar | None:
         match relation:
-            case Deleted() | Inserted():
+            case temporal.Deleted() | temporal.Inserted():
                 return CHANGED_FROM
-            case Base() | Constant() | Aggregation(groups=()):
+            case temporal.Base() | temporal.Constant() | temporal.Aggregation(groups=()):
                 return None
-            case Fragment(since=first):
+            case temporal.Fragment(since=first):
                 return first
-            case TemporalUnion(left=left, right=right):
+            case temporal.TemporalUnion(left=left, right=right):
                 return self.begin(left) if self.begin(left) == self.begin(right) else None
-            case TemporalJoin(inputs=parts):
+            case temporal.TemporalJoin(inputs=parts):
                 return next((first for first in map(self.begin, parts) if first is not None), None)
-            case Difference(left=inner) | Semijoin(left=inner):
+            case temporal.Difference(left=inner) | temporal.Semijoin(left=inner):
                 return self.begin(inner)
-            case Selection() | Projection() | Extension() | Aggregation():
+            case temporal.Selection() | temporal.Projection() | temporal.Extension() | temporal.Aggregation():
                 return self.begin(relation.input)
 
-    def since(self, relation: Temporal, first: Scalar) -> Temporal:
+    def since(self, relation: temporal.Temporal, first: Scalar) -> temporal.Temporal:
         """Return a relation that is correct from the instant ``first`` on, with its base relations cut where
         possible.
         """
@@ -120,26 +102,26 @@ class Bounding:
             self._since[key] = relation if self.begin(relation) == first else self._cut(relation, first)
         return self._since[key]
 
-    def _cut(self, relation: Temporal, first: Scalar) -> Temporal:
+    def _cut(self, relation: temporal.Temporal, first: Scalar) -> temporal.Temporal:
         match relation:
-            case Base() | Semijoin(left=Base()):
-                return Fragment(relation, first)
-            case Deleted() | Inserted() | Constant() | Fragment():
+            case temporal.Base() | temporal.Semijoin(left=temporal.Base()):
+                return temporal.Fragment(relation, first)
+            case temporal.Deleted() | temporal.Inserted() | temporal.Constant() | temporal.Fragment():
                 return relation
-            case Selection(predicate=predicate) if mentions_time(predicate):
+            case temporal.Selection(predicate=predicate) if temporal.mentions_time(predicate):
                 return relation
-            case TemporalJoin():
+            case temporal.TemporalJoin():
                 return self._join_since(relation, first, (None,) * len(relation.inputs))
-            case Extension(input=inner, window=window, at=at):
+            case temporal.Extension(input=inner, window=window, at=at):
                 earliest = first if at is None else Call("least", (first, at), TIMESTAMP)
-                return over(relation, (self.since(inner, minus(earliest, window)),))
-            case Semijoin(left=left, right=right):
-                return over(relation, (self.since(left, first), right))
-            case Difference() | TemporalUnion():
-                return over(relation, (self.since(relation.left, first), self.since(relation.right, first)))
-            case Selection() | Projection() | Aggregation():
-                return over(relation, (self.since(relation.input, first),))
+                return temporal.over(relation, (self.since(inner, minus(earliest, window)),))
+            case temporal.Semijoin(left=left, right=right):
+                return temporal.over(relation, (self.since(left, first), right))
+            case temporal.Difference() | temporal.TemporalUnion():
+                return temporal.over(relation, (self.since(relation.left, first), self.since(relation.right, first)))
+            case temporal.Selection() | temporal.Projection() | temporal.Aggregation():
+                return temporal.over(relation, (self.since(relation.input, first),))
 
 
-def _variables(relation: Temporal) -> frozenset[str]:
-    return frozenset(ref.scan for ref in attributes(relation))
+def _variables(relation: temporal.Temporal) -> frozenset[str]:
+    return frozenset(ref.scan for ref in temporal.attributes(relation))

@@ -44,7 +44,7 @@ def _select(part: FormulaEvents, query_id: int, *, counted: bool) -> str:
     )
     return (
         f"SELECT CAST({query_id} AS BIGINT) AS query_id, MIN(first_at) AS first_at, row_hash, "
-        f'ANY_VALUE("row") AS "row" FROM ({rows}) AS found GROUP BY row_hash'
+        f'ANY_VALUE("row") AS "row" FROM ({rows}) AS given GROUP BY row_hash'
     )
 
 

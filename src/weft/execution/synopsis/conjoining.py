@@ -3,7 +3,7 @@
 A test ``x = t`` whose variable is not yet bound binds it. A test that divides is applied last, so that any other part
 of the conjunction may prevent a division by 0.
 
-The error for a division by 0 in a formula. The batch that contains it is not processed; the error names the term.
+A batch that contains a division by 0 is not processed; the error names the term.
 """
 
 from __future__ import annotations

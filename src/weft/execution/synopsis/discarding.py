@@ -3,7 +3,7 @@
 A table's rows are discarded if the plan of a live synopsis says so. The catalog counts the rows ever stored and those
 present; fewer present rows mean that rows were discarded.
 
-Delete the stored relations of synopses that no live query needs.
+The module also deletes the stored relations of synopses that no live query needs.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from weft.sql.points_past import (
     TIME_POINTS,
     Window,
     anchors,
+    anchors_to_store,
     at_the_end,
-    kept,
     lasting,
     near_enough,
     reach,
@@ -108,7 +108,7 @@ class PastOperators:
         )
         if lasting_anchors is None:
             return None
-        self.keeping[stored] = kept(lasting_anchors, window, extent, operations.now)
+        self.keeping[stored] = anchors_to_store(lasting_anchors, window, extent, operations.now)
         reached = (
             operations.engine.create_table(reach(lasting_anchors.source, window, extent)) if window.timed else None
         )

@@ -12,29 +12,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Final, TypeAlias
 
-from weft.algebra.formula import (
-    Aggregate,
-    And,
-    Comparison,
-    Defined,
-    Definition,
-    Distinct,
-    Exists,
-    Fixpoint,
-    Formula,
-    Matches,
-    Not,
-    Once,
-    Or,
-    Previous,
-    Since,
-    Term,
-    Variable,
-    free_variables,
-    parts,
-    rewritten,
-    subformulas,
-)
+from weft.algebra import formula as algebra
+from weft.algebra.formula import parts
 from weft.derivation.synopsis.construct import Stored, stored_of, temporal
 from weft.derivation.synopsis.divisions import dividing
 from weft.derivation.synopsis.fixpoints import closures, stepped
@@ -58,7 +37,7 @@ from weft.execution.synopsis.stepping_past import (
 )
 
 _NONE: Final[Anchors] = {}
-Leaf: TypeAlias = Callable[[Formula], Callable[[int], Rows]]
+Leaf: TypeAlias = Callable[[algebra.Formula], Callable[[int], Rows]]
 
 
 @dataclass
@@ -69,32 +48,32 @@ class Stepper:
     computed again only if one of its inputs is a different object.
     """
 
-    formula: Formula
+    formula: algebra.Formula
     semantics: Semantics
     leaf: Leaf
     before: dict[Stored, Anchors]
-    keys: dict[Formula, Stored] = field(default_factory=dict)
-    definitions: dict[str, Definition] = field(default_factory=dict)
-    leaves: dict[Formula, Callable[[int], Rows]] = field(default_factory=dict)
-    known: dict[Formula, Rows] = field(default_factory=dict)
-    operands: dict[Formula, tuple[Formula, ...]] = field(default_factory=dict)
-    last: dict[Formula, tuple[tuple[object, ...], Rows]] = field(default_factory=dict)
+    keys: dict[algebra.Formula, Stored] = field(default_factory=dict)
+    definitions: dict[str, algebra.Definition] = field(default_factory=dict)
+    leaves: dict[algebra.Formula, Callable[[int], Rows]] = field(default_factory=dict)
+    known: dict[algebra.Formula, Rows] = field(default_factory=dict)
+    operands: dict[algebra.Formula, tuple[algebra.Formula, ...]] = field(default_factory=dict)
+    last: dict[algebra.Formula, tuple[tuple[object, ...], Rows]] = field(default_factory=dict)
     """By part, the inputs and the value of its last computation."""
-    last_stored: dict[Formula, tuple[tuple[object, ...], Anchors]] = field(default_factory=dict)
+    last_stored: dict[algebra.Formula, tuple[tuple[object, ...], Anchors]] = field(default_factory=dict)
     """By part, the inputs and the stored anchors of their last computation."""
     now: CurrentPoint = field(default_factory=lambda: CurrentPoint(0, 0, None))
 
     def __post_init__(self) -> None:
         # Replace equal parts by one object, so that look-ups compare no trees.
-        one_of: dict[Formula, Formula] = {}
-        self.formula = rewritten(self.formula, lambda part: one_of.setdefault(part, part))
+        one_of: dict[algebra.Formula, algebra.Formula] = {}
+        self.formula = algebra.rewritten(self.formula, lambda part: one_of.setdefault(part, part))
         same: dict[Stored, Stored] = {}
         for part, closure in closures(self.formula):
             if temporal(part) and stepped(part):
                 stored = stored_of(closure, self.semantics)
                 self.keys[part] = same.setdefault(stored, stored)
-        for part in subformulas(self.formula):
-            if isinstance(part, Fixpoint):
+        for part in algebra.subformulas(self.formula):
+            if isinstance(part, algebra.Fixpoint):
                 self.definitions |= {definition.name: definition for definition in part.definitions}
         self.before = {stored: self.before.get(stored, _NONE) for stored in same}
         for part in _maximal(self.formula, counts=self.counts):
@@ -108,13 +87,13 @@ class Stepper:
         self.before = {stored: self._after(part, stored) for part, stored in self.keys.items()}
         return rows
 
-    def of(self, formula: Formula) -> Rows:
+    def of(self, formula: algebra.Formula) -> Rows:
         """Return the value of a part at the current time point."""
         if formula not in self.known:
             self.known[formula] = self._again(formula)
         return self.known[formula]
 
-    def _again(self, formula: Formula) -> Rows:
+    def _again(self, formula: algebra.Formula) -> Rows:
         """Return the previous value if all inputs are the same objects; otherwise compute it."""
         inputs, last = self._inputs(formula), self.last.get(formula)
         if last is not None and _same(last[0], inputs):
@@ -125,33 +104,33 @@ class Stepper:
         self.last[formula] = inputs, rows
         return rows
 
-    def _inputs(self, formula: Formula) -> tuple[object, ...]:
+    def _inputs(self, formula: algebra.Formula) -> tuple[object, ...]:
         """Return all inputs of a formula's value; a changed input is a different object."""
-        if isinstance(formula, (Fixpoint, Defined)):
+        if isinstance(formula, (algebra.Fixpoint, algebra.Defined)):
             return (self.of(self.definitions[formula.name].body),)
         if not temporal(formula):
             return tuple(self.of(part) for part in self._parts(formula))
         before = self.before.get(self.keys[formula], _NONE)
-        if isinstance(formula, Previous):
+        if isinstance(formula, algebra.Previous):
             return before, (True if formula.interval.everything and self.now.earlier is not None else self.now)
         return before, *self._looked_at(formula)
 
-    def _parts(self, formula: Formula) -> tuple[Formula, ...]:
+    def _parts(self, formula: algebra.Formula) -> tuple[algebra.Formula, ...]:
         """Return the parts from whose rows a formula's rows are computed."""
         if formula not in self.operands:
             self.operands[formula] = _operands(formula, counts=self.counts)
         return self.operands[formula]
 
-    def _looked_at(self, formula: Formula) -> tuple[object, ...]:
+    def _looked_at(self, formula: algebra.Formula) -> tuple[object, ...]:
         """Return the inputs of a ◇ or since at a state, including its time if the operator has an interval."""
-        assert isinstance(formula, (Once, Since))
+        assert isinstance(formula, (algebra.Once, algebra.Since))
         operands = (self.of(part) for part in self._parts(formula))
         return (*operands, True if formula.interval.everything else self.now)
 
-    def _after(self, part: Formula, stored: Stored) -> Anchors:
+    def _after(self, part: algebra.Formula, stored: Stored) -> Anchors:
         """Return what is stored after the time point; the same object if nothing changed."""
         before = self.before.get(stored, _NONE)
-        looked_at = (self.of(part.formula),) if isinstance(part, Previous) else (before, *self._looked_at(part))
+        looked_at = (self.of(part.formula),) if isinstance(part, algebra.Previous) else (before, *self._looked_at(part))
         last = self.last_stored.get(part)
         if last is not None and _same(last[0], looked_at):
             return last[1]
@@ -166,21 +145,21 @@ class Stepper:
         """Whether answers may have counts other than 1."""
         return self.semantics != "set"
 
-    def _computed(self, formula: Formula) -> Rows:
+    def _computed(self, formula: algebra.Formula) -> Rows:
         match formula:
-            case And():
+            case algebra.And():
                 return self._conjunction(formula)
-            case Or(left=left, right=right):
-                return self._merged([left, right], free_variables(formula))
-            case Exists(formula=inner):
-                return self._merged([inner], free_variables(formula))
-            case Distinct(formula=inner):
+            case algebra.Or(left=left, right=right):
+                return self._merged([left, right], algebra.free_variables(formula))
+            case algebra.Exists(formula=inner):
+                return self._merged([inner], algebra.free_variables(formula))
+            case algebra.Distinct(formula=inner):
                 return dict.fromkeys(self.of(inner), 1)
-            case Not(formula=inner):
+            case algebra.Not(formula=inner):
                 return {} if self.of(inner) else {(): 1}
-            case Aggregate():
+            case algebra.Aggregate():
                 return self._aggregated(formula)
-            case Fixpoint(name=name, arguments=arguments) | Defined(name=name, arguments=arguments):
+            case algebra.Fixpoint(name=name, arguments=arguments) | algebra.Defined(name=name, arguments=arguments):
                 return self._fitting(self.definitions[name], arguments, formula)
             case _:
                 stored = self.keys[formula]
@@ -195,25 +174,27 @@ class Stepper:
     def _times(self, one: int, other: int) -> int:
         return one * other if self.semantics == "bag" else min(one, other)
 
-    def _merged(self, parts: list[Formula], variables: tuple[Variable, ...]) -> Rows:
+    def _merged(self, parts: list[algebra.Formula], variables: tuple[algebra.Variable, ...]) -> Rows:
         merged: Rows = {}
         for part in parts:
-            places = _places(free_variables(part), variables)
+            places = _places(algebra.free_variables(part), variables)
             for row, count in self.of(part).items():
                 brought = tuple(row[place] for place in places)
                 merged[brought] = self._sum(merged.get(brought, 0), count)
         return merged
 
-    def _fitting(self, definition: Definition, arguments: tuple[Term, ...], formula: Formula) -> Rows:
+    def _fitting(
+        self, definition: algebra.Definition, arguments: tuple[algebra.Term, ...], formula: algebra.Formula
+    ) -> Rows:
         """Return the rows of a definition that match the arguments, as rows of the formula."""
-        places = _places(free_variables(definition.body), definition.parameters)
-        variables = free_variables(formula)
+        places = _places(algebra.free_variables(definition.body), definition.parameters)
+        variables = algebra.free_variables(formula)
         fitting: Rows = {}
         for row, count in self.of(definition.body).items():
             values = tuple(row[place] for place in places)
-            values_by_variable: dict[Variable, Any] = {}
+            values_by_variable: dict[algebra.Variable, Any] = {}
             for term, each in zip(arguments, values, strict=True):
-                if isinstance(term, Variable):
+                if isinstance(term, algebra.Variable):
                     values_by_variable.setdefault(term, each)
             if all(
                 same_value(value(term, values_by_variable), each) for term, each in zip(arguments, values, strict=True)
@@ -222,8 +203,8 @@ class Stepper:
                 fitting[brought] = self._sum(fitting.get(brought, 0), count)
         return fitting
 
-    def _aggregated(self, formula: Aggregate) -> Rows:
-        variables = free_variables(formula.formula)
+    def _aggregated(self, formula: algebra.Aggregate) -> Rows:
+        variables = algebra.free_variables(formula.formula)
         groups: dict[Row, list[Any]] = {} if formula.groups else {(): []}
         for row in self.of(formula.formula):
             values_by_variable = dict(zip(variables, row, strict=True))
@@ -231,32 +212,42 @@ class Stepper:
             group.append(value(formula.item, values_by_variable))
         return {(measured(formula, items), *group): 1 for group, items in groups.items()}
 
-    def _conjunction(self, formula: And) -> Rows:
+    def _conjunction(self, formula: algebra.And) -> Rows:
         """Evaluate a conjunction as ``conjoining`` does over a whole batch."""
         right = formula.right
-        if isinstance(right, Not) and (self.semantics != "set" or not is_test(right.formula)):
-            return self._without(_Table(free_variables(formula.left), self.of(formula.left)), right.formula).rows
+        if isinstance(right, algebra.Not) and (self.semantics != "set" or not is_test(right.formula)):
+            return self._without(
+                _Table(algebra.free_variables(formula.left), self.of(formula.left)), right.formula
+            ).rows
         every = list(conjuncts(formula, counts=self.counts))
-        tests = [part for part in every if is_test(part.formula if isinstance(part, Not) else part)]
-        taken = [part.formula for part in every if isinstance(part, Not) and part not in tests and free_variables(part)]
-        rows = [each for each in every if each not in tests and not (isinstance(each, Not) and each.formula in taken)]
-        tables = [_Table(free_variables(part), self.of(part)) for part in rows]
+        tests = [part for part in every if is_test(part.formula if isinstance(part, algebra.Not) else part)]
+        taken = [
+            part.formula
+            for part in every
+            if isinstance(part, algebra.Not) and part not in tests and algebra.free_variables(part)
+        ]
+        rows = [
+            each
+            for each in every
+            if each not in tests and not (isinstance(each, algebra.Not) and each.formula in taken)
+        ]
+        tables = [_Table(algebra.free_variables(part), self.of(part)) for part in rows]
         # A single part keeps its counts: joining it with TRUE (count 1) would change them under minmax.
         table = reduce(lambda one, other: one.joined(other, self._times), tables) if tables else _Table((), {(): 1})
         table = self._tested(table, tests)
         for part in taken:
             table = self._without(table, part)
-        return table.ordered(free_variables(formula)).rows
+        return table.ordered(algebra.free_variables(formula)).rows
 
-    def _without(self, table: _Table, taken: Formula) -> _Table:
+    def _without(self, table: _Table, taken: algebra.Formula) -> _Table:
         """Return Q1 ∧ ¬Q2."""
         remaining: Rows = {}
-        variables = free_variables(taken)
+        variables = algebra.free_variables(taken)
         others = {} if is_test(taken) else self.of(taken)
         self._require_divisible(table, taken)
         for row, count in table.rows.items():
             values_by_variable = dict(zip(table.variables, row, strict=True))
-            if isinstance(taken, (Comparison, Matches)):
+            if isinstance(taken, (algebra.Comparison, algebra.Matches)):
                 gone = int(satisfied(taken, values_by_variable))
             else:
                 gone = others.get(tuple(values_by_variable[each] for each in variables), 0)
@@ -264,15 +255,15 @@ class Stepper:
                 remaining[row] = count - gone
         return _Table(table.variables, remaining)
 
-    def _tested(self, table: _Table, tests: list[Formula]) -> _Table:
+    def _tested(self, table: _Table, tests: list[algebra.Formula]) -> _Table:
         waiting = list(tests)
         while waiting:
             known = set(table.variables)
             groups = next((each for each in waiting if group_variables(each, known)), None)
-            if isinstance(groups, Matches):
+            if isinstance(groups, algebra.Matches):
                 table = table.matched(groups)
                 continue
-            may = [each for each in waiting if set(free_variables(each)) <= known or binding(each, known)]
+            may = [each for each in waiting if set(algebra.free_variables(each)) <= known or binding(each, known)]
             if not may:
                 raise DerivationError(f"nothing binds the variables of {waiting}")
             test = min(may, key=lambda each: bool(dividing(each)))
@@ -281,7 +272,7 @@ class Stepper:
             table = table.tested(test, self._times)
         return table
 
-    def _require_divisible(self, table: _Table, test: Formula) -> None:
+    def _require_divisible(self, table: _Table, test: algebra.Formula) -> None:
         """Raise DivisionByZero if a test divides by 0 in a row."""
         if not dividing(test):
             return
@@ -295,7 +286,7 @@ class Stepper:
 class _Table:
     """Rows with the variables of their columns."""
 
-    variables: tuple[Variable, ...]
+    variables: tuple[algebra.Variable, ...]
     rows: Rows
 
     def joined(self, other: _Table, times: Callable[[int, int], int]) -> _Table:
@@ -331,7 +322,7 @@ class _Table:
                 joined[pair] = times(count, number)
         return _Table((*self.variables, *added), joined)
 
-    def tested(self, test: Formula, times: Callable[[int, int], int]) -> _Table:
+    def tested(self, test: algebra.Formula, times: Callable[[int, int], int]) -> _Table:
         """Return the rows that satisfy a test or, if the test binds a variable, all rows extended by its value."""
         bound = binding(test, self.variables)
         rows: Rows = {}
@@ -343,10 +334,10 @@ class _Table:
                 rows[more] = times(count, 1)
             elif _holds(test, values_by_variable):
                 rows[row] = times(count, 1)
-        new = (bound.left,) if bound is not None and isinstance(bound.left, Variable) else ()
+        new = (bound.left,) if bound is not None and isinstance(bound.left, algebra.Variable) else ()
         return _Table((*self.variables, *new), rows)
 
-    def matched(self, test: Matches) -> _Table:
+    def matched(self, test: algebra.Matches) -> _Table:
         """Return the rows extended by the values of a match's groups for unbound variables.
 
         If a group did not take part in the match, the row is dropped, since the test would not hold.
@@ -361,7 +352,7 @@ class _Table:
                 rows[extended] = count
         return _Table((*self.variables, *groups), rows)
 
-    def ordered(self, variables: tuple[Variable, ...]) -> _Table:
+    def ordered(self, variables: tuple[algebra.Variable, ...]) -> _Table:
         """Return the same rows with their values in another order."""
         if variables == self.variables:
             return self
@@ -369,15 +360,15 @@ class _Table:
         return _Table(variables, {tuple(row[each] for each in places): count for row, count in self.rows.items()})
 
 
-def _holds(test: Formula, values_by_variable: Mapping[Variable, Any]) -> bool:
-    if isinstance(test, Not):
-        assert isinstance(test.formula, (Comparison, Matches))
+def _holds(test: algebra.Formula, values_by_variable: Mapping[algebra.Variable, Any]) -> bool:
+    if isinstance(test, algebra.Not):
+        assert isinstance(test.formula, (algebra.Comparison, algebra.Matches))
         return not satisfied(test.formula, values_by_variable)
-    assert isinstance(test, (Comparison, Matches))
+    assert isinstance(test, (algebra.Comparison, algebra.Matches))
     return satisfied(test, values_by_variable)
 
 
-def _places(variables: tuple[Variable, ...], wanted: Any) -> list[int]:
+def _places(variables: tuple[algebra.Variable, ...], wanted: Any) -> list[int]:
     return [variables.index(each) for each in wanted]
 
 
@@ -386,21 +377,21 @@ def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
-def _maximal(formula: Formula, *, counts: bool) -> list[Formula]:
+def _maximal(formula: algebra.Formula, *, counts: bool) -> list[algebra.Formula]:
     """Return the largest parts without fixpoints that have rows."""
     if not stepped(formula):
         return [formula]
     return [each for part in _operands(formula, counts=counts) for each in _maximal(part, counts=counts)]
 
 
-def _operands(formula: Formula, *, counts: bool) -> tuple[Formula, ...]:
+def _operands(formula: algebra.Formula, *, counts: bool) -> tuple[algebra.Formula, ...]:
     """Return the parts from whose rows a formula's rows are computed."""
-    if isinstance(formula, And):
+    if isinstance(formula, algebra.And):
         every = list(conjuncts(formula, counts=counts))
         if len(every) == 1:
             every = [formula.left, formula.right]
-        rows = (part.formula if isinstance(part, Not) else part for part in every)
+        rows = (part.formula if isinstance(part, algebra.Not) else part for part in every)
         return tuple(part for part in rows if not is_test(part))
-    if isinstance(formula, Since) and isinstance(formula.left, Not):
+    if isinstance(formula, algebra.Since) and isinstance(formula.left, algebra.Not):
         return formula.left.formula, formula.right
     return parts(formula)

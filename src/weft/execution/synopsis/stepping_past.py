@@ -1,8 +1,8 @@
 """Evaluate ▽, ◇ and since at one time point: which earlier anchors it sees, and which anchors to store after it.
 
-The stored anchors are the same that ``points_past.kept`` stores for a whole batch.
+The stored anchors are the same that ``points_past.anchors_to_store`` stores for a whole batch.
 
-Evaluate terms and tests for one row, with the same results as the SQL of ``points_terms``.
+Terms and tests of one row have the same results as the SQL of ``points_terms``.
 """
 
 from __future__ import annotations

@@ -10,23 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from weft.algebra.formula import (
-    Aggregate,
-    And,
-    Atom,
-    Comparison,
-    Distinct,
-    Exists,
-    Formula,
-    Matches,
-    Not,
-    Once,
-    Or,
-    Previous,
-    Since,
-    Truth,
-    free_variables,
-)
+from weft.algebra import formula as algebra
 from weft.derivation.synopsis.alpha_equivalence import alpha_canonical
 from weft.derivation.synopsis.construct import Stored
 from weft.errors import DerivationError
@@ -47,9 +31,9 @@ class BatchValues:
     operations: Operations
     past: PastOperators
     events: Mapping[str, pa.Table]
-    known: dict[Formula, Value] = field(default_factory=dict)
+    known: dict[algebra.Formula, Value] = field(default_factory=dict)
 
-    def value(self, formula: Formula) -> Value:
+    def value(self, formula: algebra.Formula) -> Value:
         """Return the value of a formula. Raise DerivationError for a formula that is not evaluated over a batch."""
         form = alpha_canonical(formula)
         if form not in self.known:
@@ -57,7 +41,7 @@ class BatchValues:
         result = self.known[form]
         if result is None:
             return None
-        names = dict(zip(free_variables(form), free_variables(formula), strict=True))
+        names = dict(zip(algebra.free_variables(form), algebra.free_variables(formula), strict=True))
         return result.named(tuple(names[variable] for variable in result.variables))
 
     def query_to_store(self, stored: Stored) -> str | None:
@@ -65,36 +49,41 @@ class BatchValues:
         self.value(stored.formula)
         return self.past.keeping[stored]
 
-    def _computed(self, formula: Formula) -> Value:
+    def _computed(self, formula: algebra.Formula) -> Value:
         match formula:
-            case Truth(value=value):
+            case algebra.Truth(value=value):
                 return self.operations.everything if value else None
-            case Atom():
+            case algebra.Atom():
                 return self._atom(formula)
-            case Comparison() | Matches() | And() | Not(formula=Comparison() | Matches()):
+            case (
+                algebra.Comparison()
+                | algebra.Matches()
+                | algebra.And()
+                | algebra.Not(formula=algebra.Comparison() | algebra.Matches())
+            ):
                 return conjoined(self.operations, formula, self.value)
-            case Or(left=left, right=right):
-                return self.operations.merged([self.value(left), self.value(right)], free_variables(formula))
-            case Exists(formula=inner):
-                return self.operations.merged([self.value(inner)], free_variables(formula))
-            case Distinct(formula=inner):
+            case algebra.Or(left=left, right=right):
+                return self.operations.merged([self.value(left), self.value(right)], algebra.free_variables(formula))
+            case algebra.Exists(formula=inner):
+                return self.operations.merged([self.value(inner)], algebra.free_variables(formula))
+            case algebra.Distinct(formula=inner):
                 return self.operations.distinct(self.value(inner))
-            case Not(formula=inner):
+            case algebra.Not(formula=inner):
                 return self._complement(self.value(inner))
-            case Aggregate(formula=inner):
+            case algebra.Aggregate(formula=inner):
                 return self._aggregate(formula, self.operations.distinct(self.value(inner)))
             case _:
                 return self._looked_back(formula)
 
-    def _looked_back(self, formula: Formula) -> Value:
+    def _looked_back(self, formula: algebra.Formula) -> Value:
         match formula:
-            case Previous(formula=inner):
+            case algebra.Previous(formula=inner):
                 return self.past.previous(formula, self.value(inner))
-            case Once(formula=inner):
+            case algebra.Once(formula=inner):
                 return self.past.once(formula, self.value(inner))
-            case Since(left=Not(formula=left), right=right):
+            case algebra.Since(left=algebra.Not(formula=left), right=right):
                 return self.past.since(formula, self.value(left), self.value(right), negated=True)
-            case Since(left=left, right=right):
+            case algebra.Since(left=left, right=right):
                 return self.past.since(formula, self.value(left), self.value(right), negated=False)
             case _:
                 raise DerivationError(f"{type(formula).__name__} is stepped state by state, not computed over a batch")
@@ -105,16 +94,16 @@ class BatchValues:
             return self.operations.everything
         return self.operations.relation(gaps(held, self.operations.extent), (), counted=False, points=False)
 
-    def _atom(self, formula: Atom) -> Value:
+    def _atom(self, formula: algebra.Atom) -> Value:
         rows = self.events.get(formula.predicate)
         if rows is None or not rows.num_rows:
             return None
         operations = self.operations
         source = operations.register(formula.predicate, rows)
         query = atom(formula, source, operations.engine.dialect, counted=operations.counts)
-        return operations.relation(query, free_variables(formula), counted=operations.counts, points=True)
+        return operations.relation(query, algebra.free_variables(formula), counted=operations.counts, points=True)
 
-    def _aggregate(self, formula: Aggregate, value: Value) -> Value:
+    def _aggregate(self, formula: algebra.Aggregate, value: Value) -> Value:
         operations, variables = self.operations, (formula.output, *formula.groups)
         if value is None:
             if formula.groups:

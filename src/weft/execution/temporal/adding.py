@@ -1,6 +1,6 @@
 """Add and remove temporal views.
 
-Find or create the auxiliary views of a home, and bind a view over them instead of over tables.
+The module finds or creates the auxiliary views that a view needs, and binds the view over them.
 
 An auxiliary view is stored as a view is, with its own log. It is refreshed before the views that read it, at the same
 instant; a death between the two commits is repaired as between two views.

@@ -3,8 +3,7 @@
 A refresh reads what was recorded up to its instant t. From its start on, everything that arrives in its inputs is
 recorded after t. A refresh that died is repeated, unless its commit is found in Delta (design law 6).
 
-Refresh the views that must be current: eager views after a poll, and views that standing queries read before a
-tick.
+A poll refreshes the eager views; a tick first refreshes the views that standing queries read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Compute how much a view stores.
+"""Compute how much a view stores, and warn about moving windows over tables whose rows never end.
 
-Warn about moving windows over tables whose rows never end: such aggregates are running totals.
+Such aggregates are running totals.
 """
 
 from __future__ import annotations

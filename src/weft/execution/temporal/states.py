@@ -83,7 +83,7 @@ class LoggedTable:
             instant = render.timestamp(since)
             first = f"GREATEST({VALID_FROM}, {instant}) AS {VALID_FROM}"
             reaching = f" WHERE {VALID_TO} IS NULL OR {VALID_TO} > {instant}"
-        text = f"SELECT {listed(heads, first, VALID_TO)} FROM ({text}) AS told{reaching}"
+        text = f"SELECT {listed(heads, first, VALID_TO)} FROM ({text}) AS given{reaching}"
         return text if len(values_of(self.stored)) == self.width else coalesced_locally(text, self.width)
 
     def periods(self, until: int, among: Among | None = None) -> str:

@@ -1,10 +1,8 @@
 """Read a CSV file in chunks on several threads; the result is the same as reading record by record.
 
-:mod:`weft.extraction.files.csv_pieces` cuts the chunks as if all of them were plain, and threads parse them ahead. If a
+The module cuts the chunks as if all of them were plain, and threads parse them ahead. If a
 chunk is not plain, it and all later chunks are put back and cut smaller. The smallest chunks are read by
 :class:`~weft.extraction.files.text_records.CsvRecords`, up to the first record that ends at or after the chunk's end.
-
-Chunks of a CSV file that Arrow parses at once, and the test whether Arrow parses them as the record reader would.
 
 A *chunk* starts and ends with a record. It is *plain* if every quote conforms to RFC 4180 and it contains nothing that
 the record reader (:mod:`weft.extraction.files.text_records`) rejects or treats specially. For a plain chunk Arrow

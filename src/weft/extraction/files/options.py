@@ -1,6 +1,6 @@
 """Options for reading files, which override what is inferred from the file.
 
-Parse the own time of a row if it is not ISO 8601: a number since 1970, or text in a strptime format.
+An option tells how to parse the own time of a row if it is not ISO 8601: as a number since 1970, or by a format.
 """
 
 from __future__ import annotations

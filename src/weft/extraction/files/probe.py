@@ -69,13 +69,13 @@ class FileInspection:
     file: InputFile
     layout: Layout
     encoding: str
-    found: Typed
+    evidence: Typed
     renamed: tuple[tuple[str, str], ...] = ()
     shapes: Mapping[str, DataType] = field(default_factory=dict)
 
     def nested(self) -> dict[str, DataType]:
         """Return the columns with nested values and the type of these values; STRING if no one type fits."""
-        evidence = self.found.items()
+        evidence = self.evidence.items()
         inferred = {
             name: without_unknown(kind.shape) for name, kind in evidence if isinstance(kind, Evidence) and kind.shape
         }

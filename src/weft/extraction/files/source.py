@@ -229,12 +229,12 @@ def _in_common(files: Sequence[FileInspection], evolve: bool) -> list[tuple[str,
     names: dict[str, tuple[str, InputFile]] = {}
     types: dict[str, Evidence | DataType] = {}
     for each in files:
-        for name, kind in each.found.items():
+        for name, kind in each.evidence.items():
             folded = name.lower()
             types[folded] = _of_both(types[folded], kind) if folded in types else kind
             names.setdefault(folded, (name, each.file))
     for each in files:
-        there = {name.lower() for name in each.found}
+        there = {name.lower() for name in each.evidence}
         lacking = [folded for folded in names if folded not in there]
         if lacking and not evolve and each.layout.format != "json":
             name, other = names[lacking[0]]

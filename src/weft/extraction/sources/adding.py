@@ -1,6 +1,7 @@
-"""Add a source: inspect its columns and create the tracked table. The first poll records the first rows.
+"""Add and remove sources. To add one, inspect its columns and create the tracked table. The first poll records the
+first rows.
 
-Remove a source; its table stays.
+If a source is removed, its table stays.
 """
 
 from __future__ import annotations

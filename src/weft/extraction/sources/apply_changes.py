@@ -14,7 +14,7 @@ from weft.catalog import Writer
 from weft.catalog.records import TableRecord
 from weft.errors import Refused
 from weft.execution.current_rows_cache import current_rows, update_cache
-from weft.execution.history_log import Recorded, TableChanges, log_of, record_together
+from weft.execution.history_log import ChangesToRecord, Recorded, log_of, record_together
 from weft.execution.home import OpenHome
 from weft.instants import LAST_INSTANT, format_instant
 from weft.storage.changes import OWN, log_of_keys, log_rows, transaction_instants, unknown
@@ -100,7 +100,7 @@ def record_feeds(
 
     at = home.clock()
     parts = [
-        TableChanges(
+        ChangesToRecord(
             each.incoming.table,
             writer.loads.begin(
                 each.incoming.table.table_id, each.incoming.location, "changes", each.incoming.digest, at
@@ -120,7 +120,7 @@ def record_feeds(
     return [(done.get(id(each), nothing), each.late(instants), each.there.num_rows) for each in fresh]
 
 
-def _recorded(writer: Writer, parts: Sequence[TableChanges], at_least: int) -> Sequence[Recorded]:
+def _recorded(writer: Writer, parts: Sequence[ChangesToRecord], at_least: int) -> Sequence[Recorded]:
     """Call ``record_together``; if it is refused, forget the loads that were begun for it."""
     try:
         return record_together(writer, parts, at_least)

@@ -3,7 +3,7 @@
 The last state of each key in a transaction counts. An UPDATE that changes the key ends the row of the old key. An
 UPDATE omits unchanged TOASTed values; they are taken from the previous version of the row, or marked as lacking.
 
-Decode the messages of PostgreSQL's output plugin pgoutput, protocol version 1, as documented by PostgreSQL.
+The messages are those of PostgreSQL's output plugin pgoutput, protocol version 1.
 
 A transaction is the messages from Begin to Commit; transactions arrive in commit order.
 """
@@ -46,7 +46,7 @@ class Row:
 
 
 @dataclass
-class TableChanges:
+class DecodedChanges:
     """Collects the changes of the table with this OID; ``names`` are its columns, and ``keys`` are among them.
 
     ``base_types`` maps the OID of a type to that of its base type. Positions increase with each change.
@@ -57,7 +57,7 @@ class TableChanges:
     keys: Sequence[str]
     base_types: Callable[[int], int]
     _records: list[Cells] = field(default_factory=list)
-    _told: list[tuple[str, int, int]] = field(default_factory=list)
+    _operations: list[tuple[str, int, int]] = field(default_factory=list)
     _lacking: list[tuple[int, Row]] = field(default_factory=list)
     _rows: dict[Key, Row] = field(default_factory=dict)
 
@@ -114,7 +114,7 @@ class TableChanges:
 
     def _add(self, cells: Cells, op: str, own: int, place: int) -> int:
         self._records.append(cells)
-        self._told.append((op, own, place))
+        self._operations.append((op, own, place))
         return place + 1
 
     def _row(self, relation: Relation, values: Values) -> Row:
@@ -135,7 +135,7 @@ class TableChanges:
     def changes(self, columns: Columns, where: str, progress: Progress | None) -> pa.Table:
         """Return all changes (``storage.changes``) with these columns. Raises ExtractionError."""
         records = (TextRecord(n, b"", cells) for n, cells in enumerate(self._records, 1))
-        ops, owns, places = zip(*self._told, strict=True) if self._told else ((), (), ())
+        ops, owns, places = zip(*self._operations, strict=True) if self._operations else ((), (), ())
         return changes_of(rows_of(records, columns, where, progress, counted="change"), ops, owns, places)
 
     def lacking(self, columns: Columns, where: str) -> pa.Table:

@@ -55,7 +55,7 @@ _DEBEZIUM: Final = {"c": "U", "r": "U", "u": "U", "d": DELETE}
 
 
 @dataclass
-class Reading:
+class FeedReader:
     """Converts the JSON of a line to the cells of a change; ``table`` selects the changes of one table (None: all).
 
     ``keys`` are the columns that every change must have, and ``names`` those seen so far. ``skip`` is the number of
@@ -160,7 +160,7 @@ def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tupl
     Mark.of(path)
     name = printable(str(path))
     with _opened(path, 0, None) as stream, connect() as connection:
-        types = infer_json(json_records(stream, Reading(table).parse), name, connection, CHANGE_COLUMNS)
+        types = infer_json(json_records(stream, FeedReader(table).parse), name, connection, CHANGE_COLUMNS)
     columns = [(each, kind) for each, kind in types.items() if each not in CHANGE_COLUMNS]
     if chosen is not None:
         columns = chosen_of(columns, chosen, name)
@@ -217,7 +217,7 @@ def read_feed(
     if before and [*extent.mark] == seen["mark"] and end in (None, seen["end"]):
         return _table_feed(_typed(None, known), (), seen)
     begin = before.get("end") or 0
-    reading = Reading(table, keys, skip=before.get("read", 0) if end is None else 0)
+    reading = FeedReader(table, keys, skip=before.get("read", 0) if end is None else 0)
     if end is not None:
         end = max(begin, end)
         reading.place, reading.times = before.get("place", 0), TransactionTimes(before.get("transaction"))
@@ -246,7 +246,7 @@ def _table_feed(rows: pa.Table, added: tuple[tuple[str, DataType], ...], seen: M
 
 def typed_changes(
     texts: Iterable[TextRecord],
-    reading: Reading,
+    reading: FeedReader,
     columns: tuple[tuple[str, DataType], ...],
     name: str,
     connection: duckdb.DuckDBPyConnection,

@@ -42,7 +42,7 @@ def same_feed(one: SourceRecord, other: SourceRecord) -> bool:
     return one.kind == "changes" and feeds[0] == feeds[1]
 
 
-def follow(
+def record_feed(
     home: OpenHome, sources: Sequence[SourceRecord], clock: int, accepting: Accepting, progress: Progress | None
 ) -> list[Polled]:
     """Record the changes of a feed since the last poll of the sources that follow it; ``clock`` is µs UTC.

@@ -21,7 +21,7 @@ from weft.execution.current_rows_cache import current_rows, update_cache
 from weft.execution.history_log import Recorded, record
 from weft.execution.home import OpenHome
 from weft.extraction.batches import Progress
-from weft.extraction.sources.poll_feed import follow, same_feed
+from weft.extraction.sources.poll_feed import record_feed, same_feed
 from weft.extraction.sources.postgres import read_postgres
 from weft.extraction.sources.snapshot import FORMATS, Snapshot, file_path, is_unchanged, read_file
 from weft.extraction.sources.source_lease import (
@@ -62,7 +62,7 @@ def poll_feed(
         sources += [each for each in others if same_feed(each, source)]
     try:
         if source.kind == "changes":
-            return follow(home, sources, clock, accepting, progress)
+            return record_feed(home, sources, clock, accepting, progress)
         return [_polled(home, source, clock, accepting, progress)]
     except (LeaseBusy, LeaseLost, Conflict):
         raise  # the source is not at fault

@@ -19,7 +19,7 @@ from weft.catalog.sources import SourceRecord, chosen_columns
 from weft.errors import ExtractionError, Refused
 from weft.extraction.batches import Progress
 from weft.extraction.files.columns import chosen_of
-from weft.extraction.sources.decoding import TableChanges, Transaction, of_snapshot, transactions
+from weft.extraction.sources.decoding import DecodedChanges, Transaction, of_snapshot, transactions
 from weft.extraction.sources.postgres import connected, one_state, records_in, replicated_columns
 from weft.extraction.sources.publication import check_publication, require_identity
 from weft.extraction.sources.snapshot import Columns, added_columns
@@ -58,10 +58,10 @@ class _Followed:
     table: TableRecord
     oid: int
     types: Mapping[str, str]
-    found: Columns
+    present: Columns
     columns: Columns
     added: Columns
-    changes: TableChanges
+    changes: DecodedChanges
     snapshot: _Snapshot | None = None
     of_snapshot: pa.Table | None = None
 
@@ -153,7 +153,7 @@ def _followed(
                 hint=AGAIN.format(name=source.name),
             )
     names = [name for name, _ in columns]
-    changes = TableChanges(oid, names, table.keys, partial(_base_type, connection, {}))
+    changes = DecodedChanges(oid, names, table.keys, partial(_base_type, connection, {}))
     there = tuple(each for each in columns_there if each[0] in names)
     return _Followed(source, table, oid, own, there, columns, added, changes)
 
@@ -179,7 +179,7 @@ def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Fol
             "SELECT pg_current_snapshot()::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
         ).fetchone()
         for each in fresh:
-            rows.append(list(records_in(connection, each.source.options["table"], each.found)))
+            rows.append(list(records_in(connection, each.source.options["table"], each.present)))
     seen, at = row or ("", 0)
     until = log_place(connection, "pg_current_wal_insert_lsn")
     for each, read in zip(fresh, rows, strict=True):

@@ -3,7 +3,7 @@
 A source must be read completely. Reading fails for a record that does not parse, a file that changes while it is read,
 a text that no longer ends with a line end, and columns that do not match the table's.
 
-Shared by the database monitors: convert the rows of a table, read as text, to those of a tracked table.
+The database monitors also use it to convert rows, read as text, to those of a tracked table.
 """
 
 from __future__ import annotations

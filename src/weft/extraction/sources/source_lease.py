@@ -1,7 +1,4 @@
-"""Take the lease on the tracked tables of sources, and record the result of a poll in the catalog.
-
-The result of reading a feed of changes of any kind.
-"""
+"""Take the lease on the tracked tables of sources, and record the result of a poll of any kind in the catalog."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Create and drop the replication slot and the publication of a source on a PostgreSQL server.
+"""Create, read and drop the replication slot of a source on a PostgreSQL server, and its publication.
 
-Read a PostgreSQL replication slot by SQL functions: the committed transactions, and the LSN up to which they are
-recorded.
+SQL functions read the slot: the committed transactions, and the LSN up to which they are recorded.
 
 *Peek, record, then advance*: messages stay in the slot until the catalog has recorded them, so a poll that died can be
 repeated. Transactions that are already recorded are skipped by the LSN in the source's ``seen``.

@@ -34,7 +34,7 @@ from weft.extraction.batches import Progress
 from weft.extraction.files.columns import check_names, chosen_of
 from weft.extraction.files.csv_sniff import infer_json
 from weft.extraction.files.text_records import TextRecord, json_record
-from weft.extraction.sources.feed import Reading, own_time, refuse_others, typed_changes
+from weft.extraction.sources.feed import FeedReader, own_time, refuse_others, typed_changes
 from weft.extraction.sources.feed_transactions import TransactionTimes, transaction_of
 from weft.extraction.sources.snapshot import Chosen
 from weft.extraction.sources.source_lease import Accepting, TableFeed
@@ -81,7 +81,7 @@ def columns_of_topic(home: OpenHome, uri: str, table: str | None, chosen: Chosen
 
 def inferred(records: pa.Table, table: str | None, where: str) -> tuple[tuple[str, DataType], ...]:
     """Return the columns of the changes among the records."""
-    reading = Reading(table)
+    reading = FeedReader(table)
     with connect() as connection:
         types = infer_json(_texts(in_order(records), reading), where, connection, CHANGE_COLUMNS)
     columns = tuple((each, kind) for each, kind in types.items() if each not in CHANGE_COLUMNS)
@@ -231,7 +231,7 @@ class TopicPoll:
                 wanted = {name.lower() for name, _ in chosen}
                 columns = tuple(each for each in columns if each[0].lower() in wanted)
             added = tuple(each for each in columns if schema.column(each[0]) is None)
-        reading = Reading(table, keys, times=TransactionTimes(seen.get("transaction")))
+        reading = FeedReader(table, keys, times=TransactionTimes(seen.get("transaction")))
         with connect() as connection:
             texts = _texts(taken, reading)
             rows, bad = typed_changes(texts, reading, (*known, *added), self.uri, connection, progress)
@@ -283,7 +283,7 @@ def _as_records(taken: Sequence[Taken]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=RECORDS)
 
 
-def _texts(taken: Sequence[Taken], reading: Reading) -> Iterator[TextRecord]:
+def _texts(taken: Sequence[Taken], reading: FeedReader) -> Iterator[TextRecord]:
     """Yield the changes and the invalid records. The line of a record is its index in ``taken``. A tombstone is
     skipped.
     """

@@ -167,9 +167,9 @@ class _Parser(Cursor):
         self.depth += 1
         if self.depth > _DEEPEST:
             raise self.refused(f"formulas are nested more than {_DEEPEST} deep")
-        found = self._operand()
+        operand = self._operand()
         self.depth -= 1
-        return found
+        return operand
 
     def _operand(self) -> Written:
         token = self.ahead()

@@ -26,7 +26,7 @@ def events(
     Raises FormulaError with the line of an event whose values do not match its columns, or of a time without an event.
     """
     reader = _records(lines, name)
-    told: int | None = None
+    previous: int | None = None
     at = 0
     for number, (place, fields) in enumerate(reader):
         if timed:
@@ -35,8 +35,8 @@ def events(
                 raise FormulaError(
                     f"{name}: the line has a time and no event", where=place, hint="A line is EVENT,VALUE,…,TIME."
                 )
-            at = now if told is None else at + max(0, now - told)
-            told = now
+            at = now if previous is None else at + max(0, now - previous)
+            previous = now
         yield TimePoint(number, at, _rows(fields, known, name, place))
 
 
@@ -74,7 +74,7 @@ def _rows(fields: list[str], known: Mapping[str, tuple[DataType, ...]], name: st
             where=place,
         )
     try:
-        row = tuple(int(value) if found == BIGINT else value for value, found in zip(values, types, strict=True))
+        row = tuple(int(value) if type == BIGINT else value for value, type in zip(values, types, strict=True))
     except ValueError:
         raise FormulaError(
             f"{name}: {event}({', '.join(values)}) has a value that is compared by order but is not a number",

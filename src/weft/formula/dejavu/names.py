@@ -88,9 +88,9 @@ class _Naming:
         if macro.name in self.open:
             raise self.refused(formula.at, f"{macro.name} is used in its own definition; use a rule (where) instead")
         self.open.append(macro.name)
-        found = self._formula(macro.body, dict(zip(macro.parameters, given, strict=True)))
+        expanded = self._formula(macro.body, dict(zip(macro.parameters, given, strict=True)))
         self.open.pop()
-        return found
+        return expanded
 
     def _columns(self, formula: syntax_tree.Applied) -> int | None:
         """Return the number of columns of a macro, rule or event; None for an event without a declaration."""
@@ -108,7 +108,7 @@ class _Naming:
     def _term(self, term: WrittenTerm, terms: Mapping[str, WrittenTerm]) -> WrittenTerm:
         if not isinstance(term, syntax_tree.Name):
             return term
-        found = terms.get(term.name)
-        if found is None:
+        meaning = terms.get(term.name)
+        if meaning is None:
             raise self.refused(term.at, f"nothing binds the variable {term.name}")
-        return found
+        return meaning

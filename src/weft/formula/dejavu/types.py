@@ -101,12 +101,12 @@ class _Typing:
             case syntax_tree.Quantified():
                 return self._quantified(written)
             case syntax_tree.Once(operator=operator, formula=inner):
-                interval, found = _interval(written.bounds), self._formula(inner)
+                interval, operand = _interval(written.bounds), self._formula(inner)
                 if operator == "PREVIOUS":
-                    return algebra.Previous(interval, found)
+                    return algebra.Previous(interval, operand)
                 if operator == "ONCE":
-                    return algebra.Once(interval, found)
-                return algebra.Not(algebra.Once(interval, algebra.Not(found)))
+                    return algebra.Once(interval, operand)
+                return algebra.Not(algebra.Once(interval, algebra.Not(operand)))
             case syntax_tree.Since(left=left, right=right):
                 return algebra.Since(_interval(written.bounds), self._formula(left), self._formula(right))
             case syntax_tree.Applied():
@@ -136,8 +136,8 @@ class _Typing:
             inner = algebra.Not(inner)
         if written.seen:
             inner = algebra.And(algebra.Atom(_SEEN, (variable,)), inner)
-        found = algebra.Exists((variable,), inner)
-        return algebra.Not(found) if written.quantifier == "FORALL" else found
+        exists = algebra.Exists((variable,), inner)
+        return algebra.Not(exists) if written.quantifier == "FORALL" else exists
 
     def _applied(self, written: syntax_tree.Applied) -> Formula:
         types = self.rules.get(written.name)
@@ -150,7 +150,7 @@ class _Typing:
                 written.at,
                 f"{written.name} has {len(types)} columns elsewhere, but {len(written.terms)} here",
             )
-        terms = tuple(self._term(term, found) for term, found in zip(written.terms, types, strict=True))
+        terms = tuple(self._term(term, kind) for term, kind in zip(written.terms, types, strict=True))
         if written.name in self.rules:
             return algebra.Defined(written.name, terms)
         return algebra.Atom(written.name, terms)
@@ -169,12 +169,12 @@ class _Typing:
 
     def _term(self, written: WrittenTerm, expected: DataType) -> Term:
         if isinstance(written, syntax_tree.Name):
-            found = self._of(written.name)
+            own = self._of(written.name)
             try:
-                self.types.join(found, expected)
+                self.types.join(own, expected)
             except Clash:
                 raise self._clash(written.at) from None
-            return Variable(written.name, found)
+            return Variable(written.name, own)
         assert isinstance(written, syntax_tree.Value)
         if beyond_64_bits(written.value):
             raise refused_at(self.text, written.at, f"{written.value} does not fit into 64 bits")
@@ -189,14 +189,14 @@ _SEEN = "\0seen"
 
 
 def _with_seen(formula: Formula, occurrences: Occurrences) -> Formula:
-    def told(part: Formula) -> Formula:
+    def with_seen(part: Formula) -> Formula:
         if isinstance(part, algebra.Atom) and part.predicate == _SEEN:
             variable = part.terms[0]
             assert isinstance(variable, Variable)
             return occurrences.seen(variable)
         return part
 
-    return algebra.rewritten(formula, told)
+    return algebra.rewritten(formula, with_seen)
 
 
 def _interval(bounds: syntax_tree.Bounds) -> Interval:

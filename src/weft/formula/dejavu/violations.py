@@ -44,7 +44,7 @@ def properties(text: str) -> Properties:
     """Parse a ``.qtl`` file; raise FormulaError for an error, or if a property has no equivalent with finite
     relations.
     """
-    found = []
+    negated = []
     events: dict[str, tuple[DataType, ...]] = {}
     spec = specification(text)
     for each in named(spec, text):
@@ -56,8 +56,8 @@ def properties(text: str) -> Properties:
                 )
             if events[name] != columns:
                 raise refused_at(text, each.at, f"the columns of {name} are numbers in one property, texts in another")
-        found.append(Property(each.name, _violated(each, tree.formula, tree.rules, text)))
-    return Properties(tuple(found), events)
+        negated.append(Property(each.name, _violated(each, tree.formula, tree.rules, text)))
+    return Properties(tuple(negated), events)
 
 
 def _violated(written: Named, formula: Formula, rules: Mapping[str, algebra.Definition], text: str) -> Formula:
@@ -67,8 +67,8 @@ def _violated(written: Named, formula: Formula, rules: Mapping[str, algebra.Defi
     for turned in product((False, True), repeat=len(rules)):
         opposite = {name for name, is_turned in zip(rules, turned, strict=True) if is_turned}
         safe = Safe(Occurrences(atoms))
-        kept = {name: _rule(safe, rule, opposite) for name, rule in rules.items()}
-        definitions = tuple(rule for rule in kept.values() if rule is not None)
+        relations = {name: _rule(safe, rule, opposite) for name, rule in rules.items()}
+        definitions = tuple(rule for rule in relations.values() if rule is not None)
         violated = safe.finite(_with_opposites(Not(formula), opposite))
         if len(definitions) == len(rules) and violated is not None:
             return _with_fixpoints(violated, definitions)
@@ -77,10 +77,10 @@ def _violated(written: Named, formula: Formula, rules: Mapping[str, algebra.Defi
 
 def _rule(safe: Safe, rule: algebra.Definition, opposite: set[str]) -> algebra.Definition | None:
     body = _with_opposites(rule.body, opposite)
-    found = safe.finite(Not(body) if rule.name in opposite else body)
-    if found is None or set(algebra.free_variables(found)) != set(rule.parameters):
+    finite = safe.finite(Not(body) if rule.name in opposite else body)
+    if finite is None or set(algebra.free_variables(finite)) != set(rule.parameters):
         return None
-    return replace(rule, body=found)
+    return replace(rule, body=finite)
 
 
 def _with_opposites(formula: Formula, opposite: set[str]) -> Formula:

@@ -67,8 +67,8 @@ class _Lowering(Lowering):
     def exists(self, bound: Scope, inner: Formula) -> Formula:
         """Return EXISTS; an unused time point counts once for each existing time point."""
         free = free_variables(inner)
-        pairs = [(Variable(name, found), found) for name, found in bound.items()]
-        used = tuple(variable for variable, found in pairs if found == TIME or variable in free)
+        pairs = [(Variable(name, kind), kind) for name, kind in bound.items()]
+        used = tuple(variable for variable, kind in pairs if kind == TIME or variable in free)
         return algebra.Exists(used, inner) if used else inner
 
     def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:

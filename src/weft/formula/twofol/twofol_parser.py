@@ -54,13 +54,13 @@ class _Parser(FormulaParser):
 
     def applied(self) -> Written:
         """Parse ``P(x, y) AT t``."""
-        found = super().applied()
+        formula = super().applied()
         self.expect("AT", "AT and a time point, as in P(x) AT t or P(x) AT NOW,")
         token = self.ahead()
         point = syntax_tree.Name(self.take().text if self.at(NOW) else self.variable("a time point"), token.at)
-        if isinstance(found, syntax_tree.Quantified):
-            return replace(found, formula=_at(found.formula, point))
-        return _at(found, point)
+        if isinstance(formula, syntax_tree.Quantified):
+            return replace(formula, formula=_at(formula.formula, point))
+        return _at(formula, point)
 
     def single(self) -> WrittenTerm:
         """Parse ``NOW``, a length of time, or a simple term of MonPoly."""

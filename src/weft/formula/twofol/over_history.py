@@ -119,9 +119,9 @@ class _Evaluated:
             case And(left=left, right=Comparison() as test) if _timed(test):
                 return self._timed(self.formula(left), test)
             case And(left=left, right=Not(formula=Comparison() as test)) if _timed(test):
-                found = self.formula(left)
+                rows = self.formula(left)
                 points = (self.formula(Atom(POINTS, (each,))) for each in free_variables(test))
-                return And(found, Not(self._timed(reduce(And, points), test)))
+                return And(rows, Not(self._timed(reduce(And, points), test)))
             case Comparison():
                 return with_terms(formula, _term)
             case Exists(variables=variables, formula=inner):

@@ -134,7 +134,7 @@ def _copy(stream: io.BufferedReader, file: BinaryIO, most: int) -> None:
 
 
 def _members(file: BinaryIO, damaged: list[RawRecord]) -> tuple[dict[str, tuple[int, int]], int]:
-    """Return the position and size of each regular file by name, and the position after the last readable header."""
+    """Return the position and size of each regular file by name, and the position after the last readable member."""
     places: dict[str, tuple[int, int]] = {}
     end = 0
     with contextlib.suppress(tarfile.TarError):
@@ -178,7 +178,7 @@ def _blocks(size: int) -> int:
 
 
 def _rest(file: BinaryIO, end: int) -> Iterator[RawRecord]:
-    """Yield the bytes after the last readable header, unless they are the zeros that end an archive."""
+    """Yield the bytes after the last readable member, unless they are the zeros that end an archive."""
     position = end
     file.seek(position)
     while chunk := file.read(MAX_RECORD):

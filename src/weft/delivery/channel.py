@@ -62,7 +62,7 @@ class About:
 class Message:
     """Consecutive answers of one query.  Every attempt has the same ``key``, which is unique in the home.
 
-    ``count`` is the number of answers.  ``rows`` contains all of them, or only the first ones if the channel limits the
+    ``count`` is the number of answers.  ``rows`` contains all answers, or only the first ones if the channel limits the
     rows that a message shows.  ``is_test`` marks a test message, which belongs to no query.  ``attempt_at`` is the
     instant of this attempt (wall clock, microseconds UTC), for signatures; attempts differ in nothing else.
     """

@@ -200,8 +200,8 @@ class FileChannel:
 
 @dataclass(frozen=True)
 class _Position:
-    """A position in a file.  ``tail`` is the digest of the bytes before it; None in positions of older versions of
-    Weft.
+    """A position in a file.  ``tail`` is the digest of the bytes before the position; None in positions of older
+    versions of Weft.
     """
 
     offset: int

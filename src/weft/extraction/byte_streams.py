@@ -19,7 +19,9 @@ from typing import Any, BinaryIO, Final, Literal
 from weft.extraction.batches import MAX_LINE, MAX_RECORD, RawRecord
 
 DAMAGE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""The errors that reading a damaged or truncated file raises. They concern the contents, and do not fail the load."""
+"""The errors that reading a damaged or truncated file raises. Such an error concerns the contents of the file, and does
+not fail the load.
+"""
 
 COMPRESSED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
 """The magic numbers of gzip, bzip2 and xz."""
@@ -135,7 +137,8 @@ class PushBack:
 def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
     """Return the decompressed stream (gzip, bzip2 and xz are recognised by their magic numbers).
 
-    The stream never raises an error. It ends at damage, which :func:`damage` then describes. The caller closes ``raw``.
+    The stream never raises an error, but ends at damage, which :func:`damage` then describes. The caller closes
+    ``raw``.
     """
     stored: io.BufferedReader = io.BufferedReader(_Bytes(raw, False), _BUFFER)
     magic = stored.peek(6)[:6]

@@ -26,7 +26,7 @@ from weft.storage.columns import arrow_type
 Pieces: TypeAlias = Iterator[pa.Table]
 """Rows in pieces of bounded size."""
 Reader: TypeAlias = Callable[[Columns], Pieces]
-"""A function that returns rows with exactly the given columns. It raises Refused for a row that does not fit."""
+"""A function that returns rows with exactly the given columns, and raises Refused for a row that does not fit."""
 Written: TypeAlias = Callable[[Any], AbstractContextManager[Iterable[pa.Table]]]
 """A function that returns the rows of a Spark DataFrame in pieces of bounded size."""
 

@@ -2,7 +2,8 @@
 
 The column ``tp`` of a predicate's table is the number of the time point; numbering continues from one log to the next.
 Time points are stored last, so that a tick which reads a time point finds its rows. A load that died must be run again
-before another log is loaded. It continues where it stopped, because the tables identify the log by its digest.
+before another log is loaded. The repeated load continues where the first one stopped, because the tables identify the
+log by its digest.
 
 The rows of a log are buffered by table until the whole log has been read without error. A log contains the rows of all
 predicates, but a load stores the rows of one table. The rows of each table are written to a temporary Arrow file, so
@@ -252,7 +253,9 @@ class LogRows:
         return arrow_schema(self.columns)
 
     def add(self, values: Sequence[object], at: int) -> None:
-        """Add a row with the time ``at`` (µs UTC). Its time point is numbered from 0 at the start of the log."""
+        """Add a row with the time ``at`` (µs UTC). The time point of the row is numbered from 0 at the start of the
+        log.
+        """
         self._values.append(values)
         self._times.append(at)
         self._held += sum(len(each) for each in values if isinstance(each, str))

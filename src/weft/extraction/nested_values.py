@@ -3,7 +3,7 @@
 JSON matches a type if Spark's FROM_JSON reads the whole text without loss. A number that a DOUBLE would round does not
 match, and a string does not match a number type; every value matches STRING. A missing value is NULL. Field names must
 match exactly, and each name must be unique in its object. The reason is that FROM_JSON does not read ``{"A": 1}`` as a
-field ``a``. From ``{"a": 1, "a": 2}`` it reads only one number as a STRUCT, but both as a MAP.
+field ``a``. From ``{"a": 1, "a": 2}``, FROM_JSON reads only one number as a STRUCT, but both numbers as a MAP.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Retry quarantined records.
 
-A newer version, a later clock or a changed table may be able to read them.
+A newer version, a later clock or a changed table may allow Weft to read a record that it rejected before.
 """
 
 from __future__ import annotations

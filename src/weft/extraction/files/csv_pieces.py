@@ -47,7 +47,8 @@ Work = Callable[[pa.Table, RecordsAt, duckdb.DuckDBPyConnection], _T]
 
 @dataclass(frozen=True)
 class Piece(Generic[_T]):
-    """The result for consecutive records. Line numbers in ``result`` are relative: add ``before`` to them.
+    """The result for consecutive records. Line numbers in ``result`` are relative; add ``before`` to obtain line
+    numbers in the file.
 
     ``problems`` are the rejected records among the consecutive records; their line numbers are absolute.
     """

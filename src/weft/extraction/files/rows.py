@@ -143,7 +143,7 @@ class Caster:
     ) -> Batch:
         """Return the cells cast to the table's types, as one batch.
 
-        ``records`` contains the bytes of the rows. If it is None, rejected rows are quarantined as JSON.
+        ``records`` contains the bytes of the rows. If ``records`` is None, rejected rows are quarantined as JSON.
         """
         done = self.converted(cells, connection)
         rejected = tuple(
@@ -305,7 +305,7 @@ def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Seq
 def _casting(layout: Layout, own_times: OwnTimes, columns: Sequence[tuple[str, DataType]]) -> str:
     """Return a SELECT over ``cells`` that casts a batch.
 
-    Its columns are the table's columns by position, the own time in µs, and the names of the columns with invalid
+    The result has the table's columns by position, the own time in µs, and the names of the columns with invalid
     values.
     """
     own_time = own_times.column

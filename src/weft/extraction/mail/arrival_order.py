@@ -89,8 +89,8 @@ def _reopened(source: Source, options: MailOptions, origins: bool) -> Iterator[t
     """Yield the items of a source for a merge. The source is closed after the first message, and reopened for the
     second.
 
-    A merge needs the first item of every source at once. Without closing the sources, hundreds of monthly archives
-    would be open at the same time, although few of them overlap.
+    A merge needs the first item of every source at once. If the sources stayed open, hundreds of monthly archives would
+    be open at the same time, although few of the archives overlap in time.
     """
     with closing(source.records()) as records:
         first = list(_arriving(source, islice(records, 1), options, origins))

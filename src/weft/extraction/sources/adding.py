@@ -52,8 +52,8 @@ def add_source(
     ``chosen`` are the columns to read, each with its type (None: inferred); ``chosen`` None means all columns.
     ``rename`` maps column names in a file to names in the table. ``table_of`` is the table in the source, if the source
     has several. ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server;
-    if they are None, Weft creates its own. Raises Refused for an invalid source, Conflict if the name is taken,
-    NotFound and ExtractionError if the source cannot be read.
+    if they are None, Weft creates a slot and a publication. Raises Refused for an invalid source, Conflict if the name
+    is taken, NotFound and ExtractionError if the source cannot be read.
     """
     _check(kind, keys, every_us, stamps)
     server = kind == "changes" and location.startswith(SCHEMES)
@@ -96,8 +96,8 @@ def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str,
 def _subscribed(
     writer: Writer, place: str, table_of: str | None, keys: Sequence[str], options: Mapping[str, Any], name: str
 ) -> Iterator[None]:
-    """Create the publication and the slot for a PostgreSQL source. If the context raises an error, drop them unless
-    another source uses them.
+    """Create the publication and the slot for a PostgreSQL source. If the context raises an error, drop the publication
+    and the slot unless another source uses them.
     """
     if SLOT not in options or table_of is None:
         yield
@@ -195,7 +195,7 @@ def _refuse_other(
 ) -> None:
     """Raise Refused if the new source of a table has other columns or another key than the table.
 
-    With ``typed``, the source defines its column types; then other column types are refused, too.
+    With ``typed``, the source defines the column types; then a type that differs from the table's is refused, too.
     """
     types = {column.name.lower(): column.type for column in source_schema(table).columns}
     has = set(types)

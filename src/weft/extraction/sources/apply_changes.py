@@ -26,9 +26,9 @@ class Incoming:
     """Dated changes of one table.
 
     ``changes`` returns the changes (``storage.changes``), given the open rows of the table. ``location`` is the place
-    from which the changes were read. ``seen`` is the feed position after them; None means that they come from a file
-    with the digest ``digest`` instead of the table's feed. ``once`` states that none of the changes is recorded
-    already.
+    from which the changes were read. ``seen`` is the feed position after the changes; None means that the changes come
+    from a file with the digest ``digest`` instead of the table's feed. ``once`` states that none of the changes is
+    recorded already.
     """
 
     table: TableRecord
@@ -128,8 +128,8 @@ def record_feeds(
 
 
 def _recorded(writer: Writer, parts: Sequence[TableChanges], at_least: int) -> Sequence[Recorded]:
-    """Call ``record_together``. If it raises Refused, delete the loads that were registered for it, and raise
-    Refused.
+    """Return the result of ``record_together``. If the changes are refused, delete the loads that were registered for
+    them.
     """
     try:
         return record_together(writer, parts, at_least)

@@ -37,8 +37,8 @@ Key: TypeAlias = "tuple[str | None, ...]"
 class Row:
     """The cells of a row, some of which may be unknown.
 
-    The columns in ``lacking`` are unknown: they have the values of the row with the key ``since`` before the change at
-    the position ``before``.
+    The values of the columns in ``lacking`` are unknown: they are the values that the row with the key ``since`` had
+    before the change at the position ``before``.
     """
 
     cells: Cells

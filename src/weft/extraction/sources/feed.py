@@ -192,8 +192,9 @@ class Extent:
 def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
     """Return the part of a feed to read for all sources that follow it; ``seen`` contains the position of each source.
 
-    The last named transaction may be incomplete, so its lines wait for the next poll. They are read when lines of
-    another transaction follow, or when the file has not grown since the last poll. Raises NotFound and ExtractionError.
+    The last named transaction may be incomplete, so its lines wait for the next poll. These lines are read when lines
+    of another transaction follow, or when the file has not grown since the last poll. Raises NotFound and
+    ExtractionError.
     """
     file_mark = Mark.of(path)
     mark = (file_mark.size, file_mark.modified_ns)

@@ -49,9 +49,9 @@ def poll_feed(
     """Poll one source at the home's clock, or at ``now`` (µs UTC; replay homes only), and return the results.
 
     Other sources of the same change feed are polled together with this source, because a transaction may change several
-    tables; their results follow. Raises NotFound; ClockError; LeaseBusy; StorageError. Raises ExtractionError or
-    Refused if a source cannot be read completely, has become empty, has two rows with one key, or has other columns
-    than before; the catalog records this error.
+    tables. The result for the named source comes first. Raises NotFound; ClockError; LeaseBusy; StorageError. Raises
+    ExtractionError or Refused if a source cannot be read completely, has become empty, has two rows with one key, or
+    has other columns than before; the catalog records this error.
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)
@@ -109,7 +109,9 @@ def _polled(
 
 
 def _without_added(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot, which has no rows, without the added columns. The first row will add them."""
+    """Return the snapshot, which has no rows, without the added columns. The poll that reads the first row adds these
+    columns.
+    """
     added = [name for name, _ in snapshot.added]
     columns = tuple(each for each in snapshot.columns if each[0] not in added)
     return replace(snapshot, rows=snapshot.rows.drop_columns(added), columns=columns, added=())

@@ -53,7 +53,7 @@ _COLUMNS: Final = """
 
 
 def check_uri(uri: str) -> str:
-    """Return the URI. Raise Refused if it is not a PostgreSQL URI or contains a password."""
+    """Return the URI. Raise Refused if ``uri`` is not a PostgreSQL URI or contains a password."""
     if not uri.startswith(SCHEMES):
         raise Refused("this is not a PostgreSQL URI", hint="Write it like postgresql://anna@db.example/shop.")
     if urlsplit(uri).password is not None or "password" in parse_qs(urlsplit(uri).query):

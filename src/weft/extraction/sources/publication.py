@@ -16,7 +16,8 @@ _PATIENCE: Final = "60s"
 def publish(connection: psycopg.Connection[Any], publication: str, table: Any, oid: int) -> None:
     """Add the table to the publication, which is created if it does not exist.
 
-    The lock waits for transactions that are writing to the table, because their changes would not be published.
+    The lock waits for transactions that are writing to the table, because the changes of these transactions would not
+    be published.
     """
     from psycopg import sql
 

@@ -45,7 +45,8 @@ _XIDS = 1 << 32
 class _Snapshot:
     """All rows of a table, read at ``at`` (µs UTC).
 
-    ``seen`` is the snapshot in PostgreSQL's notation. The transactions that it sees committed before the LSN ``until``.
+    ``seen`` is the snapshot in PostgreSQL's notation. All transactions that the snapshot sees committed before the LSN
+    ``until``.
     """
 
     rows: Sequence[Any]
@@ -77,7 +78,7 @@ class _Followed:
     def is_fresh(self) -> bool:
         """Whether the table needs a snapshot, because it is new or has columns that no recorded poll has read.
 
-        A poll that died may have added such columns.
+        A poll that died may have added columns without recording their values.
         """
         return "place" not in self.seen or not self.types.keys() <= self.seen["types"].keys()
 
@@ -129,7 +130,7 @@ def read_slot(
 
 
 def _recorded(uri: str, slot: str, place: int) -> None:
-    """Advance the slot. If the server is unreachable, the next poll advances it."""
+    """Advance the slot. If the server is unreachable, the next poll advances the slot."""
     with connected(uri) as connection:
         advance(connection, slot, place)
 

@@ -225,7 +225,7 @@ Columns = tuple[tuple[str, DataType], ...]
 def added_columns(columns: Sequence[tuple[str, DataType]], schema: TableSchema, evolve: bool, where: str) -> Columns:
     """Return the columns of a source that the tracked table lacks.
 
-    Raise Refused if such columns exist and ``evolve`` is False, or if the source lacks a column of the table.
+    Raise Refused if the table lacks columns and ``evolve`` is False, or if the source lacks a column of the table.
     """
     both = match_columns(columns, schema, None, True, where)
     refuse_lost([name for name, _ in both.absent], schema.name, where)

@@ -34,7 +34,8 @@ def slot_options(home_id: str, uri: str, slot: str | None, publication: str | No
     """Return the slot and publication options of a source on a server; without given names, the names of the home's
     own.
 
-    The option ``made`` lists which of the two the home creates. They are dropped with the last source that uses them.
+    The option ``made`` lists which of the two the home creates. The home drops such a slot or publication when it
+    removes the last source that uses it.
     """
     home = "".join(each for each in home_id.lower() if each.isalnum())[:12]
     own = f"weft_{home}_{zlib.crc32(uri.encode()):08x}"  # slot names are unique per server, not per database

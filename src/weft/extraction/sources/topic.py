@@ -1,7 +1,7 @@
 """Read a Kafka topic as a change feed of Debezium envelopes or changes in the simple form, one per record.
 
 Each partition is ordered. Debezium writes all changes of a key to one partition, so the changes of a key are ordered,
-too. Records of different partitions are ordered by the source's time. A poll reads at most MOST_RECORDS records, up to
+too. Records in different partitions are ordered by the source's time. A poll reads at most MOST_RECORDS records, up to
 the end offsets at its start; ``seen`` stores the next offset of each partition.
 """
 
@@ -44,8 +44,8 @@ from weft.storage.local_sql import connect
 
 SCHEME: Final = "kafka://"
 MOST_RECORDS: Final = 200_000
-"""The maximum number of records of a poll. All of them are held in memory, and an envelope with its schema takes a few
-kilobytes.
+"""The maximum number of records of a poll. All records of a poll are held in memory, and an envelope with its schema
+takes a few kilobytes.
 """
 
 _URI: Final = re.compile(r"kafka://(?P<servers>[\w.\-\[\]]+:\d+(?:,[\w.\-\[\]]+:\d+)*)/(?P<name>[A-Za-z0-9._-]{1,249})")
@@ -164,7 +164,9 @@ def in_order(records: pa.Table) -> list[Taken]:
 
 
 def _time_and_transaction(value: bytes | None) -> tuple[int | None, str | None]:
-    """Return the source's time (µs UTC) and the transaction of a change. Each is None if it is absent or unreadable."""
+    """Return the source's time (µs UTC) and the transaction of a change. A value that is absent or unreadable is
+    None.
+    """
     try:
         change = json.loads(value or b"null")
     except (ValueError, RecursionError):

@@ -39,7 +39,7 @@ from weft.storage.local_sql import connect
 class FileSource:
     """A file whose columns fit the table. ``columns`` are the columns of the file's batches, in the table's order.
 
-    ``form`` is the format of the own times (``own_times``); None for instants. ``notes`` are sentences for the user
+    ``form`` is the format of the own times (``rows.OwnTimes``); None for instants. ``notes`` are sentences for the user
     about anything that was changed or inferred.
     """
 

@@ -1,1 +1,1 @@
-"""Answers going out: channels, and the outbox that gives each message to its channel once."""
+"""Deliver answers through channels, and store each message in an outbox so that its channel receives it once."""

@@ -20,21 +20,21 @@ from weft.storage.ledger import Answers, ResultRow
 Recovery = Literal["undone", "sent", "unknown", "again"]
 """The outcome of ``recover``.
 
-``undone``: the channel holds nothing of the message, or recognizes a repeated one.  ``sent``: the message was sent.
-``unknown``: it may have been sent, and a person decides.  ``again``: it may have been sent, and is sent again
-automatically, since the receiver recognizes its id.
+``undone``: the destination has nothing of the message, or recognizes a repeated message.  ``sent``: the message was
+sent.  ``unknown``: the message may have been sent, and a person decides whether to repeat it.  ``again``: the message
+may have been sent, and Weft repeats it automatically, because the receiver recognizes its id.
 """
 
 
 @dataclass(frozen=True)
 class About:
-    """The contents of a message other than its answers, as of its creation.
+    """The contents of a message other than its answers, as they were when the message was created.
 
-    The outbox stores it with the message, so that every attempt sends the same.  ``sql``, ``user`` and ``query_id`` are
-    the query's; ``total`` is the number of its answers.  ``home`` is the home's folder, and ``home_id`` its id, which
-    stays when the home is moved.  ``at`` is when the message was created (wall clock, microseconds UTC).  ``before``
-    are the keys of the first and the latest message sent through the same subscription.  ``zone`` is the time zone for
-    showing instants.
+    The outbox stores these contents with the message, so that every attempt sends the same.  ``sql``, ``user`` and
+    ``query_id`` describe the query; ``total`` is the number of answers of the query.  ``home`` is the folder of the
+    home; ``home_id`` does not change when the folder is moved.  ``at`` is the instant at which the message was created
+    (wall clock, microseconds UTC).  ``before`` contains the keys of the first and the latest message sent through the
+    same subscription.  ``zone`` is the time zone in which the message shows instants.
     """
 
     sql: str
@@ -48,23 +48,23 @@ class About:
     zone: str = field(kw_only=True)
 
     def as_json(self) -> str:
-        """Return the text that the outbox stores."""
+        """Return these contents as JSON, which the outbox stores."""
         return json.dumps({**asdict(self), "home": str(self.home)}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> About:
-        """Parse the text written by ``as_json``."""
+        """Return the contents that ``as_json`` wrote as ``text``."""
         fields = json.loads(text)
         return cls(**{**fields, "home": Path(fields["home"]), "before": tuple(fields["before"])})
 
 
 @dataclass(frozen=True)
 class Message:
-    """Consecutive answers of one query.  Every attempt has the same ``key``, and no other message of the home has it.
+    """Consecutive answers of one query.  Every attempt has the same ``key``, which is unique in the home.
 
-    ``count`` is the number of answers; ``rows`` are all of them, or the first ones for a channel that shows only some.
-    ``is_test`` marks a test message, which belongs to no query.  ``attempt_at`` is the instant of this attempt (wall
-    clock, microseconds UTC), for signatures; nothing else differs between attempts.
+    ``count`` is the number of answers.  ``rows`` contains all answers, or only the first ones if the channel limits the
+    rows that a message shows.  ``is_test`` marks a test message, which belongs to no query.  ``attempt_at`` is the
+    instant of this attempt (wall clock, microseconds UTC), for signatures; attempts differ in nothing else.
     """
 
     key: str
@@ -78,21 +78,21 @@ class Message:
 
     @property
     def last_ordinal(self) -> int:
-        """The ordinal of the message's last answer."""
+        """The ordinal of the last answer in the message."""
         return self.rows[0].ordinal + self.count - 1
 
     @property
     def answers(self) -> Answers:
-        """The query and home of the message's answers."""
+        """The query whose answers the message contains, with the id of its home."""
         return Answers(self.about.home_id, self.about.query_id, self.query_name, self.columns)
 
 
 class Rejected(DeliveryError):
-    """A message that the receiver refuses permanently, until a person changes something there."""
+    """The receiver refuses the message permanently, until a person changes something at the receiver."""
 
 
 class Later(DeliveryError):
-    """A receiver that accepts nothing now; ``wait_us`` is how long it asks senders to wait (microseconds)."""
+    """The receiver accepts no message now, and asks the sender to wait ``wait_us`` microseconds."""
 
     def __init__(self, message: str, *, where: str, wait_us: int) -> None:
         super().__init__(message, where=where)
@@ -100,30 +100,34 @@ class Later(DeliveryError):
 
 
 class Unreachable(DeliveryError):
-    """A server that cannot be reached, refuses the login, or stopped responding."""
+    """The server cannot be reached, refuses the login, or has stopped responding."""
 
 
 class Lost(Unreachable):
-    """A server that received the whole message but did not reply: it may have accepted the message."""
+    """The server received the whole message but did not reply, so that it may have accepted the message."""
 
 
 class Channel(Protocol):
     """A destination of answers; every method raises DeliveryError if the destination fails.
 
-    For each message the outbox calls ``prepare``, stores the result, and only then calls ``send``.
+    For each message, the outbox calls ``prepare``, stores the returned position, and only then calls ``send``.
     """
 
     @property
     def shown_rows(self) -> int | None:
-        """The most rows that a message shows; None: it contains every row, and many rows are split into messages."""
+        """The maximum number of rows that a message shows.  None means that a message contains every row, and that many
+        answers are divided into several messages.
+        """
 
     @property
     def server(self) -> str | None:
-        """The server that several channels share; once it is Unreachable, a run skips the other channels too."""
+        """The server, which several channels may share.  If one channel finds it Unreachable, the run skips the
+        others.
+        """
 
     @property
     def schedule(self) -> Schedule:
-        """The times of retries after failures."""
+        """The pauses before retries after failures."""
 
     @property
     def address(self) -> str:
@@ -131,47 +135,52 @@ class Channel(Protocol):
 
     @property
     def person(self) -> str | None:
-        """The address of the person who receives the messages, as in the settings; None if no person does."""
+        """The address of the person who receives the messages, as written in the settings; None if no person does."""
 
     def require(self, answers: Answers) -> None:
-        """Raise Refused if the destination belongs to others, or can never accept answers with these columns."""
+        """Raise Refused if another writer owns the destination, or if it can never accept answers with these
+        columns.
+        """
 
     def prepare(self) -> str | None:
-        """Return a position (JSON) from which ``recover`` can determine what an interrupted send left behind."""
+        """Return a position (JSON) from which ``recover`` can determine the effects of an interrupted ``send``."""
 
     def send(self, message: Message, position: str | None) -> str | None:
-        """Send the message durably, and return the receiver's reply, if any."""
+        """Send the message durably, and return the reply of the receiver, if any."""
 
     def recover(self, position: str | None) -> Recovery:
-        """Undo what a failed or interrupted send left behind, if possible; may be called twice."""
+        """Undo the effects of a failed or interrupted ``send``, if possible; a second call is harmless."""
 
     def test(self, message: Message) -> str:
-        """Send a message that says it is a test, if possible, and return a sentence about the outcome."""
+        """Send a message marked as a test, if the channel can, and return a sentence about the outcome."""
 
 
 _SECOND: Final = 1_000_000
 JITTER: Final = 0.25
-"""The most by which a pause is lengthened, as a fraction of it."""
+"""The maximum jitter, as a fraction of the pause."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The pauses after consecutive failures, in microseconds; one more failure parks the subscription."""
+    """The pauses between consecutive failures, in microseconds.  The failure after the last pause parks the
+    subscription.
+    """
 
     pauses: tuple[int, ...]
 
     @property
     def attempts(self) -> int:
-        """The number of consecutive failures after which a subscription is parked."""
+        """The number of consecutive failures that park a subscription."""
         return len(self.pauses) + 1
 
     def next_attempt(
         self, failures: int, at: int, *, asked: int = 0, drawn: Callable[[], float] = random.random
     ) -> int | None:
-        """Return the instant of the next attempt after a failure at ``at`` that ``failures`` others preceded.
+        """Return the instant of the next attempt after a failure at ``at``; None if this failure parks the
+        subscription.
 
-        ``asked`` is how long the receiver asks senders to wait (microseconds).  None means that the subscription is
-        parked.
+        ``failures`` is the number of consecutive failures before this one.  ``asked`` is the pause that the receiver
+        requests (microseconds).
 
         >>> Schedule((10, 20)).next_attempt(1, 100, drawn=lambda: 1.0), Schedule((10, 20)).next_attempt(2, 100)
         (125, None)
@@ -183,4 +192,4 @@ class Schedule:
 
 
 DOUBLING: Final = Schedule(tuple(min(10 << failures, 3_600) * _SECOND for failures in range(7)))
-"""Ten seconds, then twice the previous pause."""
+"""The first pause is ten seconds; each further pause is twice as long, up to one hour."""

@@ -1,6 +1,7 @@
-"""Deliver to Delta tables outside the home's own: append answers in typed columns, each once, under one folder.
+"""Deliver to Delta tables outside the home's tables: append each answer once, in typed columns, under one root folder.
 
-A message is one commit.  The table's log records the messages it contains, so sending one again has no effect.
+Each message is one commit.  The log of the table records which messages the table contains, so that a repeated message
+has no effect.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from weft.storage.ledger import Answers
 
 
 class DeltaChannel:
-    """One Delta table under ``root``; missing folders are created, and symbolic links in the path are refused."""
+    """One Delta table under ``root``.  The channel creates missing folders, and refuses symbolic links in the path."""
 
     shown_rows: Final = None
     server: Final = None
@@ -35,40 +36,42 @@ class DeltaChannel:
 
     @property
     def address(self) -> str:
-        """The channel's canonical name."""
+        """The canonical name of the channel."""
         return f"delta:{self._path}"
 
     def require(self, answers: Answers) -> None:
-        """Raise Refused if the table belongs to others, or if a Delta table cannot have these columns."""
+        """Raise Refused if another writer owns the table, or if a Delta table cannot have these columns."""
         require_fit(answers)
         require_own(self._place(), answers)
 
     def prepare(self) -> str:
-        """Return the id of the present Delta table."""
+        """Return a position (JSON) with the id of the Delta table."""
         with self._sending():
             self._root.mkdir(parents=True, exist_ok=True)
             return json.dumps({"table": table_id(self._place())})
 
     def send(self, message: Message, position: str | None) -> None:
-        """Append those of the message's rows that the table does not have."""
+        """Append the rows of the message that the table does not contain."""
         with self._sending():
             append_answers(self._place(), message.answers, message.rows)
 
     def test(self, message: Message) -> str:
-        """Check that the table can be written, without adding a row: programs read the table and expect answers
-        only.
+        """Check that the table can be written, without adding a row, because programs that read the table expect only
+        answers.
         """
         self.prepare()
         return "the table can be written; no test row was added, since the table contains answers only"
 
     def recover(self, position: str | None) -> Recovery:
-        """Return ``undone``, since the table knows what it contains; ``unknown`` if it is missing or was replaced."""
+        """Return ``undone``, because the log records which messages the table contains; ``unknown`` if the table is
+        missing or was replaced.
+        """
         before = None if position is None else json.loads(position)["table"]
         with self._sending():
             return "undone" if before in (None, table_id(self._place())) else "unknown"
 
     def _place(self) -> Location:
-        """Return the table's folder; raise Conflict if it cannot be a table's folder."""
+        """Return the location of the table; raise Conflict if the path cannot be the folder of a table."""
         folder = self._root
         for part in self._path.parts:
             if (folder / "_delta_log").exists():
@@ -86,7 +89,7 @@ class DeltaChannel:
 
     @contextmanager
     def _sending(self) -> Iterator[None]:
-        """Raise the table's errors as DeliveryError."""
+        """Convert the errors of the table to DeliveryError."""
         try:
             yield
         except (Refused, StorageError) as error:

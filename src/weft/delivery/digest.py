@@ -1,6 +1,6 @@
-"""Compute when a digest is due: every hour, day or week, at a local time.
+"""Compute the instants at which a digest is due: every hour, day or week, at a local time.
 
-The functions are pure: the instants depend only on the digest, the time zone and the previous instant.
+The functions are pure: the result depends only on the digest, the time zone and the previous instant.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _HINT: Final = "Write hourly, daily@08:00 or weekly@mon-08:00."
 
 @dataclass(frozen=True)
 class Digest:
-    """A schedule: ``every`` hour (local minute 0), day or week at ``hour:minute``; ``day`` counts from Monday, 0."""
+    """The schedule of a digest: every hour at local minute 0, or every day or week at ``hour:minute`` local time.
+
+    ``day`` is the day of the week, from Monday (0) to Sunday (6).
+    """
 
     every: Literal["hour", "day", "week"]
     hour: int = 0
@@ -40,7 +43,7 @@ class Digest:
 
 
 def parse_digest(text: str) -> Digest:
-    """Parse ``hourly``, ``daily@08:00`` or ``weekly@mon-08:00``; raise Refused.
+    """Parse ``hourly``, ``daily@08:00`` or ``weekly@mon-08:00``; raise Refused if ``text`` is not a digest.
 
     >>> str(parse_digest("Daily@8:05")), parse_digest("weekly@mon-08:00").day
     ('daily@08:05', 0)
@@ -67,8 +70,8 @@ def parse_digest(text: str) -> Digest:
 def next_digest(digest: Digest, zone: str, after: int) -> int:
     """Return the first instant after ``after`` (microseconds UTC) at which the digest is due in the time zone.
 
-    If a clock change skips the time of day, the digest is as much later as the clock moved.  If the time occurs
-    twice, the digest is due the first time.  So each day or week has one digest, and so does each elapsed hour.
+    If a clock change skips the local time of a digest, the digest is later by the length of the change.  If the local
+    time occurs twice, the digest is due the first time.  So each day, week or elapsed hour has exactly one digest.
     """
     place = ZoneInfo(zone)
     try:
@@ -79,7 +82,7 @@ def next_digest(digest: Digest, zone: str, after: int) -> int:
 
 def _next_hour(place: ZoneInfo, after: int) -> int:
     minute = after // _MINUTE * _MINUTE
-    # Minute by minute, since a clock change may come before the next full hour and need not be a whole hour.
+    # Step by minutes, because a clock change may come before the next full hour and may not be a whole hour.
     for step in range(1, 121):
         if to_datetime(minute + step * _MINUTE).astimezone(place).minute == 0:
             return minute + step * _MINUTE

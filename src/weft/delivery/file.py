@@ -32,7 +32,7 @@ _TAIL_BYTES: Final = 64 * 1024
 
 
 def relative_path(text: str, root: Path) -> PurePosixPath:
-    """Return the file's path relative to ``root``; raise Refused if it leaves ``root`` or has an unknown suffix.
+    """Return the path of the file relative to ``root``; raise Refused if it leaves ``root`` or has an unknown suffix.
 
     >>> relative_path("a/./b.jsonl", Path("/srv/files"))
     PurePosixPath('a/b.jsonl')
@@ -51,7 +51,7 @@ class _Gone(DeliveryError):
 
 
 class FileChannel:
-    """One file under ``root``; missing folders are created, and symbolic links in the path are refused."""
+    """One file under ``root``.  The channel creates missing folders, and refuses symbolic links in the path."""
 
     shown_rows: Final = None
     server: Final = None
@@ -65,11 +65,11 @@ class FileChannel:
 
     @property
     def address(self) -> str:
-        """The channel's canonical name."""
+        """The canonical name of the channel."""
         return f"file:{self._path}"
 
     def require(self, answers: Answers) -> None:
-        """Raise Conflict if the file has other columns."""
+        """Raise Conflict if the file has other columns than these answers."""
         try:
             with self._opened(create=False) as file:
                 if os.fstat(file).st_size:
@@ -80,16 +80,17 @@ class FileChannel:
             raise Conflict(error.message, where=error.where, hint=error.hint) from error
 
     def prepare(self) -> str:
-        """Create the file if it is missing; return its size, and a digest of its tail by which it is recognized.
+        """Create the file if it is missing; return a position (JSON) with the size, a digest of the last bytes, and the
+        inode.
 
-        The inode alone does not identify it: a home restored from a copy continues with the copied file.
+        The digest is necessary because a restored home must continue a copied file, which has another inode.
         """
         with self._opened(create=True) as file:
             status = os.fstat(file)
             return json.dumps({"offset": status.st_size, "tail": _tail(file, status.st_size), "inode": status.st_ino})
 
     def send(self, message: Message, position: str | None) -> None:
-        """Append the message's rows at the position and sync the file."""
+        """Append the rows of the message at the offset of ``position``, and sync the file."""
         place = _read_position(position)
         offset = place.offset
         names = field_names(name for name, _ in message.columns)
@@ -107,12 +108,14 @@ class FileChannel:
             os.fsync(file)
 
     def test(self, message: Message) -> str:
-        """Open the file as a delivery does, without adding a row: programs read the file and expect answers only."""
+        """Open the file for writing without adding a row, because programs that read the file expect only answers."""
         self.prepare()
         return "the file can be written; no test row was added, since the file contains answers only"
 
     def recover(self, position: str | None) -> Recovery:
-        """Truncate the file to the position; return ``unknown`` if the file was replaced or is shorter."""
+        """Truncate the file to the offset of ``position``; return ``unknown`` if the file was replaced or is
+        shorter.
+        """
         place = _read_position(position)
         try:
             with self._opened(create=False) as file:
@@ -131,12 +134,12 @@ class FileChannel:
         else:
             head = ""
             lines = (json_line(names, row, message.columns) for row in message.rows)
-        # Complete a line that someone left without a line end.
+        # Complete a last line that has no line end.
         joint = "\n" if offset and os.pread(file, 1, offset - 1) != b"\n" else ""
         return (joint + head + "".join(lines)).encode("utf-8", errors="surrogatepass")
 
     def _require_columns(self, file: int, names: list[str]) -> None:
-        """Raise DeliveryError if the file's first line does not match rows with these columns."""
+        """Raise DeliveryError if the first line of the file does not have these field names."""
         line = _first_line(file)
         if (line + b"\n" == csv_header(names).encode()) if self._csv else (_fields(line) == names):
             return
@@ -148,7 +151,7 @@ class FileChannel:
 
     @contextmanager
     def _opened(self, *, create: bool) -> Iterator[int]:
-        """Open the file for reading and writing; raise DeliveryError."""
+        """Open the file for reading and writing; raise DeliveryError if it cannot be opened."""
         with contextlib.ExitStack() as stack:
             try:
                 yield self._open(stack, create=create)
@@ -167,7 +170,7 @@ class FileChannel:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
                     os.fsync(folder)
-            # Open each folder without following links: a folder may have become a link since the query was installed.
+            # Do not follow links: a folder may have become a link after the query was installed.
             folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
             stack.callback(os.close, folder)
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -197,20 +200,22 @@ class FileChannel:
 
 @dataclass(frozen=True)
 class _Position:
-    """The position of a message; ``tail`` is the digest of the bytes before it, None in positions of an older Weft."""
+    """A position in a file.  ``tail`` is the digest of the bytes before the position; None in positions of older
+    versions of Weft.
+    """
 
     offset: int
     tail: str | None
     inode: int
 
     def is_in(self, file: int) -> bool:
-        """Return whether ``file`` is the same file, or a copy with the same bytes before the position."""
+        """Return whether ``file`` is the file of this position, or a copy with the same bytes before the position."""
         status = os.fstat(file)
         if status.st_size < self.offset:
             return False
         if self.tail is not None and _tail(file, self.offset) != self.tail:
             return False
-        # A position at the start has no tail to compare: do not truncate another file there.
+        # A position at offset 0 has no bytes to compare: do not truncate another file that has contents.
         return status.st_ino == self.inode or (self.tail is not None and (self.offset > 0 or status.st_size == 0))
 
 
@@ -222,13 +227,13 @@ def _read_position(position: str | None) -> _Position:
 
 
 def _tail(file: int, offset: int) -> str:
-    """Return a digest of the bytes before the offset."""
+    """Return a digest of the last bytes before the offset, at most 64 KiB."""
     length = min(offset, _TAIL_BYTES)
     return hashlib.sha256(os.pread(file, length, offset - length)).hexdigest()
 
 
 def _first_line(file: int) -> bytes:
-    """Return the file's first line, without its line end."""
+    """Return the first line of the file, without its line end."""
     content = b""
     while b"\n" not in content and (more := os.pread(file, _TAIL_BYTES, len(content))):
         content += more
@@ -236,7 +241,7 @@ def _first_line(file: int) -> bytes:
 
 
 def _fields(line: bytes) -> list[str] | None:
-    """Return the field names of a JSON object in order, or None if the line is not a JSON object."""
+    """Return the field names of the JSON object in ``line``, in order; None if the line is not a JSON object."""
     try:
         value = json.loads(line)
     except ValueError:
@@ -255,7 +260,8 @@ def _write_at(file: int, content: bytes, offset: int) -> None:
 def path_below(text: str, root: Path, *, usage: str, variable: str) -> PurePosixPath:
     """Return the path relative to ``root``; raise Refused if it leaves ``root``.
 
-    ``usage`` is the syntax of the channel, and ``variable`` the variable that sets its root.
+    For the message, ``usage`` is the syntax of the channel, and ``variable`` is the environment variable that sets the
+    root folder.
 
     >>> path_below("a/./b", Path("/srv/files"), usage="file:NAME.csv", variable="WEFT_FILES_ROOT")
     PurePosixPath('a/b')

@@ -1,8 +1,8 @@
 """Deliver the answers of every subscription to its channel, in order and each once (design section 6).
 
-A message is recorded with its range and its channel's position, then sent, then marked as sent.  If the process dies
-in between, the channel first undoes the message.  A failed channel is retried after pauses that double, and is parked
-after the last one.
+The outbox stores a message with its range of ordinals and the position of its channel, then sends the message, then
+marks it as sent.  If the process dies in between, the next run first undoes the message through the channel.  A failed
+channel is retried after increasing pauses; the failure after the last pause parks the subscription.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from weft.faults import is_of_the_home, isolated_error
 from weft.storage.ledger import ResultRow, read_rows
 
 MESSAGE_ROWS: Final = 10_000
-"""The most rows of one message."""
+"""The maximum number of rows in one message."""
 
 _MESSAGE_CHARACTERS: Final = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """The result of one run for one subscription: ``rows`` were sent, up to ``last_ordinal``, until ``error``
-    occurred.
+    """The result of one run for one subscription.
+
+    ``rows`` is the number of answers sent, and ``last_ordinal`` the ordinal of the last one.  ``error`` is the error
+    that stopped the run, or None.
     """
 
     query_name: str
@@ -57,12 +59,13 @@ def deliver(
     clock: Callable[[], int] | None = None,
     wait_us: int = 0,
 ) -> list[Delivered]:
-    """Send the due answers to each subscription of ``queries`` (ids; None: all), and return the results.
+    """Send the due answers to each subscription of ``queries`` (ids; None means all queries), and return the results.
 
-    ``at`` is the wall clock's time at the start in microseconds; ``clock`` reads it during the run (None: the time
-    stays at ``at``).  Digests are due by the home's clock.  The run holds the lease of ``sender``, or else its own, for
-    which it waits ``wait_us`` and then raises LeaseBusy; with ``clock`` the lease is renewed before each message.  The
-    failure of a channel is stored and returned, not raised.  Subscriptions with nothing to send are omitted.
+    ``at`` is the wall clock's time at the start (microseconds UTC); ``clock`` reads the wall clock during the run, and
+    without ``clock`` the time stays at ``at``.  The home's clock decides which digests are due.  The run uses the lease
+    of ``sender``.  Without ``sender`` it takes its own lease, for which it waits at most ``wait_us`` and then raises
+    LeaseBusy.  With ``clock``, the run renews the lease before each message.  The error of a channel is stored and
+    returned, not raised.  The results omit subscriptions with nothing to send.
     """
     own = catalog.delivering(clock or (lambda: at), wait_us=wait_us) if sender is None else nullcontext(sender)
     with own as writer:
@@ -78,7 +81,7 @@ def deliver(
 
 
 def settle(sender: Writer, home: Path, at: int) -> None:
-    """Settle every message that was begun but not marked as sent, under the lease of ``sender``."""
+    """Settle every message that was opened but not marked as sent, under the lease of ``sender``."""
     _Run(sender, home, at, None).recover()
 
 
@@ -90,15 +93,16 @@ class _Run:
         self._home = home
         self._begun = at
         self._now = sender.home().now_at(at)
-        """The home's clock; None if it was never set, so that no digest is due."""
+        """The time of the home's clock; None if the clock was never set, in which case no digest is due."""
         self._clock = clock
         self._blocked: set[str] = set()
         self._down: set[str] = set()
 
     def recover(self) -> None:
-        """Settle every message that was begun but not marked as sent, before sending anything.
+        """Settle every message that was opened but not marked as sent, before the run sends anything.
 
-        This includes removed queries and parked subscriptions: another query may soon use their destination.
+        This includes messages of removed queries and parked subscriptions, because another query may soon use the same
+        destination.
         """
         for entry in self._sender.outbox.unsent():
             if entry.state != "pending":
@@ -119,21 +123,21 @@ class _Run:
                 self._settle(entry, schedule, outcome, "sending was interrupted")
 
     def _wall(self) -> int:
-        """Return the wall clock's time, which advances during a run: microseconds UTC."""
+        """Return the current time of the wall clock (microseconds UTC), which advances during the run."""
         return self._begun if self._clock is None else max(self._clock(), self._begun)
 
     def waiting(self) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return the subscriptions that have answers to send and may be tried."""
+        """Return the subscriptions with answers to send whose pause has passed, each with its query."""
         return self._sender.subscriptions.waiting(self._begun, self._now)
 
     def reschedule_empty_digests(self) -> None:
-        """Set the next time of due digests that have nothing to send or may not be sent."""
+        """Set the next instant of each digest that is due but has nothing to send or may not be sent."""
         if self._now is None:
             return
         for subscription, query in self._sender.subscriptions.digests_due(self._now):
             waits = subscription.is_served and subscription.delivered < query.rows
             if subscription.digest_at is None or not waits:
-                # An unknown channel is reported when its answers are sent.
+                # Ignore an unknown channel here: ``send_all`` reports it.
                 with suppress(Refused, DeliveryError):
                     with self._isolated(subscription):
                         digest_at = self._next_digest(subscription, query, self._now)
@@ -151,7 +155,7 @@ class _Run:
         return configuration(self._home).zone_of(query.user, person)
 
     def send_all(self, subscription: Subscription, query: QueryRecord) -> Delivered | None:
-        """Send a subscription's messages until none is left or one fails; return None if there was nothing to do."""
+        """Send the messages of a subscription until none is left or one fails; return None if none was due."""
         if subscription.channel in self._blocked:
             return None
         before, error = subscription.delivered, None
@@ -165,7 +169,7 @@ class _Run:
         if channel is not None and channel.server in self._down:
             return None  # another subscription has waited for the server: try again in the next run
         current = subscription
-        # All messages read from one pass over the ledger.
+        # One pass over the ledger provides the rows of all messages.
         rows = read_rows(self._sender.data, query, before)
         last = self._last(channel, subscription, query)
         while channel is not None and error is None and current.delivered < last:
@@ -183,7 +187,7 @@ class _Run:
     def _send_next(
         self, channel: Channel, subscription: Subscription, query: QueryRecord, answers: Iterator[ResultRow], end: int
     ) -> str | None:
-        """Send one message, with answers up to the ordinal ``end``; return its error or None."""
+        """Send one message with answers up to the ordinal ``end``; return the error, or None on success."""
         if self._clock is not None:
             self._sender.renew(self._wall())
         digest_at = None
@@ -217,9 +221,10 @@ class _Run:
 
     @contextmanager
     def _isolated(self, subscription: Subscription, *, of_channel: bool = True) -> Iterator[None]:
-        """Raise errors that belong to one subscription as DeliveryError, so that the others continue.
+        """Convert an error that concerns only this subscription to DeliveryError, so that the run continues with the
+        others.
 
-        With ``of_channel`` this includes errors of the operating system, which the channel raises.
+        With ``of_channel``, errors of the operating system are converted, too, because the channel raises them.
         """
         try:
             yield
@@ -233,17 +238,17 @@ class _Run:
             raise DeliveryError(own.message, where=own.where or subscription.channel, hint=own.hint) from error
 
     def _unsent(self, subscription: Subscription) -> OutboxEntry | None:
-        """Return the subscription's message that was begun but not sent."""
+        """Return the message of the subscription that was opened but not sent, or None."""
         unsent = self._sender.outbox.unsent()
         return next((entry for entry in unsent if entry.sub_id == subscription.sub_id), None)
 
     def _last(self, channel: Channel | None, subscription: Subscription, query: QueryRecord) -> int:
-        """Return the last ordinal to send; a digest that failed is sent again unchanged, as one message."""
+        """Return the ordinal of the last answer to send.  A failed digest is sent again unchanged, as one message."""
         unsent = self._unsent(subscription) if subscription.digest and channel and channel.shown_rows else None
         return query.rows if unsent is None else unsent.last_ordinal
 
     def _about(self, subscription: Subscription, query: QueryRecord, person: str | None) -> About:
-        """Return the contents, other than answers, of a message created now."""
+        """Return the contents, other than answers, of a message that is created now."""
         return About(
             query_id=query.query_id,
             sql=query.sql,
@@ -257,7 +262,7 @@ class _Run:
         )
 
     def _message(self, entry: OutboxEntry, query: QueryRecord, rows: tuple[ResultRow, ...]) -> Message:
-        """Return the message of an outbox entry, with the contents stored at its creation."""
+        """Return the message of an outbox entry, with the contents stored when the entry was opened."""
         assert entry.about is not None
         about = About.from_json(entry.about)
         contents = (entry.idempotency_key, query.name, query.columns, rows, entry.rows, about)
@@ -266,10 +271,10 @@ class _Run:
     def _next_rows(
         self, channel: Channel, subscription: Subscription, query: QueryRecord, answers: Iterator[ResultRow]
     ) -> tuple[tuple[ResultRow, ...], int]:
-        """Return the next message's rows and its last ordinal.
+        """Return the rows of the next message, and the ordinal of its last answer.
 
-        A message that failed has the same answers again.  A new message has as many rows as it may contain; if its
-        channel shows only some rows, it covers all answers and has the first rows.
+        A failed message is repeated with the same answers.  A new message contains as many rows as the limits allow.
+        If the channel shows only some rows, the message covers all answers but contains only the first rows.
         """
         unsent = self._unsent(subscription)
         shown = channel.shown_rows
@@ -289,7 +294,7 @@ class _Run:
         return tuple(rows), last
 
     def _undo(self, channel: Channel, subscription: Subscription, entry: OutboxEntry, error: DeliveryError) -> None:
-        """Settle a message that its channel refused while sending."""
+        """Settle a message that the channel failed to send."""
         try:
             with self._isolated(subscription):
                 outcome = channel.recover(entry.position)
@@ -318,7 +323,7 @@ class _Run:
         self._sender.subscriptions.note_failure(entry.sub_id, reason, pause_end)
 
     def _block(self, subscription: Subscription, schedule: Schedule, error: DeliveryError | Refused) -> None:
-        """Block a channel while an interrupted message there cannot be settled."""
+        """Skip a channel for the rest of the run, because an interrupted message of that channel cannot be settled."""
         self._blocked.add(subscription.channel)
         again = self._next_attempt(subscription, schedule)
         self._sender.subscriptions.note_failure(subscription.sub_id, str(error), again)

@@ -1,7 +1,8 @@
-"""Deliver to a local program: ``exec:COMMAND`` receives answers as JSON lines on stdin, if the settings allow it.
+"""Deliver to a local program: ``exec:COMMAND`` receives answers as JSON lines on stdin, if the settings allow the
+command.
 
-Its exit code says whether it accepted them.  If the program or Weft was killed, the outcome is unknown, and the program
-receives the answers again under the same id.  The command does not go through a shell.
+The exit code of the program tells whether it accepted the answers.  If the program or Weft was killed, the outcome is
+unknown, and the program receives the answers again under the same id.  No shell interprets the command.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _TAIL_LINES: Final = 5
 
 
 class ProgramChannel:
-    """One command; raises Refused if the settings do not allow it literally."""
+    """A channel that runs one command; raises Refused if the settings do not list exactly this command."""
 
     shown_rows: Final = None
     server: Final = None
@@ -48,22 +49,22 @@ class ProgramChannel:
                 f"commands = [{_toml(written)}].",
             )
         self._may_have_gone = True
-        """True at first, since an earlier process may have died while it sent."""
+        """Initially True, because an earlier process may have died while the command ran."""
 
     @property
     def address(self) -> str:
-        """The channel's canonical name."""
+        """The canonical name of the channel."""
         return f"exec:{shlex.join(self._words)}"
 
     def require(self, answers: Answers) -> None:
-        """Accept any columns, since JSON lines can represent them."""
+        """Accept any columns, because JSON lines can represent them all."""
 
     def prepare(self) -> None:
-        """Return no position: the program recognizes a message by its id."""
+        """Return no position, because the program recognizes a message by its id."""
         return
 
     def send(self, message: Message, position: str | None) -> str:
-        """Run the command with the message's rows, and return the last lines of its stderr."""
+        """Run the command with the rows of the message, and return the last lines that it wrote to stderr."""
         self._may_have_gone = False
         names = field_names(name for name, _ in message.columns)
         rows = "".join(json_line(names, row, message.columns) for row in message.rows).encode(
@@ -80,15 +81,17 @@ class ProgramChannel:
         raise DeliveryError(f"the command {how}" + (f": {output}" if output else ""), where=self.address)
 
     def test(self, message: Message) -> str:
-        """Run the command with one row, whose text says that it is a test."""
+        """Run the command with one row whose text says that the message is a test."""
         return f"the command accepted a test message: {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
-        """Return ``undone`` only if the command reported the outcome by its exit code."""
+        """Return ``undone`` if the command did not run or its exit code gave the outcome; otherwise ``again``."""
         return "again" if self._may_have_gone else "undone"
 
     def _run(self, message: Message, rows: bytes, stderr: IO[bytes]) -> int:
-        """Return the command's exit code; raise DeliveryError if it does not start or does not end in time."""
+        """Run the command and return its exit code; raise DeliveryError if it does not start or exceeds the time
+        limit.
+        """
         try:
             process = subprocess.Popen(
                 self._words,
@@ -116,14 +119,16 @@ class ProgramChannel:
         return process.returncode
 
     def _environment(self, message: Message) -> dict[str, str]:
-        """Return this process's environment without Weft's secrets, with the query's name and the message's id."""
+        """Return the environment of the command: Weft's environment without its secrets, the query's name and the
+        message's id.
+        """
         environment = {name: value for name, value in os.environ.items() if name not in self._secrets}
         key = f"{message.about.home_id}.{message.key}"
         return {**environment, "WEFT_QUERY": message.query_name, "WEFT_MESSAGE_ID": key}
 
 
 def _split(command: str) -> list[str]:
-    """Split a command into words; raise Refused for unbalanced quotes or an empty command."""
+    """Return the words of a command; raise Refused for unbalanced quotes or an empty command."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -138,7 +143,7 @@ def _toml(text: str) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the command's process group, which includes the programs it started."""
+    """Kill the process group of the command, which includes the programs that the command started."""
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -20,11 +20,11 @@ from weft.errors import Refused
 from weft.storage.ledger import Answers, ResultRow
 
 CURSOR: Final = "cursor"
-"""The channel that every query has; its answers are fetched, not sent."""
+"""The channel that every query has; clients fetch its answers, and the outbox sends it nothing."""
 
 
 def files_root(home: Path) -> Path:
-    """Return the folder under which file channels write: from the settings, else ``files`` in the home."""
+    """Return the folder under which file channels write: the one in the settings, or ``files`` in the home."""
     return configuration(home).files_root or layout.files_folder(home)
 
 
@@ -40,7 +40,9 @@ def _email(address: str, home: Path) -> Channel:
 
 
 def delta_root(home: Path) -> Path:
-    """Return the folder under which channels write Delta tables: from the settings, else ``delta`` in the home."""
+    """Return the folder under which Delta channels write their tables: the one in the settings, or ``delta`` in the
+    home.
+    """
     return configuration(home).delta_root or layout.delta_folder(home)
 
 
@@ -74,7 +76,7 @@ _CHANNELS: Final[Mapping[str, Callable[[str, Path], Channel]]] = {
 
 
 def canonical(text: str, home: Path) -> str:
-    """Return a channel's canonical name; raise Refused for an unknown or invalid channel."""
+    """Return the canonical name of the channel that ``text`` names; raise Refused for an unknown or invalid channel."""
     if text.strip().lower() == CURSOR:
         return CURSOR
     return _parse_channel(text, home).address
@@ -83,7 +85,7 @@ def canonical(text: str, home: Path) -> str:
 def default_channels(home: Path) -> tuple[str, ...]:
     """Return the canonical names of the default channels of new queries.
 
-    Raises Refused, with the key ``install.to``, for an invalid one.
+    Raises Refused, with the key ``install.to``, for an invalid channel in the settings.
     """
     try:
         return tuple(canonical(each, home) for each in configuration(home).install_to)
@@ -93,7 +95,7 @@ def default_channels(home: Path) -> tuple[str, ...]:
 
 
 def require_accepted(channels: Iterable[str], home: Path, answers: Answers) -> None:
-    """Raise Refused, with the channel's name, if one of the channels cannot accept such answers."""
+    """Raise Refused if one of the channels cannot accept these answers."""
     for each in channels:
         channel = open_channel(each, home)
         if channel is not None:
@@ -101,7 +103,7 @@ def require_accepted(channels: Iterable[str], home: Path, answers: Answers) -> N
 
 
 def open_channel(text: str, home: Path) -> Channel | None:
-    """Return the channel of that name, or None for the cursor, which takes no messages; raise Refused."""
+    """Return the channel that ``text`` names, or None for the cursor, which receives no messages; raise Refused."""
     return None if text.strip().lower() == CURSOR else _parse_channel(text, home)
 
 
@@ -120,10 +122,11 @@ _TEXT = "This is a test message from Weft: answers sent to this address arrive. 
 
 
 def send_test(text: str, home: Path, home_id: str, user: str, at: int) -> tuple[str, str]:
-    """Send a test message to the channel ``text``; return its canonical name and a sentence about the outcome.
+    """Send a test message to the channel that ``text`` names; return its canonical name and a sentence about the
+    outcome.
 
-    ``at`` is the wall clock's time (microseconds UTC).  Raises Refused for an invalid channel, and DeliveryError if the
-    channel does not accept the message.
+    ``at`` is the time of the wall clock (microseconds UTC).  Raises Refused for an invalid channel, and DeliveryError
+    if the channel does not accept the message.
     """
     channel = open_channel(text, home)
     if channel is None:

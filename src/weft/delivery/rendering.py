@@ -1,8 +1,8 @@
 """Render answers as JSON lines and as CSV.
 
-``_ordinal``, ``_first_at`` and ``_tick`` come first.  Instants are RFC 3339 in UTC; DECIMAL is text and BINARY base64,
-so that no digit is lost; NaN and the infinities are text, since JSON has none.  A nested column is a JSON object or
-array with the fields of its type; in CSV it is its JSON text.
+The columns ``_ordinal``, ``_first_at`` and ``_tick`` come first.  Instants are RFC 3339 in UTC.  DECIMAL values are
+text and BINARY values base64, so that no digit is lost.  NaN and the infinities are text, because JSON has no such
+numbers.  A nested column is a JSON object or array with the fields of its type; CSV contains it as JSON text.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from weft.storage.nested import nested_value
 from weft.storage.typed_answers import Columns
 
 _OWN_FIELDS: Final = ("_ordinal", "_first_at", "_tick")
-# Text that starts so is a formula in a spreadsheet, or is skipped before one.
+# A spreadsheet evaluates a text that starts with one of these characters as a formula, or skips the character before
+# one.
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
 
 def field_names(columns: Iterable[str]) -> list[str]:
-    """Return the fields of a delivered row: Weft's own, then the columns; repeated names get a number.
+    """Return the field names of a delivered row: Weft's own names, then the columns; a repeated name gets a number.
 
     >>> field_names(["a", "b", "a"])
     ['_ordinal', '_first_at', '_tick', 'a', 'b', 'a_2']
@@ -45,18 +46,18 @@ def field_names(columns: Iterable[str]) -> list[str]:
 
 
 def json_values(row: ResultRow, columns: Columns) -> list[Json]:
-    """Return the values of one row, in the order of ``field_names``, for JSON."""
+    """Return the values of one row as JSON values, in the order of ``field_names``."""
     values = (json_value(value, kind) for value, (_, kind) in zip(row.values, columns, strict=True))
     return [row.ordinal, format_rfc3339(row.first_at), row.tick, *values]
 
 
 def json_object(columns: Columns, values: Iterable[object]) -> dict[str, Json]:
-    """Return a JSON object with the values of columns, whose names are distinct."""
+    """Return a JSON object with one field for each column; the column names must be distinct."""
     return {name: json_value(value, kind) for (name, kind), value in zip(columns, values, strict=True)}
 
 
 def json_value(value: object, kind: DataType) -> Json:
-    """Return one value of a column's type for JSON."""
+    """Return a value of the type ``kind`` as a JSON value."""
     if isinstance(value, str) and kind.shape is not None:
         return _json(nested_value(value, kind.shape))
     return _json(value)
@@ -77,26 +78,27 @@ def _json(value: Any) -> Json:
 
 
 def json_line(names: list[str], row: ResultRow, columns: Columns) -> str:
-    """Return one row as a line of JSON, with its line end; ``names`` are the ``field_names`` of the columns."""
+    """Return one row as a line of JSON with a line end; ``names`` is the result of ``field_names`` for the columns."""
     fields = dict(zip(names, json_values(row, columns), strict=True))
     return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def csv_header(names: list[str]) -> str:
-    """Return the first line of a CSV file."""
+    """Return the first line of a CSV file, which names the columns."""
     return ",".join(_quoted(name) for name in names) + "\n"
 
 
 def csv_line(row: ResultRow) -> str:
-    """Return one row as a line of CSV, with its line end; NULL is an empty cell, and an empty text is ``""``.
+    """Return one row as a line of CSV with a line end.
 
-    Text that a spreadsheet would evaluate as a formula is prefixed with ``'``.
+    NULL is an empty cell, and an empty text is ``""``.  A text that a spreadsheet would evaluate as a formula gets the
+    prefix ``'``.
     """
     return csv_cells([row.ordinal, format_rfc3339(row.first_at), row.tick, *row.values])
 
 
 def csv_cells(values: Iterable[object]) -> str:
-    """Return values as a line of CSV, as ``csv_line`` does."""
+    """Return the values as a line of CSV, in the notation of ``csv_line``."""
     return ",".join(map(_cell, values)) + "\n"
 
 

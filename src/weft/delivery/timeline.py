@@ -1,4 +1,7 @@
-"""Draw periods along a time line, as text, SVG or an HTML page; texts come from data and are escaped."""
+"""Draw periods along a time line, as text, SVG or an HTML page.
+
+Labels and titles come from data, so SVG and HTML escape them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _LETTERS: Final = 44
 
 @dataclass(frozen=True)
 class Bar:
-    """One period: its label, and [begin, end) in microseconds UTC (None: it is open)."""
+    """A period [begin, end) in microseconds UTC, with a label; ``end`` is None for an open period."""
 
     label: str
     begin: int
@@ -27,25 +30,25 @@ class Bar:
 
 @dataclass(frozen=True)
 class Span:
-    """The drawn time, from the first instant to the last."""
+    """The time that a drawing covers, from the first instant to the last (microseconds UTC)."""
 
     first: int
     last: int
 
     @classmethod
     def of(cls, bars: Sequence[Bar], now: int) -> Span:
-        """Return the span of all bars; open bars end at ``now``."""
+        """Return the span of all bars, in which open bars end at ``now``."""
         ends = [now if bar.end is None else bar.end for bar in bars]
         first = min((bar.begin for bar in bars), default=now)
         return cls(first, max([*ends, first + 1]))
 
     def share(self, instant: int) -> float:
-        """Return the position of an instant, from 0 to 1."""
+        """Return the position of an instant in the span, from 0 (first) to 1 (last)."""
         return min(max((instant - self.first) / (self.last - self.first), 0.0), 1.0)
 
 
 def cells(bar: Bar, span: Span, width: int) -> str:
-    """Return a bar of ``width`` characters; an open bar ends in an arrow.
+    """Return a line of ``width`` characters that shows the bar; an open bar ends in an arrow.
 
     >>> span = Span(0, 100)
     >>> cells(Bar("a", 0, 50), span, 8), cells(Bar("b", 50, None), span, 8), cells(Bar("c", 99, 100), span, 8)
@@ -60,7 +63,7 @@ def cells(bar: Bar, span: Span, width: int) -> str:
 
 
 def svg(title: str, bars: Sequence[Bar], now: int) -> str:
-    """Return the bars as SVG, one per row, each with its label and its period as a tooltip."""
+    """Return an SVG drawing with one row for each bar; its tooltip shows the label and the period."""
     span = Span.of(bars, now)
     height = _TOP + _ROW * len(bars) + 10
     parts = [
@@ -85,7 +88,7 @@ def svg(title: str, bars: Sequence[Bar], now: int) -> str:
 
 
 def html(title: str, bars: Sequence[Bar], names: Sequence[str], rows: Sequence[Sequence[str]], now: int) -> str:
-    """Return an HTML page with the drawing and a table of the periods."""
+    """Return an HTML page with the drawing, and a table with the columns ``names`` and the cells ``rows``."""
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "\n".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     style = (

@@ -1,1 +1,3 @@
-"""Load data into tables: ``mail`` and ``files`` read it, ``ingest`` stores it, and ``sources`` poll tracked sources."""
+"""Load data into tables: ``mail`` and ``files`` read data, ``ingest`` stores it, and ``sources`` polls tracked
+sources.
+"""

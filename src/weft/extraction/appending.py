@@ -39,7 +39,9 @@ from weft.storage.local_sql import connect
 def make_table(
     to: OpenHome, name: str, columns: Sequence[tuple[str, DataType]], keys: Sequence[str] = ()
 ) -> TableRecord:
-    """Create a table with these columns, ``ts`` and ``_by``. Raises Conflict if the name is taken, and Refused."""
+    """Create a table with the given columns, ``ts`` and ``_by``. Raises Conflict if the name is taken, and Refused for
+    invalid columns or keys.
+    """
     with loading_lease(to, name) as writer:
         return writer.tables.create(name, columns, keys, authored=True)
 
@@ -49,11 +51,11 @@ def append_rows(
 ) -> Summary:
     """Append the rows that ``read`` returns to the table on behalf of ``user``, with the times that ``timing`` selects.
 
-    All rows are one commit: a crash leaves all of them or none. ``timing.ts_from`` is ``ts``, which the rows then have
-    besides the table's columns, or a column of the table. As in other loads, a row too far ahead of the clock of a
-    wall-clock home goes to quarantine, and ``timing.late`` decides about late rows. Raises NotFound; Refused for an
-    invalid row, a row without its own time, and a table that tracks a source; ClockError on a replay home whose clock
-    is not set; LeaseBusy; StorageError. If it raises, nothing is stored.
+    All rows are one commit: a crash leaves all of them or none. ``timing.ts_from`` is a column of the table, or ``ts``
+    if the rows have this additional column. On a wall-clock home, a row too far ahead of the clock goes to quarantine.
+    ``timing.late`` decides about late rows. Raises NotFound; Refused for an invalid row, a row without its own time,
+    and a table that tracks a source; ClockError on a replay home whose clock is not set; LeaseBusy; StorageError. If an
+    error is raised, nothing is stored.
     """
     require_text(user, "the user's name")
     table = untracked(to.catalog.tables.named(name))
@@ -75,7 +77,9 @@ def append_rows(
 
 
 def _with_own_time(columns: Columns, ts_from: str | None) -> Columns:
-    """Return the columns to read the rows by. Raise Refused if ``ts_from`` is not a column of instants."""
+    """Return the columns that each row must have, including ``ts_from``. Raise Refused if ``ts_from`` has no
+    instants.
+    """
     if ts_from is None:
         return columns
     kind = next((kind for name, kind in columns if name == ts_from), None)
@@ -93,8 +97,8 @@ def _with_own_time(columns: Columns, ts_from: str | None) -> Columns:
 
 
 def _numbered(pieces: Pieces, schema: pa.Schema, user: str, ts_from: str | None, source: str) -> Iterator[pa.Table]:
-    """Yield the pieces in the form of a batch: the columns of ``schema``, with the author, the own times and the row
-    numbers.
+    """Yield the pieces with the columns of ``schema``, which adds the author, the own time and the number of each
+    row.
     """
     before = 0
     for piece in pieces:
@@ -109,7 +113,7 @@ def _numbered(pieces: Pieces, schema: pa.Schema, user: str, ts_from: str | None,
 
 
 def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.ChunkedArray:
-    """Return the own times in µs UTC. Raise Refused for a row without one."""
+    """Return the own time of each row in µs UTC. Raise Refused for a row without an own time."""
     own = piece.column(ts_from)
     if own.null_count:
         row = before + pc.index(pc.is_null(own), True).as_py() + 1
@@ -122,11 +126,10 @@ def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.Ch
 
 
 def _batch(to: OpenHome, rows: pa.Table, timing: Timing, source: str) -> Batch:
-    """Return the rows as one batch, with rows too far ahead of a wall clock rejected, and origins if late rows are
-    quarantined.
+    """Return the rows as one batch, in which rows too far ahead of a wall clock are rejected.
 
-    A record is stored as JSON. Its source includes the instant of the append, so that a repeated append is a different
-    row.
+    If late rows go to quarantine, the batch contains the record of each row, too. A record is JSON. The name of its
+    source contains the instant of the append, so that a repeated append gives a different record.
     """
     if timing.ts_from is None:
         return Batch(rows, (), rows.num_rows)
@@ -151,8 +154,8 @@ def _records(rows: pa.Table, source: str, reason: str) -> tuple[Rejected, ...]:
 
 
 def _options(schema: pa.Schema, timing: Timing) -> dict[str, object]:
-    """Return the options that a retry needs. A quarantined record is read like one of a Parquet file, which is JSON
-    too.
+    """Return the options with which a retry reads the rejected records: as records of a Parquet file, which are
+    JSON.
     """
     names = [name for name in schema.names if name != SEQ]
     own = {"own_time": None if timing.ts_from is None else OWN_TIME, "form": None}
@@ -160,14 +163,14 @@ def _options(schema: pa.Schema, timing: Timing) -> dict[str, object]:
 
 
 IN_MEMORY: Final = 64 << 20
-"""The most bytes of rows that are held in memory."""
+"""The maximum size in bytes of the rows that are held in memory."""
 
 
 @contextmanager
 def spooled(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield the rows of all pieces, which have the columns of ``schema``, as a table that is valid in the context.
+    """Yield all rows of the pieces as one table, which is valid until the context ends.
 
-    Raise StorageError if the folder for temporary files is full.
+    Every piece has the columns of ``schema``. Raise StorageError if the folder for temporary files is full.
     """
     held: list[pa.Table] = []
     size = 0
@@ -192,7 +195,7 @@ def _drained(held: list[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _write_all(name: str, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:
-    """Write the pieces to a file. Errors that the pieces raise are not reported as write errors."""
+    """Write the pieces to a file. An error that ``pieces`` raises is not reported as a write error."""
     with _storage_errors(name):
         sink = pa.OSFile(name, "wb")
         writer = pa.ipc.new_file(sink, schema)

@@ -1,7 +1,7 @@
 """Convert Arrow rows strictly to the columns of a table: no value is rounded, truncated or converted to another kind.
 
-With two exceptions: nanoseconds are truncated to microseconds, as for Parquet, and a DOUBLE is rounded to the nearest
-FLOAT.
+Two exceptions apply. Nanoseconds are truncated to microseconds, as in Parquet files, and a DOUBLE is rounded to the
+nearest FLOAT.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from weft.storage.columns import INSTANT, arrow_type
 
 _DAY_US: Final = 86_400_000_000
 _EXACT: Final = 2**53
-"""From here on, a DOUBLE stands for more than one integer."""
+"""The smallest number from which a DOUBLE may represent several integers."""
 
 
 def from_arrow(
     pieces: Iterable[pa.Table], columns: Columns, source: str, *, of_pandas: bool = False
 ) -> Iterator[pa.Table]:
-    """Yield each piece with exactly these columns and types; a missing column is NULL.
+    """Yield each piece with exactly the given columns and types; a missing column is NULL.
 
-    Integers of any width are accepted where their values fit, also for DECIMAL, FLOAT and DOUBLE; floats for DECIMAL if
-    their shortest representation fits; instants of any unit, as UTC without a time zone. ``of_pandas`` accepts what
-    pandas makes of integers with missing values and of dates: integral floats below 2**53 for integers, midnights for
-    DATE. Raises Refused for anything else, naming the row (from 1), the column and the value.
+    DECIMAL, FLOAT, DOUBLE and integer columns accept integers of any width whose values fit. DECIMAL accepts a float
+    whose shortest representation fits. Instants may have any unit, and are UTC without a time zone. With ``of_pandas``,
+    integer columns accept integral floats below 2**53, which pandas uses for integers with missing values, and DATE
+    accepts midnights. Raises Refused for anything else, naming the row (from 1), the column and the value.
     """
     before = 0
     for piece in pieces:
@@ -52,7 +52,7 @@ def from_arrow(
 
 
 def check_names(names: Iterable[object], columns: Columns, source: str) -> None:
-    """Raise Refused for a name that the table lacks, and for a repeated name."""
+    """Raise Refused if ``names`` contains a name twice, or a name that the table lacks."""
     known, seen = dict(columns), set()
     for name in names:
         if name not in known:
@@ -97,7 +97,7 @@ def _shown(value: pa.Scalar) -> str:
 
 
 def _converted(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
-    """Return the column in the type; None if any value is not of the type."""
+    """Return the column cast to the type ``kind``; None if a value is not of this type."""
     if column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column), arrow_type(kind))])
     try:
@@ -118,7 +118,7 @@ def _cast(column: pa.ChunkedArray, kind: DataType, _of_pandas: bool) -> pa.Chunk
 
 
 def _of(*tests: Callable[[pa.DataType], bool]) -> Callable[[pa.ChunkedArray, DataType, bool], pa.ChunkedArray | None]:
-    """Return a conversion that accepts only columns of some types."""
+    """Return a conversion that accepts a column only if its Arrow type passes one of the tests."""
 
     def convert(column: pa.ChunkedArray, kind: DataType, of_pandas: bool) -> pa.ChunkedArray | None:
         return _cast(column, kind, of_pandas) if any(test(column.type) for test in tests) else None

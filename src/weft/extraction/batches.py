@@ -24,24 +24,26 @@ from weft.instants import DAY_US, format_interval
 from weft.storage.columns import arrow_type
 
 MAX_LINE: Final = 1 << 20
-"""The longest line of a message, in bytes. RFC 5322 allows 998; a longer line is damage or an attack."""
+"""The maximum length of a line of a message, in bytes. RFC 5322 allows 998; a longer line is damage or an attack."""
 
 MAX_RECORD: Final = 64 << 20
-"""The most bytes held for one record. A larger record is rejected in pieces of this size, so that memory stays
-bounded.
+"""The maximum number of bytes held for one record. A larger record is rejected in pieces of this size, so that memory
+stays bounded.
 """
 
 MAX_ROWS: Final = 50_000
 MAX_BYTES: Final = 64 << 20
-"""The most rows, and the most bytes of text, of one batch."""
+"""The maximum size of one batch: ``MAX_ROWS`` rows, and ``MAX_BYTES`` bytes of text."""
 
 Progress = Callable[[int], None]
-"""Called from time to time with the number of records read so far."""
+"""A function that a load calls from time to time with the number of records read so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """The bytes of one message as stored in its source; ``problem`` says why they cannot be parsed."""
+    """The bytes of one message as stored in its source; ``problem`` is the reason why they cannot be parsed, or
+    None.
+    """
 
     position: str
     raw: bytes
@@ -50,10 +52,10 @@ class RawRecord:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A record that cannot be read: its bytes, its position, and the reason.
+    """A record that cannot be read, with its bytes, its position, and the reason.
 
-    ``source`` is the absolute path of the file, ``position`` the place in it. ``stem`` is the newsgroup that the
-    source's name implies for a message without a group; a retry needs it.
+    ``source`` is the absolute path of the file; ``position`` is the record's position in the file. ``stem`` is the
+    newsgroup that the file name implies for a message without a group; a retry needs it.
     """
 
     source: str
@@ -65,10 +67,10 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row to store: values by column name, instants in microseconds UTC.
+    """One row to store. ``values`` maps column names to values; instants are in microseconds UTC.
 
-    ``own_time`` is the ts that the row requests (see :class:`~weft.extraction.batches.Timing`), or None without an own
-    time. ``origin`` is the row's record in rejected form, if the load may still reject it.
+    ``own_time`` is the ts that the row requests (see :class:`~weft.extraction.batches.Timing`), or None. ``origin`` is
+    the record of the row in rejected form, if the load may still reject the row.
     """
 
     values: dict[str, object]
@@ -87,9 +89,9 @@ def printable(name: str) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows and the rejected records among them; ``read`` counts the records of both kinds.
+    """Rows, and the records that were rejected among them; ``read`` is the number of records of both kinds.
 
-    ``origins`` are the records of the rows, in order, if the load may still reject them; otherwise empty.
+    ``origins`` contains the record of each row, in order, if the load may still reject rows; otherwise it is empty.
     """
 
     rows: pa.Table
@@ -155,13 +157,14 @@ Late = Literal["stamp", "refuse", "quarantine"]
 
 @dataclass(frozen=True)
 class Timing:
-    """How the rows of a load get their ts.
+    """The way in which the rows of a load get their ts.
 
-    ``ts_from`` names the column with a row's own time; without it rows get the home's clock. ``order`` is ``own``,
-    which takes ts from that column as it is, or ``arrival``, which takes the running maximum of the source. ``late``
-    decides about a row whose own time lies before the watermark: ``stamp`` gives it the watermark, ``refuse`` stores
-    nothing of the load, ``quarantine`` quarantines the row. ``future_us`` is how far a row may lie ahead of the wall
-    clock, in microseconds. ``hold`` stops the watermark until the load is done. Raises Refused for an invalid option.
+    ``ts_from`` names the column with the own time of a row; without ``ts_from``, rows get the home's clock. ``order``
+    is ``own``, which takes ts from that column unchanged, or ``arrival``, which takes the running maximum of the
+    source. ``late`` decides about a row whose own time is before the watermark: ``stamp`` gives the row the watermark,
+    ``refuse`` stores nothing of the load, ``quarantine`` quarantines the row. ``future_us`` is how far a row may be
+    ahead of the wall clock, in microseconds. ``hold`` stops the watermark until the load is done. Raises Refused for an
+    invalid option.
     """
 
     ts_from: str | None = None
@@ -185,27 +188,30 @@ class Timing:
 
     @property
     def holds(self) -> bool:
-        """Whether the watermark stops until the load is done. Refusing late rows implies it, so that no row becomes
-        late meanwhile.
+        """Whether the watermark stops until the load is done.
+
+        A load that refuses late rows always stops the watermark, so that no row becomes late during the load.
         """
         return self.hold or self.late == "refuse"
 
     @property
     def too_far(self) -> str:
-        """The reason for rejecting a row beyond ``future_us``."""
+        """The reason for rejecting a row that is more than ``future_us`` ahead of the wall clock."""
         return f"more than {format_interval(self.future_us)} ahead of the clock"
 
     def options(self) -> dict[str, object]:
-        """Return the options that let a retry give rows the ts that this load would have given (JSON-able)."""
+        """Return the options (JSON-able) with which a retry gives rows the same ts as this load would have given
+        them.
+        """
         return {name: getattr(self, name) for name in _KEPT}
 
     @classmethod
     def of_options(cls, options: dict[str, object]) -> Timing:
-        """Return the timing that ``options`` stores; old loads stored ``ts_from`` only."""
+        """Return the timing from the result of ``options``. Loads of older versions stored only ``ts_from``."""
         return cls(**{name: options[name] for name in _KEPT if name in options})  # type: ignore[arg-type]
 
 
 _KEPT: Final = tuple(field.name for field in fields(Timing) if field.name != "hold")
 
 DEFAULT_TIMING: Final = Timing()
-"""No own times: rows get the home's clock."""
+"""Rows have no own times, and get the home's clock."""

@@ -1,6 +1,7 @@
 """Open files that may be compressed, and distinguish mbox, tar and single articles by their first bytes.
 
-File names are not trusted: spools often have ``.gz`` files that are not compressed, and archives without a suffix.
+File names are not reliable: collections of news often contain ``.gz`` files that are not compressed, and archives
+without a suffix.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from typing import Any, BinaryIO, Final, Literal
 from weft.extraction.batches import MAX_LINE, MAX_RECORD, RawRecord
 
 DAMAGE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""The errors of reading a damaged or truncated file. They concern its content and do not fail the load."""
+"""The errors that reading a damaged or truncated file raises. Such an error concerns the contents of the file, and does
+not fail the load.
+"""
 
 COMPRESSED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
 """The magic numbers of gzip, bzip2 and xz."""
 _BUFFER: Final = 1 << 18
 _XZ_MEMORY: Final = 256 << 20
-"""The most bytes that decompressing xz may use; `xz -9` needs 65 MiB."""
+"""The maximum number of bytes of memory for decompressing xz; `xz -9` needs 65 MiB."""
 _BLANK: Final = b"\r\n \t"
 BOM: Final = b"\xef\xbb\xbf"
 """The byte order mark that some programs write before UTF-8."""
@@ -34,7 +37,9 @@ Kind = Literal["empty", "mbox", "tar", "article"]
 
 
 class _Bytes(io.RawIOBase):
-    """A raw stream that ends at damage instead of raising, so that the bytes before the damage are not lost."""
+    """A raw stream that ends at damage instead of raising an error, so that the bytes before the damage are not
+    lost.
+    """
 
     def __init__(self, source: Any, compressed: bool) -> None:
         self._source = source
@@ -57,7 +62,7 @@ class _Bytes(io.RawIOBase):
 class _Xz:
     """A decompressor for xz files with a memory limit.
 
-    lzma.LZMAFile has no such limit: a file may demand a dictionary of any size.
+    lzma.LZMAFile has no memory limit, and a file may demand a dictionary of any size.
     """
 
     def __init__(self, stored: io.BufferedReader) -> None:
@@ -65,7 +70,7 @@ class _Xz:
         self._decompressor = _xz_decompressor()
 
     def read1(self, size: int) -> bytes:
-        """Return the next bytes, at most ``size``; b"" at the end. Raises LZMAError and EOFError."""
+        """Return at most ``size`` of the next bytes; b"" at the end. Raises LZMAError and EOFError."""
         while True:
             if self._decompressor.eof:
                 following = (self._decompressor.unused_data or self._stored.read(_BUFFER)).lstrip(b"\0")
@@ -93,10 +98,10 @@ class PushBack:
         self.of = of
         self._back: list[io.BytesIO] = []
         self.position = 0
-        """The number of bytes read, less those put back."""
+        """The number of bytes read, minus the number of bytes put back."""
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes; fewer than ``size`` only at the end."""
+        """Return the next ``size`` bytes, or fewer at the end of the stream."""
         data = b""
         while self._back and len(data) < size:
             data += self._back[-1].read(size - len(data))
@@ -107,7 +112,7 @@ class PushBack:
         return data
 
     def readline(self, limit: int) -> bytes:
-        """Return the next line, cut after ``limit`` bytes; b"" at the end."""
+        """Return the next line, but at most ``limit`` bytes; b"" at the end."""
         line = b""
         while self._back and not line.endswith(b"\n") and len(line) < limit:
             line += self._back[-1].readline(limit - len(line))
@@ -118,7 +123,7 @@ class PushBack:
         return line
 
     def put_back(self, data: bytes) -> None:
-        """Put the bytes back, so that they are read next."""
+        """Put the bytes back, so that the next read returns them."""
         if data:
             self._back.append(io.BytesIO(data))
             self.position -= len(data)
@@ -132,7 +137,8 @@ class PushBack:
 def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
     """Return the decompressed stream (gzip, bzip2 and xz are recognised by their magic numbers).
 
-    The stream never raises: it ends at damage, which :func:`damage` then describes. The caller closes ``raw``.
+    The stream never raises an error, but ends at damage, which :func:`damage` then describes. The caller closes
+    ``raw``.
     """
     stored: io.BufferedReader = io.BufferedReader(_Bytes(raw, False), _BUFFER)
     magic = stored.peek(6)[:6]
@@ -150,7 +156,7 @@ def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
 
 
 def damage(stream: io.BufferedReader) -> str | None:
-    """Return why the stream ended early; None if it is intact, or has not ended yet."""
+    """Return the reason why the stream ended early; None if the stream is intact or has not ended yet."""
     reason: str | None = getattr(stream.raw, "damage", None)
     return reason
 
@@ -161,8 +167,8 @@ def is_compressed(stream: io.BufferedReader) -> bool:
 
 
 def kind_of(stream: io.BufferedReader) -> Kind:
-    """Return the kind of content by its first 512 bytes, consuming none. Damage counts as an article, which is rejected
-    later.
+    """Return the kind of the contents by their first 512 bytes, without consuming any. A damaged stream is an article,
+    which is rejected later.
     """
     head = stream.peek(512)[:512]
     if not head:
@@ -182,7 +188,7 @@ def _is_tar_header(block: bytes) -> bool:
 
 
 def stem(name: str) -> str:
-    """Return a file name without archive suffixes; the dots in a newsgroup's name stay.
+    """Return a file name without archive suffixes, but with the dots in the name of a newsgroup.
 
     >>> stem("2004-April.txt.gz"), stem("comp.databases")
     ('2004-April', 'comp.databases')
@@ -192,7 +198,7 @@ def stem(name: str) -> str:
 
 
 def whole_record(stream: io.BufferedReader, position: str) -> Iterator[RawRecord]:
-    """Yield the stream as one article; if it is too large or damaged, in pieces that name the problem."""
+    """Yield the stream as one article. If the article is too large or damaged, yield pieces that name the problem."""
     count = 0
     while True:
         chunk = stream.read(MAX_RECORD)
@@ -213,7 +219,7 @@ def whole_record(stream: io.BufferedReader, position: str) -> Iterator[RawRecord
 
 
 def long_line() -> str:
-    """Return the reason for rejecting a line over MAX_LINE."""
+    """Return the reason for rejecting a line that is longer than MAX_LINE."""
     return f"a line of more than {MAX_LINE >> 20} MiB"
 
 

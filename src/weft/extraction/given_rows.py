@@ -1,6 +1,6 @@
-"""Read rows from Python programs: dicts, JSON lines, Arrow, and DataFrames of pandas, polars and Spark.
+"""Read rows that a Python program passes: dicts, JSON lines, Arrow, and DataFrames of pandas, polars and Spark.
 
-Weft imports none of these libraries: a program that has a DataFrame has already imported its library.
+Weft imports none of these libraries, because a program that has a DataFrame has already imported its library.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from weft.storage.columns import arrow_type
 Pieces: TypeAlias = Iterator[pa.Table]
 """Rows in pieces of bounded size."""
 Reader: TypeAlias = Callable[[Columns], Pieces]
-"""Returns rows with exactly these columns. Raises Refused for a row that does not fit."""
+"""A function that returns rows with exactly the given columns, and raises Refused for a row that does not fit."""
 Written: TypeAlias = Callable[[Any], AbstractContextManager[Iterable[pa.Table]]]
-"""Returns the rows of a Spark DataFrame in pieces of bounded size."""
+"""A function that returns the rows of a Spark DataFrame in pieces of bounded size."""
 
 _ROWS: Final = 10_000
-"""The most rows of a piece."""
+"""The maximum number of rows in a piece."""
 
 _FORMS: Final = "Pass dicts, lines of JSON, or a table of pyarrow, pandas, polars or Spark."
 
 
 def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
-    """Return the reader for the rows, and the name that messages give them. Raise Refused for an object without
+    """Return the reader for the rows, and the name of the rows in messages. Raise Refused for an object without
     rows.
     """
     if isinstance(rows, TextRow):
@@ -84,7 +84,9 @@ def _python(rows: Iterable[object], source: str = "these rows") -> Reader:
 
 
 def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
-    """Read dicts or JSON lines, depending on the first item."""
+    """Return a reader for dicts or for JSON lines, depending on the first item, and the name of the rows in
+    messages.
+    """
     name = getattr(rows, "name", None)
     rest = _limited(rows) if hasattr(rows, "readline") else iter(rows)
     first = next(rest, None)
@@ -97,7 +99,7 @@ def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
 
 
 def _limited(file: Any) -> Iterator[str | bytes]:
-    """Yield the lines of an open file, each cut at MAX_LINE + 1 bytes."""
+    """Yield the lines of an open file, each cut after MAX_LINE + 1 bytes."""
     while line := file.readline(MAX_LINE + 1):
         yield line
 
@@ -153,7 +155,7 @@ def _spark(rows: Any, written: Written, columns: Columns) -> Pieces:
 
 
 def _pandas(rows: Any, columns: Columns) -> Pieces:
-    """Read the columns of a DataFrame and the named levels of its index."""
+    """Yield the columns of a DataFrame and the named levels of its index."""
     check_names(rows.columns, columns, "the DataFrame")
     rows = _with_levels(rows, columns)
     kinds = {name: kind for name, kind in columns if name in rows.columns}
@@ -170,7 +172,9 @@ def _pandas(rows: Any, columns: Columns) -> Pieces:
 
 
 def _with_levels(rows: Any, columns: Columns) -> Any:
-    """Return the DataFrame with the named levels of its index as columns, except a level that equals a column."""
+    """Return the DataFrame with the named levels of its index as columns. A level that equals an existing column is
+    left out.
+    """
     same = [
         place
         for place, name in enumerate(rows.index.names)
@@ -184,7 +188,9 @@ def _with_levels(rows: Any, columns: Columns) -> Any:
 
 
 def _series(values: Any, name: str, kind: Any, before: int) -> pa.Array:
-    """Return a column. Python objects are converted one by one; a NaN among them is a missing value."""
+    """Return a column as an Arrow array. Python objects are converted one by one; a NaN among them is a missing
+    value.
+    """
     if values.dtype != object:
         try:
             return pa.array(values, from_pandas=True)

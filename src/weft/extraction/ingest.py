@@ -1,7 +1,7 @@
-"""Load mail and files into tables: each record is stored, already present or quarantined, and none is stored twice.
+"""Load mail and files into tables, so that each record is stored once, already present, or quarantined.
 
-To recover from a load that died, run it again. Mail and keyed tables identify their rows by keys. A file without keys
-is identified by its digest, and its load continues after the rows that it has committed (design law 6).
+To recover from a load that died, run the load again. Keys identify the rows of mail and of keyed tables. A file without
+keys is identified by its digest, and its load continues after the rows that are already committed (design law 6).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from weft.extraction.storing import (
 
 _NAMED: Final = re.compile(rb"(?im)^Message-ID:")
 _HEADERS: Final = 1 << 16
-"""The number of leading bytes of a record that are searched for headers."""
+"""The number of bytes at the start of a record that are searched for headers."""
 
 
 def ingest_mail(
@@ -54,7 +54,8 @@ def ingest_mail(
     timing: Timing = DEFAULT_TIMING,
     progress: Progress | None = None,
 ) -> Summary:
-    """Load mail into ``table``, creating it if necessary; see :func:`weft.extraction.mail.arrival_order.read_mail`.
+    """Load mail into ``table``, which is created if necessary; see
+    :func:`weft.extraction.mail.arrival_order.read_mail`.
 
     Raises ExtractionError for a path that cannot be read; Refused if the paths contain no message, if the table is not
     a mail table, and as ``timing`` requires; LeaseBusy; StorageError.
@@ -95,7 +96,7 @@ def _ingest_mail(
 
 
 def _require_messages(first: Sequence[Batch]) -> None:
-    """Raise Refused if the first batch of a load has neither a message nor a damaged record with message headers."""
+    """Raise Refused if the first batch of a load contains no message, and no damaged record with message headers."""
     if first and not first[0].rows.num_rows and first[0].rejected:
         if any(_NAMED.search(each.raw[:_HEADERS]) for each in first[0].rejected):
             return
@@ -109,7 +110,9 @@ def _require_messages(first: Sequence[Batch]) -> None:
 
 
 def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
-    """Return the mail table of that name, or None. Raise Refused if the table is not a mail table."""
+    """Return the mail table of that name; None if no such table exists. Raise Refused if the table is not a mail
+    table.
+    """
     table_record = existing(catalog, name)
     if table_record is None:
         return None
@@ -122,7 +125,7 @@ def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
 
 
 def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
-    """Return the table of that name, or None. Raise Refused for a tracked table."""
+    """Return the table of that name; None if no such table exists. Raise Refused for a tracked table."""
     try:
         table_record = catalog.tables.named(name)
     except NotFound:
@@ -131,7 +134,7 @@ def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
 
 
 def untracked(table_record: TableRecord) -> TableRecord:
-    """Return the table. Raise Refused for a tracked table, which accepts no loads."""
+    """Return the table unchanged. Raise Refused for a tracked table, which accepts no loads."""
     if table_record.tracked:
         raise Refused(
             f"{table_record.name} is a tracked table: only its source changes it",
@@ -154,10 +157,10 @@ def ingest_file(
     """Load CSV, JSON lines and Parquet into ``table`` as one load. The first load creates the table and infers its
     types.
 
-    ``items`` are files, folders and patterns, or byte streams. Several files are merged by the rows' own times if
-    ``timing.ts_from`` names them, and otherwise loaded in order. A file with a digest that was loaded before is
-    skipped; with ``keys`` (fixed by the first load) so is a row that is already stored. ``evolve`` adds the files' new
-    columns to the table. On a wall-clock home a row too far ahead of the clock (``timing.future_us``) goes to
+    ``items`` are files, folders and patterns, or byte streams. Several files are merged by the own times of their rows
+    if ``timing.ts_from`` is set, and otherwise loaded in order. A file whose digest was loaded before is skipped. If
+    the first load of the table sets ``keys``, a row that is already stored is skipped, too. ``evolve`` adds new columns
+    of the files to the table. On a wall-clock home, a row too far ahead of the clock (``timing.future_us``) goes to
     quarantine. Raises NotFound; ExtractionError; Refused for other columns or keys and as ``timing`` requires; Conflict
     while another load of one of the files runs; LeaseBusy; StorageError.
     """
@@ -177,7 +180,7 @@ def ingest_file(
             own = tuple(keys or ()) if table_record is None else table_record.keys
             watermark = check_row_times(to, table, own, read, timing)
             batches = read() if table_record is None else None
-            # Read the first batch before the table is created, so that an unreadable file creates no table.
+            # Read the first batch before the table is created, so that an unreadable file does not create the table.
             first = [] if batches is None else list(islice(batches, 1))
             load = _file_load(to, table, table_record, sources, keys, list(new.values()), timing, watermark)
             if load is not None:
@@ -192,7 +195,9 @@ def ingest_file(
 def _not_loaded(
     to: OpenHome, name: str, digests: Mapping[InputFile, str]
 ) -> tuple[dict[InputFile, str], tuple[LoadRecord, ...]]:
-    """Return the files not yet loaded into the table, each content once, and the loads of the others."""
+    """Return the files that are not loaded into the table yet, without duplicates, and the finished loads of the other
+    files.
+    """
     table_record = existing(to.catalog, name)
     before = {} if table_record is None else to.catalog.loads.of_files(table_record.table_id, set(digests.values()))
     done = {own: load for own, load in before.items() if load.finished_at is not None}
@@ -213,10 +218,10 @@ def _file_load(
     timing: Timing,
     watermark: int | None,
 ) -> Load | None:
-    """Register and return the load.
+    """Register the load and return it.
 
     Return None if another process has meanwhile created or changed the table or loaded one of the files, or if the
-    watermark is no longer ``watermark`` (None: any).
+    watermark is no longer ``watermark`` (None: any watermark).
     """
     digest_of_all = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
     files = [(source.name, own) for source, own in zip(sources, digests, strict=True)] if len(digests) > 1 else []
@@ -241,7 +246,9 @@ def _file_load(
 
 
 def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], digest_of_all: str) -> None:
-    """Raise Conflict if a file belongs to another load that died, since its rows cannot be identified without keys."""
+    """Raise Conflict if a file belongs to another load that died and the table has no keys, because the rows which that
+    load stored could not be recognized.
+    """
     other = next((load for load in before.values() if load.digest != digest_of_all), None)
     if other is not None and not table.keys:
         raise Conflict(
@@ -256,7 +263,7 @@ def _batches(
     timing: Timing,
     aside: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Iterator[Batch]:
-    """Yield the rows of all files, merged by their own times if they have them, without the records ``aside``."""
+    """Yield the rows of all files without the records ``aside``. Files with own times are merged by these times."""
     latest = to.clock() + timing.future_us if to.catalog.home().clock == "wall" else None
 
     def read(source: FileSource) -> Iterator[Batch]:

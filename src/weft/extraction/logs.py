@@ -51,8 +51,8 @@ Columns: TypeAlias = "tuple[tuple[str, DataType], ...]"
 _POINTS: Final[Columns] = ((TP, BIGINT), (AT, TIMESTAMP))
 _KIND: Final = "monpoly"
 _TIMING: Final = Timing(ts_from=AT, hold=True)
-"""The ts of a row is the time of its time point. No tick runs between storing a log's rows and storing its time
-points.
+"""The ts of a row is the time of its time point. ``hold`` prevents a tick between storing the rows of a log and storing
+its time points.
 """
 
 
@@ -68,7 +68,10 @@ class _Log:
 
 @dataclass(frozen=True)
 class _Begun:
-    """The loads of a log: of its time points and of its predicates, and the number of its first time point."""
+    """The registered loads of a log: ``points`` for its time points, and one load for each predicate.
+
+    ``first`` is the number of the first time point of the log.
+    """
 
     points: Load
     predicates: dict[str, Load]
@@ -76,7 +79,8 @@ class _Begun:
 
 
 def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | None = None) -> tuple[Summary, ...]:
-    """Load a log in MonPoly's format with its signature. Return a summary for each table; the time points are last.
+    """Load a log in MonPoly's format with its signature. Return a summary for each table; the last one is for the time
+    points.
 
     The whole log is read before anything is stored. Raises FormulaError with the line of a syntax error; Refused for
     tables with other columns, and on a wall-clock home for a time ahead of the clock; Conflict while another log is
@@ -90,7 +94,9 @@ def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | Non
 
 @contextmanager
 def _readable(log: Path) -> Iterator[Path]:
-    """Yield the log as a file that can be read repeatedly. Raises NotFound and ExtractionError."""
+    """Yield the path of a file with the log's bytes that can be read repeatedly. Raises NotFound and
+    ExtractionError.
+    """
     try:
         kind_of_path(log)
     except OSError as error:
@@ -102,7 +108,7 @@ def _readable(log: Path) -> Iterator[Path]:
 def _ingested(
     to: OpenHome, log: Path, file: Path, predicates: Signature, progress: Progress | None
 ) -> tuple[Summary, ...]:
-    """Load the log whose bytes are in ``file``."""
+    """Load the log ``log``, whose bytes are in ``file``."""
     sha256 = digest(file)
     points = existing(to.catalog, TIME_POINTS)
     if points is not None and to.catalog.loads.loaded(points.table_id, sha256):
@@ -122,13 +128,13 @@ def _ingested(
 
 
 def _loaded(to: OpenHome, points: TableRecord, sha256: str) -> int:
-    """Return the number of time points of a log that has been loaded."""
+    """Return the number of time points of a log that was loaded before."""
     before = to.catalog.loads.of_source(points.table_id, sha256)
     return next(load.stored + load.known for load in before if load.finished_at is not None)
 
 
 def _read(to: OpenHome, path: Path, file: Path, known: Signature, folder: Path) -> _Log:
-    """Read the whole log once into files of the folder. Raises FormulaError and Refused."""
+    """Read the whole log once, and write its rows to files in ``folder``. Raises FormulaError and Refused."""
     latest = to.clock() + _TIMING.future_us if to.catalog.home().clock == "wall" else LAST_INSTANT
     rows = {
         name: LogRows(folder / str(number), _columns(predicate), TP)
@@ -189,7 +195,7 @@ def _table(writer: Writer, name: str, columns: Columns) -> TableRecord:
 
 
 def _columns(predicate: Predicate) -> Columns:
-    """Return the columns of a predicate's table: the names of the signature if they are valid, then ``tp``."""
+    """Return the columns of a predicate's table: the column names of the signature if they are valid, then ``tp``."""
     taken = {"ts", TP}
     columns = []
     for number, (name, type_) in enumerate(zip(predicate.columns, predicate.types, strict=True), 1):
@@ -200,7 +206,7 @@ def _columns(predicate: Predicate) -> Columns:
 
 
 def _require_apart(names: Iterable[str]) -> None:
-    """Raise Refused if two predicates map to the same table."""
+    """Raise Refused if two predicates would have the same table."""
     seen = {TIME_POINTS: TIME_POINTS}
     for name in names:
         if folded(name) in seen:
@@ -226,8 +232,9 @@ def _require_same(table: TableRecord | None, columns: Columns) -> None:
 
 @dataclass
 class LogRows:
-    """The rows of one table in the file ``path``. ``rows`` counts them; ``number`` names the column of time point
-    numbers.
+    """The rows of one table, written to the file ``path``. ``rows`` is the number of rows.
+
+    ``number`` is the name of the column with the numbers of time points.
     """
 
     path: Path
@@ -245,7 +252,9 @@ class LogRows:
         return arrow_schema(self.columns)
 
     def add(self, values: Sequence[object], at: int) -> None:
-        """Add a row with the time ``at`` (µs UTC); its time point is numbered from the start of the log."""
+        """Add a row with the time ``at`` (µs UTC). The time point of the row is numbered from 0 at the start of the
+        log.
+        """
         self._values.append(values)
         self._times.append(at)
         self._held += sum(len(each) for each in values if isinstance(each, str))
@@ -259,7 +268,7 @@ class LogRows:
             self._writer.close()
 
     def batches(self, first: int) -> Iterator[Batch]:
-        """Yield the rows in order, with the log's first time point numbered ``first``."""
+        """Yield the rows in order. ``first`` is the number of the log's first time point."""
         if not self.rows:
             return
         place = self.schema.names.index(self.number)
@@ -284,11 +293,11 @@ class LogRows:
 
 STDIN = "-"
 _MOST_TEXT = 16 << 20
-"""The most characters of a formula or a signature."""
+"""The maximum number of characters of a formula or a signature."""
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file. Raises NotFound, and Refused if it cannot be read."""
+    """Return the text of a file. Raises NotFound, and Refused if the file cannot be read."""
     with opened_text(path) as stream:
         text = stream.read(_MOST_TEXT + 1)
     if len(text) > _MOST_TEXT:
@@ -297,7 +306,7 @@ def text_of(path: Path) -> str:
 
 
 def lines_of(stream: TextIO, where: str) -> Iterator[str]:
-    """Yield the lines of a text. Raise FormulaError for a line over MAX_LINE."""
+    """Yield the lines of a text. Raise FormulaError for a line that is longer than MAX_LINE."""
     number = 0
     while line := stream.readline(MAX_LINE + 1):
         number += 1
@@ -308,7 +317,7 @@ def lines_of(stream: TextIO, where: str) -> Iterator[str]:
 
 @contextmanager
 def in_file(path: Path) -> Iterator[None]:
-    """Add the file's path to the errors of its text."""
+    """Add the path of the file to errors that the context raises."""
     try:
         yield
     except FormulaError as error:
@@ -318,7 +327,7 @@ def in_file(path: Path) -> Iterator[None]:
 
 @contextmanager
 def opened_text(path: Path) -> Iterator[TextIO]:
-    """Open a file or stdin for reading. Raises NotFound and Refused, also for errors while the context reads it."""
+    """Open a file or stdin for reading. Raises NotFound and Refused, also if the context fails to read the file."""
     try:
         with _opened(path) as stream:
             yield stream

@@ -1,7 +1,7 @@
-"""Merge the batches of several sources by the rows' own times.
+"""Merge the batches of several sources by the own times of the rows.
 
-The sort key of a row is the greatest own time so far in its source, so that each source keeps its order. Rows with the
-same key follow the order of the sources. The result does not depend on how the sources were cut into batches.
+The sort key of a row is the greatest own time so far in its source, so that each source stays in order. Rows with the
+same key follow the order of the sources. The result does not depend on the division of the sources into batches.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ BEFORE_ALL: Final = -(2**62)
 
 @dataclass(frozen=True)
 class Timed:
-    """A source with a lower bound ``begins`` of its rows' times (µs UTC). Reading starts when ``batches`` is called.
+    """A source and a lower bound ``begins`` of the times of its rows (µs UTC). Reading starts when ``batches`` is
+    called.
 
-    So a merge of hundreds of files, few of which overlap, keeps only few of them open.
+    If hundreds of files are merged and few of them overlap in time, only few files are open at once.
     """
 
     begins: int
@@ -32,7 +33,7 @@ class Timed:
 
 @dataclass
 class _Source:
-    """The state of a source: its waiting rows, their sort keys, and the counts since the last batch."""
+    """A source during a merge, with its waiting rows and their sort keys, and the counts since the last batch."""
 
     batches: Iterator[Batch]
     number: int
@@ -44,7 +45,7 @@ class _Source:
     read: int = 0
 
     def fill(self) -> bool:
-        """Read until rows wait; return whether any do."""
+        """Read batches until at least one row waits; return False if the source has no more rows."""
         while self.rows is None or not self.rows.num_rows:
             batch = next(self.batches, None)
             if batch is None:
@@ -67,7 +68,10 @@ class _Source:
         return self.places[-1].as_py(), self.number
 
     def take(self, until: int, inclusive: bool) -> tuple[pa.Table, pa.Array, tuple[Rejected, ...]]:
-        """Remove and return the waiting rows before the instant, or up to it if ``inclusive``."""
+        """Remove and return the waiting rows whose sort keys are less than ``until``, or equal to it if ``inclusive``.
+
+        The result contains the rows, their sort keys and their records.
+        """
         assert self.rows is not None and self.places is not None
         before = pc.less_equal(self.places, until) if inclusive else pc.less(self.places, until)
         count = pc.sum(before).as_py() or 0
@@ -76,15 +80,16 @@ class _Source:
         return taken
 
     def take_counts(self) -> tuple[tuple[Rejected, ...], int]:
-        """Return the rejected records and the number of records read since the last call."""
+        """Return the rejected records, and the number of records read, since the last call."""
         counts = self.rejected, self.read
         self.rejected, self.read = (), 0
         return counts
 
 
 def merged(sources: Sequence[Timed], empty: pa.Table) -> Iterator[Batch]:
-    """Yield the rows of all sources in the order of their own times, renumbered. ``empty`` is a batch table without
-    rows.
+    """Yield the rows of all sources in the order of their own times, with new row numbers.
+
+    ``empty`` is a table without rows that has the columns of a batch.
     """
     later = sorted(enumerate(sources), key=lambda each: each[1].begins, reverse=True)
     reading: list[_Source] = []
@@ -111,7 +116,7 @@ def _together(
     empty: pa.Table,
     first: int,
 ) -> Batch:
-    """Return the taken rows, sorted, as one batch, with the rejected records and read counts of their sources."""
+    """Return one batch of the taken rows in sorted order, with the rejected records and read counts of the sources."""
     rejected, read = tuple(one for each, _ in counts for one in each), sum(count for _, count in counts)
     if not taken:
         return Batch(empty, rejected, read)
@@ -125,7 +130,7 @@ def _together(
 
 
 def in_turn(sources: Sequence[Callable[[], Iterator[Batch]]]) -> Iterator[Batch]:
-    """Yield the batches of one source after another, with rows numbered consecutively."""
+    """Yield the batches of one source after another, with consecutive row numbers."""
     first = 0
     for batches in sources:
         for batch in batches():

@@ -1,9 +1,9 @@
 """Check JSON against STRUCT, ARRAY and MAP types, and convert Python values to JSON of such a type.
 
-JSON matches a type if FROM_JSON reads all of it without loss. A number that a DOUBLE would round does not match, nor
-does a string for a number; every value matches STRING. A missing value is NULL. Field names must match exactly, and
-each name must be unique in its object: FROM_JSON does not read ``{"A": 1}`` as a field ``a``, and of ``{"a": 1, "a":
-2}`` it reads only one number, or for a MAP both.
+JSON matches a type if Spark's FROM_JSON reads the whole text without loss. A number that a DOUBLE would round does not
+match, and a string does not match a number type; every value matches STRING. A missing value is NULL. Field names must
+match exactly, and each name must be unique in its object. The reason is that FROM_JSON does not read ``{"A": 1}`` as a
+field ``a``. From ``{"a": 1, "a": 2}``, FROM_JSON reads only one number as a STRUCT, but both numbers as a MAP.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weft.storage.json_text import (
 from weft.storage.nested import element_type
 
 _DEEPEST: Final = 200
-"""The most levels of a text. Python's recursion limit allows fewer if the caller is deep in the stack."""
+"""The maximum depth of a JSON text. Python's recursion limit may allow less, depending on the caller's stack."""
 _EXACT: Final = 2**53
 _EXACT_DIGITS: Final = 17
 _MOST_DIGITS: Final = 40
@@ -36,7 +36,8 @@ _EXACT_DIGITS_OF_FLOAT: Final = 9
 
 
 def is_of(text: str, shape: DataType, *, closed: bool = False) -> bool:
-    """Return whether a JSON text matches the type; with ``closed``, it must not have other fields either.
+    """Return whether a JSON text matches the type. With ``closed``, a text with fields that the type lacks does not
+    match.
 
     >>> kind = DataType.parse_nested("STRUCT<a: INT, b: ARRAY<STRING>>")
     >>> is_of('{"a": 1, "b": [null, "x"]}', kind), is_of('{"a": "1"}', kind), is_of("[]", kind)
@@ -77,7 +78,7 @@ def _fits(value: Any, shape: DataType, closed: bool) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether the value has no lone surrogate, which Spark would read as a question mark."""
+    """Return whether the value is a string without lone surrogates, which Spark would read as question marks."""
     try:
         (value if isinstance(value, str) else to_json(value)).encode()
     except UnicodeEncodeError:
@@ -112,8 +113,9 @@ def _is_number(value: Any, shape: DataType) -> bool:
 
 
 def _is_fraction(written: str, shape: DataType) -> bool:
-    """Return whether a number with a point or an exponent stays finite, does not underflow to 0, and keeps its
-    digits.
+    """Return whether the type can store the number ``written``, which has a point or an exponent, without loss.
+
+    The stored number must be finite, must not underflow to 0, and must have all digits.
     """
     mantissa, value = written.lower().partition("e")[0].lstrip("-0."), float(written)
     if not math.isfinite(value) or (not value and mantissa):
@@ -157,9 +159,10 @@ def _is_decimal(written: str, shape: DataType) -> bool:
 
 
 def json_of(value: Any, shape: DataType) -> str:
-    """Return a Python value (with dicts, lists, dates and Decimals; or JSON text) as JSON text of the type.
+    """Return a Python value as JSON text of the type ``shape``.
 
-    Raise ValueError or TypeError for a value that does not match. A field that the type lacks is an error.
+    The value consists of dicts, lists, dates, Decimals and the like, or is JSON text. Raise ValueError or TypeError for
+    a value that does not match, or that has a field which the type lacks.
 
     >>> json_of({"a": [Decimal("1.50"), None]}, DataType.parse_nested("STRUCT<a: ARRAY<DECIMAL(5,2)>>"))
     '{"a":[1.50,null]}'
@@ -177,7 +180,8 @@ def json_of(value: Any, shape: DataType) -> str:
 def holds(shape: DataType, other: DataType) -> bool:
     """Return whether every value of the type ``other`` is certain to be of the type ``shape``.
 
-    Times are never certain: Parquet can hold times before the year 1 or after 9999, which TIMESTAMP here cannot.
+    The result is False for times, because Parquet can store times before the year 1 or after 9999, which TIMESTAMP
+    cannot.
 
     >>> parsed = DataType.parse_nested
     >>> holds(parsed("STRUCT<a: STRING, b: INT>"), parsed("STRUCT<a: BIGINT, c: DATE>"))

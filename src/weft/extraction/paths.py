@@ -1,11 +1,11 @@
-"""Decide which paths may be read: one rule for every file that a user names or a folder contains.
+"""Decide which paths may be read: one rule for every file that a user names or that a folder contains.
 
 A named path may be a regular file, a folder, or a link to one. A path found in a folder or by a pattern must be a
-regular file: links are not followed, since they may lead out of the folder. Pipes, sockets and devices are refused
-without blocking. The exception is a stream of this process named by its file descriptor, ``/dev/stdin`` or
+regular file; links are not followed, because they may lead out of the folder. Pipes, sockets and devices are refused
+without blocking. The exception is a stream of this process that is named by its file descriptor, ``/dev/stdin`` or
 ``/dev/fd/N``, as a shell passes for ``<(command)``.
 
-Errors are OSErrors; their ``strerror`` says what the path is.
+All errors are OSErrors, whose ``strerror`` describes the path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Final, Literal
 Kind = Literal["file", "folder", "stream"]
 
 SKIPPED: Final = "not a regular file: links and devices are not followed"
-"""The reason for skipping a path in a folder."""
+"""The reason for skipping a path that a folder contains."""
 _DESCRIPTOR: Final = re.compile(r"/dev/(?P<name>stdin)|(?:/dev/fd|/proc/self/fd)/(?P<number>\d+)")
 _KINDS: Final = (
     (stat.S_ISFIFO, "it is a pipe"),
@@ -48,7 +48,7 @@ def descriptor(path: str | os.PathLike[str]) -> int | None:
 
 
 def kind_of_path(path: Path) -> Kind:
-    """Return the kind of a named path, following links. Raise OSError for a kind that is not read."""
+    """Return the kind of a named path, following links. Raise OSError for a kind that Weft does not read."""
     mode = path.stat().st_mode
     if stat.S_ISREG(mode):
         return "file"
@@ -62,7 +62,7 @@ def kind_of_path(path: Path) -> Kind:
 def opened(path: Path, *, streams: bool = False) -> io.FileIO:
     """Open a regular file or, with ``streams``, a file descriptor of this process. Raises OSError.
 
-    Never blocks on a pipe. The kind is checked after opening, so that the file cannot be replaced in between.
+    Opening a pipe does not block. The kind is checked after opening, so that another file cannot replace it in between.
     """
     number = descriptor(path)
     if streams and number is not None and kind_of_path(path) == "stream":
@@ -82,7 +82,7 @@ def _other(path: Path, mode: int) -> OSError:
 
 
 def walked(folder: Path, skipped: list[Path]) -> Iterator[Path]:
-    """Yield the regular files of a folder tree sorted by name, without hidden ones.
+    """Yield the regular files of a folder tree sorted by name, without hidden files.
 
     Other entries except folders are appended to ``skipped``. Raises OSError for a folder that cannot be listed.
     """
@@ -106,7 +106,7 @@ def _raise(error: OSError) -> None:
 def matching(pattern: str, skipped: list[Path]) -> Iterator[Path]:
     """Yield the regular files that match a pattern, sorted by name. Other matches are appended to ``skipped``.
 
-    Links in the folders before the first wildcard are followed.
+    Links are followed only in the folders before the first wildcard.
     """
     parts = Path(os.path.abspath(pattern)).parts
     plain = next(number for number, part in enumerate(parts) if glob.has_magic(part))
@@ -125,7 +125,7 @@ def matching(pattern: str, skipped: list[Path]) -> Iterator[Path]:
 
 @contextmanager
 def copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """Copy each stream among the paths to a temporary file; yield the copies, which the end of the context deletes.
+    """Copy each stream among the paths to a temporary file; yield the copies, which are deleted when the context ends.
 
     A stream can be read only once, but a load reads its files several times. Raises OSError.
     """

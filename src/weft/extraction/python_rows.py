@@ -22,10 +22,10 @@ _MISSING: Final = ("NaTType", "NAType")
 
 
 def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterator[dict[str, object]]:
-    """Yield each row by column. Missing names, None, and pandas' NaT and NA are NULL.
+    """Yield each row as a dict from column to value. Missing names, None, and pandas' NaT and NA are NULL.
 
-    ``value_of`` defines which values are accepted. Raises Refused for anything else, naming the row (from 1), the
-    column and the value.
+    ``value_of`` defines which values are accepted. Raises Refused for other values, naming the row (from 1), the column
+    and the value.
     """
     kinds = dict(columns)
     for number, row in enumerate(rows, 1):
@@ -45,11 +45,11 @@ def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterato
 
 
 def value_of(value: Any, kind: DataType) -> object:
-    """Return the value as a column of the type stores it. Raise ValueError, TypeError, OverflowError or
-    ArithmeticError.
+    """Return the value in the form in which a column of the type stores it.
 
     NumPy scalars are treated as Python's. DECIMAL accepts a Decimal, an int, and a float whose shortest representation
-    fits; FLOAT and DOUBLE accept ints that they hold exactly; a datetime without a time zone is UTC.
+    fits. FLOAT and DOUBLE accept an int that they represent exactly. A datetime without a time zone is UTC. Raise
+    ValueError, TypeError, OverflowError or ArithmeticError for other values.
     """
     if value is None or type(value).__name__ in _MISSING:
         return None
@@ -68,7 +68,7 @@ def value_of(value: Any, kind: DataType) -> object:
 
 
 def _of_numpy(value: object) -> bool:
-    """Return whether the value is a NumPy scalar; an array is not. NumPy is not imported."""
+    """Return whether the value is a NumPy scalar (not an array), without importing NumPy."""
     return isinstance(value, getattr(sys.modules.get("numpy"), "generic", ()))
 
 
@@ -131,8 +131,8 @@ def _instant(value: Any, _kind: DataType) -> dt.datetime:
     if not isinstance(value, dt.datetime):
         raise TypeError
     if hasattr(value, "to_pydatetime"):
-        # A pandas Timestamp: its nanoseconds are truncated, since pandas warns about them. floor() works on local time,
-        # which is ambiguous when clocks are set back, so floor in UTC.
+        # Truncate the nanoseconds of a pandas Timestamp, because pandas warns about them. floor() works on local time,
+        # which is ambiguous when clocks are set back, so call it in UTC.
         utc: Any = value if value.tzinfo is None else value.tz_convert("UTC")  # type: ignore[attr-defined]
         value = utc.floor("us").to_pydatetime()
     aware: dt.datetime = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)

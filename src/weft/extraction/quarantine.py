@@ -1,4 +1,4 @@
-"""Store records that could not be read: the bytes in the home under their SHA-256, and an index in the catalog."""
+"""Store records that could not be read: their bytes in the home under the SHA-256, and an index in the catalog."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.failpoint import failpoint
 from weft.location import Location
 
 FEED: Final = "feed"
-"""The ``kind`` in the options of a line of a change feed."""
+"""The ``kind`` in the options of a quarantined line of a change feed."""
 
 
 def quarantine(
@@ -27,10 +27,10 @@ def quarantine(
     options: Callable[[Rejected], Mapping[str, object]],
     at: int,
 ) -> int:
-    """Store the records' bytes, then add them to the index; return how many are new.
+    """Store the bytes of the records, then add the records to the index; return the number of new records.
 
-    The bytes are durable before the index names them. ``options`` returns what a retry needs to read the record as this
-    load did; ``at`` is µs UTC.
+    The bytes are durable before the index names them. ``options`` returns the options with which a retry reads a record
+    as this load did; ``at`` is in µs UTC.
     """
     if not rejected:
         return 0
@@ -57,7 +57,7 @@ def quarantine(
 
 
 def quarantined_bytes(data: Location, record: QuarantineRecord) -> bytes:
-    """Return the original bytes of the record. Raises StorageError if they are missing or damaged."""
+    """Return the original bytes of a quarantined record. Raises StorageError if the bytes are missing or damaged."""
     place = data / layout.QUARANTINE / record.sha256
     try:
         raw = place.read()

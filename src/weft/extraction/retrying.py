@@ -1,4 +1,7 @@
-"""Retry quarantined records, which a newer version, a later clock or a changed table may be able to read."""
+"""Retry quarantined records.
+
+A newer version, a later clock or a changed table may allow Weft to read a record that it rejected before.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True, repr=False)
 class Retried(Brief):
-    """The result of a retry: ``read`` records left the quarantine and gave ``stored`` new rows; ``kept`` records
-    remain.
+    """The result of a retry: ``read`` records left the quarantine and ``kept`` records remain; ``stored`` rows are
+    new.
     """
 
     read: int = 0
@@ -40,12 +43,12 @@ class Retried(Brief):
 def retry(
     to: OpenHome, ids: Collection[int] | None = None, *, late: Late | None = None, future_us: int | None = None
 ) -> Retried:
-    """Retry the open records of the quarantine (all, or those named) with the options of their loads.
+    """Retry the open records of the quarantine, or only those with the given ids, with the options of their loads.
 
-    ``late`` and ``future_us`` override those of the loads (see :class:`~weft.extraction.batches.Timing`); a late record
-    remains unless ``late`` is ``stamp``. A record that can be read becomes rows; another gets its current reason. A
-    retry that died can be repeated and stores nothing twice. Raises NotFound for an id without an open record,
-    StorageError for missing bytes.
+    ``late`` and ``future_us`` override the options of the loads (see :class:`~weft.extraction.batches.Timing`). A late
+    record remains unless ``late`` is ``stamp``. A record that can be read becomes rows; any other record gets its
+    current reason. A retry that died can be repeated, and stores nothing twice. Raises NotFound for an id without an
+    open record, and StorageError for missing bytes.
     """
     open_records = {record.quarantine_id: record for record in to.catalog.quarantine.all()}
     missing = sorted(set(ids or ()) - set(open_records))
@@ -64,15 +67,16 @@ def retry(
 
 def _retry_one(to: OpenHome, record: QuarantineRecord, timing: Timing, total: Retried) -> Retried:
     if json.loads(record.options)["kind"] == FEED:
-        # Later changes of the same key may be recorded already, so this change of the past cannot simply be inserted.
+        # The record stays: later changes of the same key may be recorded, so this earlier change cannot simply be
+        # inserted.
         return _stays(to, record, record.reason, total)
     table = to.catalog.tables.by_id(record.table_id)
     batch = _read(to, quarantined_bytes(to.catalog.data, record), record, table, timing)
     if batch.rejected or not batch.rows.num_rows:
         return _stays(to, record, batch.rejected[0].reason if batch.rejected else record.reason, total)
-    # With a digest of its own, a retry that died continues where it stopped, like the load of a file.
+    # Each retry has a digest, so that a retry that died continues where it stopped, as the load of a file does.
     digest = f"quarantine-{record.quarantine_id}"
-    # A late record is already in quarantine, so it remains there.
+    # Refuse a late record instead of quarantining it, because it is already in quarantine.
     strict = replace(timing, late="stamp" if timing.late == "stamp" else "refuse")
     try:
         check_row_times(to, table.name, table.keys, lambda: [batch], strict)

@@ -1,4 +1,4 @@
-"""The values that a column of each type accepts from Python and Arrow, and the errors for other values."""
+"""Define which values from Python and Arrow a column of each type accepts, and the errors for other values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.errors import Refused
 Columns = Sequence[tuple[str, DataType]]
 
 BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-"""The width of each integer type."""
+"""The number of bits of each integer type."""
 
 _TAKES: Final = {
     "STRING": "a str",
@@ -25,7 +25,7 @@ _TAKES: Final = {
 
 
 def accepted_values(kind: DataType) -> str:
-    """Describe the values that a column of the type accepts.
+    """Return a text that describes the values which a column of the type accepts.
 
     >>> accepted_values(DataType("TINYINT")), accepted_values(DataType("DATE"))
     ('an int from -128 to 127', 'a date')
@@ -42,7 +42,7 @@ def accepted_values(kind: DataType) -> str:
 
 
 def listed(columns: Columns) -> str:
-    """Return a sentence that lists a table's columns."""
+    """Return a sentence that lists the columns of a table."""
     return f"The columns are {', '.join(f'{each} {kind.declared}' for each, kind in columns)}."
 
 
@@ -55,9 +55,9 @@ def no_column(name: object, columns: Columns, where: str) -> Refused:
 
 
 def wrong_value(name: str, kind: DataType, value: str, where: str, hint: str | None = None) -> Refused:
-    """Return the error for a value that is not of its column's type; ``value`` is its printed form.
+    """Return the error for a value that is not of its column's type; ``value`` is the printed form of the value.
 
-    Without ``hint``, the hint says what the column accepts.
+    Without ``hint``, the hint of the error describes the values that the column accepts.
     """
     cut = value if len(value) <= 60 else f"{value[:60]}…"
     return Refused(

@@ -1,4 +1,4 @@
-"""Store one load: write its batches to a table and to quarantine, taking the writer's lease for each batch."""
+"""Store one load: write its batches to a table and to quarantine, and take the writer's lease for each batch."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ from weft.printable import Brief
 from weft.storage.verify import require_undamaged
 
 LEASE_WAIT_US: Final = 120 * 1_000_000
-"""How long a batch waits for the lease of another writer, such as a tick, before LeaseBusy, in microseconds."""
+"""The time in microseconds that a batch waits for the lease of another writer, such as a tick, before LeaseBusy."""
 
 
 @dataclass(frozen=True, repr=False)
 class Summary(Brief):
-    """The result of a load in rows: stored, already known, quarantined, and ``late`` among the stored.
+    """The result of a load, in rows: ``stored``, already ``known``, ``quarantined``, and ``late`` among the stored
+    rows.
 
-    ``differ`` of the known rows have other values than the stored row; a table is append-only. A late row has an own
-    time before the watermark (design section 1) and gets the watermark as its ts. ``first_ts`` and ``last_ts`` bound
-    the stored rows (None: no rows). ``already_loaded`` means that everything was loaded before; ``known`` then counts
-    its rows. ``notes`` tell the user what was changed or inferred.
+    ``differ`` is the number of known rows whose values differ from the stored row, which does not change. A late row
+    has an own time before the watermark (design section 1), and gets the watermark as its ts. ``first_ts`` and
+    ``last_ts`` are the first and the last ts of the stored rows (None: no rows). ``already_loaded`` means that all
+    files were loaded before; ``known`` is then the number of their rows. ``notes`` are sentences about anything that
+    was changed or inferred.
     """
 
     table: str
@@ -65,8 +67,8 @@ class Summary(Brief):
 class Load:
     """A load that is registered in the catalog.
 
-    ``options`` is what a retry of its rejected records needs; ``by_source`` has additional options for each source.
-    ``already`` is None for a table with keys, otherwise the number of rows that an earlier run of this load stored.
+    ``options`` are the options with which a retry reads rejected records; ``by_source`` has additional options for each
+    source. ``already`` is the number of rows that an earlier run of this load stored; None for a table with keys.
     ``aside`` maps each source to the positions of the records that an earlier run quarantined.
     """
 
@@ -106,7 +108,7 @@ def register_load(
 ) -> Load:
     """Register the load of a source and return it. An unfinished load of the same digest is continued.
 
-    ``files`` lists the files of a load of several, each with its digest. Raises Conflict while another process or
+    ``files`` lists the files of a load of several files, each with its digest. Raises Conflict while another process or
     thread runs the load.
     """
     at = to.clock()
@@ -122,7 +124,9 @@ def register_load(
 
 
 def unfinished_load(writer: Writer, table: TableRecord, source: str, digest: str | None) -> LoadRecord | None:
-    """Return the unfinished load of that digest. Raise Conflict while another process or thread runs it."""
+    """Return the unfinished load of that digest; None if none exists. Raise Conflict while another process or thread
+    runs it.
+    """
     before = () if digest is None else writer.loads.of_source(table.table_id, digest)
     unfinished = next((load for load in before if load.finished_at is None), None)
     if unfinished is not None and writer.loads.is_active(unfinished.load_id):
@@ -136,11 +140,11 @@ def unfinished_load(writer: Writer, table: TableRecord, source: str, digest: str
 def check_row_times(
     to: OpenHome, name: str, keys: Sequence[str], batches: Callable[[], Iterable[Batch]], timing: Timing
 ) -> int | None:
-    """Check a load for rows that would be refused because of their times, before anything is changed.
+    """Raise an error before anything is changed, if a load contains rows that would be refused because of their times.
 
-    Return the watermark that the check used, which must be the same when the load begins; None if no check is needed.
-    Raises Refused for late rows if ``timing`` refuses them, and ClockError for rows without an own time on a replay
-    home whose clock is not set.
+    Return the watermark that the check used; None if no check is needed. The watermark must be the same when the load
+    begins. Raises Refused for late rows if ``timing`` refuses late rows, and ClockError for rows without an own time on
+    a replay home whose clock is not set.
     """
     unset = replay_without_clock(to.catalog.home())
     if timing.ts_from is None and unset:
@@ -161,7 +165,7 @@ def check_row_times(
 
 
 def late_refused(count: int, name: str, watermark: int) -> Refused:
-    """Return the error for a load with late rows that refuses them."""
+    """Return the error for a load that refuses late rows and has ``count`` of them."""
     rows, own = ("1 row", "its own time lies") if count == 1 else (f"{count:,} rows", "their own times lie")
     return Refused(
         f"{rows} for {name} would be late: {own} before {format_instant(watermark)}, up to which answers are final",
@@ -170,10 +174,10 @@ def late_refused(count: int, name: str, watermark: int) -> Refused:
 
 
 def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | None = None) -> Summary:
-    """Store the batches in order and finish the load. The table's keys identify rows that are already stored.
+    """Store the batches in order and finish the load. The keys of the table identify rows that are already stored.
 
-    Raises Conflict if another process stores the same load, and Refused for late rows if the load's timing refuses
-    them.
+    Raises Conflict if another process stores the same load, and Refused for late rows if the timing of the load refuses
+    late rows.
     """
     total = Summary(load.table.name)
     read, stored = 0, load.already
@@ -197,7 +201,7 @@ def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | Non
 
 
 def _counted(total: Summary, done: Appended, quarantined: int) -> Summary:
-    """Return the summary with one more batch added."""
+    """Return the summary with the counts of one more batch added."""
     first = [ts for ts in (total.first_ts, done.first_ts) if ts is not None]
     last = [ts for ts in (total.last_ts, done.last_ts) if ts is not None]
     return replace(
@@ -222,7 +226,9 @@ def _quarantine(load: Load, rejected: Sequence[Rejected]) -> int:
 
 
 def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, int]:
-    """Store one batch under the lease. Return the result and the number of its late records that went to quarantine."""
+    """Store one batch under the lease. Return the result, and the number of late records of the batch that were
+    quarantined.
+    """
     to, name = load.to, load.table.name
     quarantined: list[int] = []
 

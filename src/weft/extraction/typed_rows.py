@@ -1,4 +1,4 @@
-"""Read rows that people write, JSON lines or values on a command line, strictly by the columns of a table."""
+"""Read rows that people write, as JSON lines or as values on a command line, strictly by the columns of a table."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _OTHER: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class TextRow:
-    """One row from a command line: a text for each column."""
+    """One row from a command line, with a text for each column."""
 
     values: Mapping[str, str]
 
 
 def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator[dict[str, object]]:
-    """Yield a row by column for each line that is not blank; missing names are NULL.
+    """Yield a row as a dict from column to value for each line that is not blank; missing names are NULL.
 
-    Nothing is converted: a number is not a text, nor a text a number. But DATE and TIMESTAMP are ISO 8601 strings (UTC
-    without a zone), DECIMAL may be a string, and BINARY is hexadecimal digits. Raises Refused for anything else, naming
-    the line and the column.
+    Nothing is converted: a number is not a text, and a text is not a number. DATE and TIMESTAMP are ISO 8601 strings
+    (UTC without a zone), DECIMAL may be a string, and BINARY is hexadecimal digits. Raises Refused for anything else,
+    naming the line and the column.
     """
     model = _model(tuple(columns))
     nested = any(kind.shape is not None for _, kind in columns)
@@ -56,7 +56,9 @@ def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator
 
 
 def from_texts(values: Mapping[str, str], columns: Columns, source: str) -> dict[str, object]:
-    """Return one row from texts, each read as its column's type. Raises Refused, as ``from_json`` does."""
+    """Return one row from texts, each of which is read as a value of its column's type. Raises Refused, as
+    ``from_json`` does.
+    """
     try:
         row = _values(_model(tuple(columns)).model_validate_strings(dict(values)), columns)
         return {**row, **_nested(values, columns, source)}
@@ -65,7 +67,7 @@ def from_texts(values: Mapping[str, str], columns: Columns, source: str) -> dict
 
 
 def _read(line: bytes, source: str, number: int) -> Mapping[str, Any]:
-    """Parse a line again with numbers as written and with repeated names preserved."""
+    """Return the values of a line, with numbers as written and with repeated names preserved."""
     try:
         row: Mapping[str, Any] = parsed(line.decode())
     except (ValueError, RecursionError) as error:
@@ -88,7 +90,7 @@ def _nested(row: Mapping[str, Any], columns: Columns, where: str) -> dict[str, o
 
 @cache
 def _model(columns: tuple[tuple[str, DataType], ...]) -> type[BaseModel]:
-    """Return a model with numbered fields, since a column name may be invalid in Python."""
+    """Return a model with numbered fields, because a column name may not be a valid name in Python."""
     fields: dict[str, Any] = {
         f"c{number}": (_kind(kind) | None, Field(default=None, alias=name))
         for number, (name, kind) in enumerate(columns)
@@ -109,7 +111,7 @@ def _kind(kind: DataType) -> Any:
 
 
 def _values(row: BaseModel, columns: Columns) -> dict[str, object]:
-    """Return the row's values as batches hold them; an instant without a time zone is UTC."""
+    """Return the values of a row in the form that batches contain; an instant without a time zone is UTC."""
     values = (getattr(row, f"c{number}") for number in range(len(columns)))
     return {name: _zoned(value) for (name, _), value in zip(columns, values, strict=True)}
 
@@ -121,7 +123,7 @@ def _zoned(value: object) -> object:
 
 
 def _refused(error: ValidationError, columns: Columns, where: str) -> Refused:
-    """Return the error for the first problem of a row."""
+    """Return the error for the first problem that the validation of a row found."""
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]) if first["loc"] else None
     if first["type"] == "extra_forbidden":

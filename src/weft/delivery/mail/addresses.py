@@ -12,7 +12,9 @@ from weft.configuration import Configuration
 from weft.errors import Refused
 
 Policy = Literal["again", "hold"]
-"""What to do with a letter that may have been sent: send it again with the same Message-ID, or hold it for a person."""
+"""The policy for a letter that may have been sent: ``again`` repeats it with the same Message-ID, ``hold`` waits for a
+person.
+"""
 
 _LONGEST: Final = 254
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
@@ -21,7 +23,9 @@ _NAME: Final = re.compile(r"[^@\s,?]+")
 
 @dataclass(frozen=True)
 class Recipients:
-    """The recipients of a channel: ``text`` is its canonical name, ``addresses`` receive the letters."""
+    """The recipients of letters.  ``text`` is the canonical name of the channel; ``addresses`` are the email
+    addresses.
+    """
 
     text: str
     addresses: tuple[str, ...]
@@ -29,9 +33,10 @@ class Recipients:
 
 
 def parse_recipients(text: str, chosen: Configuration) -> Recipients:
-    """Parse the text after ``email:``; a person's name stands for the address in the settings.
+    """Parse the text after ``email:``, in which a user name stands for the email address that the settings give that
+    user.
 
-    Raises Refused for an invalid address, a name without an address, or an option other than ``unknown``.
+    Raises Refused for an invalid address, for a name without an address, and for an option other than ``unknown``.
     """
     people, _, option = text.partition("?")
     policy = _policy(option)

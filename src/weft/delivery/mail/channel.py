@@ -1,7 +1,7 @@
 """Deliver by email: ``email:ADDRESS`` receives one letter with all new answers, through the server in the settings.
 
-A letter cannot be recalled, and only the server knows whether an interrupted one was sent.  So it is sent again with
-the same Message-ID, which mail programs show once, or is held until a person decides.
+A letter cannot be recalled, and only the server knows whether it accepted an interrupted letter.  Weft therefore sends
+such a letter again with the same Message-ID, which mail programs show once, or holds it until a person decides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class EmailChannel:
-    """Letters to one or several addresses; raises Refused if the settings are insufficient."""
+    """A channel that sends letters to one or more addresses; raises Refused if the settings are insufficient."""
 
     shown_rows: Final = SHOWN_ROWS
     schedule: Final = DOUBLING
@@ -30,11 +30,11 @@ class EmailChannel:
         self._to = to
         self._server = server_of(chosen)
         self._may_have_gone = True
-        """True at first, since an earlier process may have died while it sent."""
+        """Initially True, because an earlier process may have died while it sent a letter."""
 
     @property
     def address(self) -> str:
-        """The channel's canonical name."""
+        """The canonical name of the channel."""
         return self._to.text
 
     @property
@@ -48,15 +48,15 @@ class EmailChannel:
 
     @property
     def person(self) -> str:
-        """The first recipient."""
+        """The address of the first recipient."""
         return self._to.addresses[0]
 
     def prepare(self) -> None:
-        """Return no position: a letter is recognized by its Message-ID."""
+        """Return no position, because the Message-ID identifies a letter."""
         return
 
     def send(self, message: Message, position: str | None) -> str:
-        """Write the letter, submit it to the server, and return the server's last reply."""
+        """Write the letter, submit it to the server, and return the last reply of the server."""
         self._may_have_gone = False
         content = letter(message, self.address, self._server.sender, self._to.addresses)
         self._may_have_gone = True
@@ -67,18 +67,22 @@ class EmailChannel:
             raise
 
     def test(self, message: Message) -> str:
-        """Send a letter that says it is a test."""
+        """Send a letter marked as a test."""
         return f"{self._server} accepted a letter to {', '.join(self._to.addresses)}: {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
-        """Return ``undone`` only if the SMTP session failed before the end of the text, or the server refused it."""
+        """Return ``undone`` only if the server refused the letter, or if the SMTP session failed before the end of the
+        text.
+        """
         if not self._may_have_gone:
             return "undone"
         return "again" if self._to.policy == "again" else "unknown"
 
 
 def server_of(chosen: Configuration) -> Server:
-    """Return the server in the settings, with its password; raise Refused if the settings are insufficient."""
+    """Return the mail server that the settings name, with its password; raise Refused if the settings are
+    insufficient.
+    """
     for key, value in (("smtp.host", chosen.smtp_host), ("smtp.from", chosen.smtp_from)):
         if value is None:
             raise Refused(

@@ -1,8 +1,8 @@
-"""Submit a letter over SMTP (RFC 5321), and determine its fate if the session ends early.
+"""Submit a letter over SMTP (RFC 5321), and determine whether the server accepted it if the session ends early.
 
 Each reply may take as long as the settings allow, and the session four times as long, so that a stalled or slow server
-cannot block the outbox.  Before the end of the text is sent, the server cannot have accepted the letter; between that
-and its reply, only the server knows.
+cannot block the outbox.  The server cannot have accepted the letter before it receives the end of the text.  Between
+the end of the text and the reply, only the server knows.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from weft.errors import DeliveryError
 from weft.failpoint import failpoint
 
 _SESSION_FACTOR: Final = 4
-"""The time limit of a session as a multiple of that of one reply."""
+"""The time limit of a session, as a multiple of the time limit of one reply."""
 _REPLY_LENGTH: Final = 300
 
 
 @dataclass(frozen=True)
 class Server:
-    """A mail server; ``timeout`` is in seconds, ``ca_file`` None means the certificates that the system trusts."""
+    """A mail server.  ``timeout`` is in seconds.  If ``ca_file`` is None, the session trusts the certificates of the
+    system.
+    """
 
     host: str
     port: int
@@ -46,7 +48,7 @@ class Server:
 
 
 def submit(server: Server, recipients: Sequence[str], content: bytes) -> str:
-    """Submit a letter (with CRLF line ends) for all recipients or for none; return the server's reply.
+    """Submit a letter (with CRLF line ends) for all recipients or for none; return the last reply of the server.
 
     Raises Unreachable if the session fails, Rejected if the server refuses the letter permanently, Lost if the outcome
     is unknown, and DeliveryError if the letter was not sent but can be retried.
@@ -81,7 +83,7 @@ def _envelope(client: _Client, server: Server, recipients: Sequence[str], conten
 
 
 def _require(server: Server, what: str, code: int, answer: bytes) -> None:
-    """Raise Rejected for a permanent error reply, and DeliveryError for a temporary one."""
+    """Raise Rejected if the reply is a permanent error, and DeliveryError if the reply is another error."""
     if 200 <= code < 300:
         return
     message = f"the server refused {what}: {_line(code, answer)}"
@@ -91,20 +93,22 @@ def _require(server: Server, what: str, code: int, answer: bytes) -> None:
 
 
 def _stuffed(content: bytes) -> bytes:
-    """Double the dot at the start of each line that begins with one, and terminate the last line."""
+    """Return the text with a second dot before each line that starts with a dot, and with CRLF at the end."""
     stuffed = re.sub(rb"(?m)^\.", b"..", content)
     return stuffed if stuffed.endswith(b"\r\n") else stuffed + b"\r\n"
 
 
 class _Lines:
-    """The server's replies as lines; a truncated line raises an error, while smtplib would accept ``25`` as a reply."""
+    """A reader of the server's replies that raises an error for a truncated line; smtplib would accept ``25`` as a
+    reply.
+    """
 
     def __init__(self, stream: BufferedReader) -> None:
         self._stream = stream
 
     def readline(self, most: int) -> bytes:
-        """Return the next line of at most ``most`` bytes, empty at the end; raise ConnectionResetError for a partial
-        line.
+        """Return the next line of at most ``most`` bytes, or no bytes at the end; raise ConnectionResetError for a
+        truncated line.
         """
         line = self._stream.readline(most)
         if line and not line.endswith(b"\n") and len(line) < most:
@@ -117,13 +121,13 @@ class _Lines:
 
 
 class _Client(smtplib.SMTP):
-    """An SMTP session; ``line`` is the socket below TLS, through which another thread can end it."""
+    """An SMTP session.  ``line`` is the socket below TLS, through which another thread can end the session."""
 
     line: socket.socket | None = None
 
     def __init__(self, server: Server, context: ssl.SSLContext | None) -> None:
         self._server, self._context = server, context
-        # Without a local host name, smtplib would look one up in the network, which may block.
+        # Pass a local host name: otherwise smtplib would look one up in the network, which may block.
         super().__init__(local_hostname=server.sender.rpartition("@")[2], timeout=server.timeout)
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
@@ -140,7 +144,7 @@ class _Client(smtplib.SMTP):
         return super().getreply()
 
     def end(self) -> None:
-        """Shut down the connection, even while another thread waits for it."""
+        """Shut down the connection, even while another thread waits for a reply."""
         if self.line is not None:
             with suppress(OSError):
                 self.line.shutdown(socket.SHUT_RDWR)
@@ -148,7 +152,7 @@ class _Client(smtplib.SMTP):
 
 @contextmanager
 def _session(server: Server) -> Iterator[_Client]:
-    """Open a session and log in; raise Unreachable."""
+    """Open a session and log in; raise Unreachable if this fails."""
     client = None
     timer = None
     try:
@@ -174,7 +178,7 @@ def _session(server: Server) -> Iterator[_Client]:
 
 
 def _begin(client: _Client, server: Server, context: ssl.SSLContext | None) -> None:
-    # Set as connect() does: TLS checks the certificate for this name.
+    # Set the host name as connect() does, because TLS compares the certificate with this name.
     client._host = server.host  # type: ignore[attr-defined]
     code, answer = client.connect(server.host, server.port)
     if code != 220:
@@ -221,7 +225,9 @@ def _tls_hint(server: Server) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Describe an error in one line; the server's text is not trusted with a terminal."""
+    """Describe an error in one line, without control characters, which a server could use to manipulate the
+    terminal.
+    """
     if isinstance(error, TimeoutError):
         return "it did not reply in time"
     if isinstance(error, smtplib.SMTPResponseException):

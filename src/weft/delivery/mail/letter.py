@@ -1,7 +1,7 @@
 """Write one letter: the new answers as text and HTML, with headers for identification, threading and filing.
 
-The texts come from data.  Headers and text contain nothing that a terminal or a mail program would interpret, the HTML
-escapes everything, and every line is ASCII, so that no server has to change one.
+The texts in a letter come from data.  Headers and plain text contain nothing that a terminal or a mail program would
+interpret, and the HTML escapes every text.  Every line is ASCII, so that no mail server has to change it.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 SHOWN_ROWS: Final = 100
-"""The most rows that a letter shows."""
+"""The maximum number of rows that a letter shows."""
 
 _CELL: Final = 500
 _NAME: Final = 120
 _WIDEST: Final = 100
 _JOINERS: Final = "\u200c\u200d"
 _MAILTO: Final = 900
-"""The longest address in List-Unsubscribe: with the header's name it stays below the 998 of a line (RFC 5322,
-2.1.1).
+"""The maximum length of the URL in List-Unsubscribe.  With the header name, the line stays below the limit of 998
+characters (RFC 5322, section 2.1.1).
 """
 _FOLDED: Final = 78
 _TEMPLATE: Final = Path(__file__).with_name("letter.html")
 
 
 class _StructuredHeader(UnstructuredHeader):
-    """A header for programs: ASCII ids and addresses, separated by spaces.
+    """A header for programs, with ASCII ids and addresses separated by spaces.
 
-    Python's email package writes long lines as encoded words, which are not decoded in structured headers (RFC 2047,
-    section 5).  This class breaks lines at spaces only, and never inside a word.
+    Python's email package writes long lines as encoded words, which mail programs do not decode in structured headers
+    (RFC 2047, section 5).  This class breaks lines only at spaces.
     """
 
     def fold(self, *, policy: Policy) -> str:
@@ -72,7 +72,7 @@ _POLICY: Final = _policy()
 def letter(message: Message, channel: str, sender: str, recipients: Sequence[str]) -> bytes:
     """Return the letter as MIME with CRLF line ends; the same arguments give the same bytes.
 
-    ``channel`` is the channel's name, for the line that says why the letter was sent.
+    ``channel`` is the name of the channel; the letter gives it as the reason why the recipient receives the letter.
     """
     contents = _contents(message, channel)
     mail = EmailMessage(policy=_POLICY)
@@ -85,7 +85,7 @@ def letter(message: Message, channel: str, sender: str, recipients: Sequence[str
 
 
 def message_id(key: str, home_id: str) -> str:
-    """Return the globally unique Message-ID of a message; it is the same at every attempt.
+    """Return the globally unique Message-ID of a message, which is the same at every attempt.
 
     >>> message_id("3-1-20", "5f0c")
     '<3-1-20@5f0c.weft>'
@@ -111,7 +111,7 @@ def _headers(message: Message, channel: str, sender: str, recipients: Sequence[s
 
 
 def _mailto(address: str, subject: str) -> str:
-    """Return an ASCII mailto URL with that subject (RFC 6068); a long subject is cut."""
+    """Return an ASCII mailto URL with this address and subject (RFC 6068); a long subject is cut."""
     begin = f"mailto:{quote(address, safe='@')}?subject="
     rest = subject
     while len(begin) + len(quote(rest)) > _MAILTO and rest:
@@ -122,20 +122,20 @@ def _mailto(address: str, subject: str) -> str:
 def _header(text: str) -> str:
     """Return text from data as one line of a header.
 
-    Python's email package decodes an encoded word (``=?utf-8?q?a=0d=0aBcc:…?=``), line ends included, and writes the
-    result.  So this function breaks up the start of encoded words.
+    Python's email package decodes an encoded word (``=?utf-8?q?a=0d=0aBcc:…?=``), including its line ends, and writes
+    the result.  So this function inserts a space into the start of every encoded word.
     """
     words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return words.replace("=?", "= ?")[:_NAME] or "-"
 
 
 def _label(text: str) -> str:
-    """Return a query's name as a part of a List-Id."""
+    """Return the name of a query as a part of a List-Id."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in text.lower())[:60] or "query"
 
 
 def _contents(message: Message, channel: str) -> dict[str, Any]:
-    """Return the values that both forms of the letter show."""
+    """Return the values from which both the plain text and the HTML of the letter are written."""
     about, place = message.about, ZoneInfo(message.about.zone)
     home = f" --home {shlex.quote(str(about.home))}"
     last = message.rows[-1].ordinal
@@ -166,7 +166,7 @@ def _why(message: Message, channel: str) -> str:
 
 
 def _command(command: str, message: Message, channel: str) -> str:
-    """Return the command by which a recipient stops the letters."""
+    """Return the ``weft`` command that mutes or ends the subscription."""
     return f"weft {command} {shlex.quote(message.query_name)} --to {shlex.quote(channel)}"
 
 
@@ -191,7 +191,7 @@ def _text(contents: dict[str, Any]) -> str:
 
 
 def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as a table, or as lists of columns if the table would be too wide."""
+    """Return the lines of a table of the rows; if the table would be too wide, one line for each column of each row."""
     widths = [max(len(cells[n]) for cells in (columns, *rows)) for n in range(len(columns))]
     if sum(widths) + 2 * len(widths) <= _WIDEST:
         lines = [columns, ["-" * width for width in widths], *rows]
@@ -203,7 +203,7 @@ def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def cell(value: object, zone: ZoneInfo) -> str:
-    """Return one value as readable text on one line.
+    """Return one value as readable text on one line; instants are in the time zone ``zone``.
 
     >>> cell(dt.datetime(2026, 7, 1, 10, tzinfo=dt.timezone.utc), ZoneInfo("Europe/Paris")), cell(None, ZoneInfo("UTC"))
     ('2026-07-01 12:00:00+02:00', 'NULL')
@@ -230,7 +230,7 @@ def _local(value: dt.datetime, zone: ZoneInfo) -> str:
 
 
 def _line(text: str) -> str:
-    """Return text from data on one line, with visible control characters, cut at 500 characters."""
+    """Return text from data on one line of at most 500 characters, with control characters made visible."""
     return one_line(text, _CELL, allowed=_JOINERS)
 
 

@@ -31,7 +31,7 @@ STANDARD: Final = Schedule(_PAUSES)
 
 
 class WebhookChannel:
-    """Posts to one URL; raises Refused if a signature is required but no secret is set."""
+    """A channel that posts to one URL; raises Refused if a signature is required but no secret is set."""
 
     schedule: Final = STANDARD
     person: Final = None
@@ -46,16 +46,16 @@ class WebhookChannel:
                 "Slack and Teams need no secret: append #as=slack or #as=teams to the URL.",
             )
         self._may_have_gone = True
-        """True at first, since an earlier process may have died while it sent."""
+        """Initially True, because an earlier process may have died while it sent a request."""
 
     @property
     def shown_rows(self) -> int | None:
-        """Programs receive every row, people the first ones."""
+        """The maximum number of rows in a text for Slack or Teams; None for signed JSON, which contains every row."""
         return None if self._to.form == "standard" else SHOWN_ROWS
 
     @property
     def address(self) -> str:
-        """The channel's canonical name."""
+        """The canonical name of the channel."""
         return self._to.text
 
     @property
@@ -67,11 +67,11 @@ class WebhookChannel:
         """Accept any columns."""
 
     def prepare(self) -> None:
-        """Return no position: the receiver recognizes a message by its id."""
+        """Return no position, because the receiver recognizes a message by its id."""
         return
 
     def send(self, message: Message, position: str | None) -> str:
-        """Post the message, and return the server's response."""
+        """Post the message, and return the response of the server."""
         self._may_have_gone = False
         body, headers = self._request(message)
         chosen = self._chosen
@@ -89,11 +89,11 @@ class WebhookChannel:
             raise
 
     def test(self, message: Message) -> str:
-        """Post a message of the type ``weft.test``, or a text that says it is a test."""
+        """Post a message of type ``weft.test``, or a text marked as a test for Slack and Teams."""
         return f"{self._to.server} responded {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
-        """Return ``undone`` only if the request failed before it was sent, or the server responded."""
+        """Return ``undone`` only if the server responded, or if the request failed before it was sent."""
         return "again" if self._may_have_gone else "undone"
 
     def _request(self, message: Message) -> tuple[bytes, dict[str, str]]:
@@ -104,7 +104,7 @@ class WebhookChannel:
 
         key = f"{about.home_id}.{message.key}"
         body = answers_json(message)
-        # The timestamp is that of the attempt, as the standard requires: receivers refuse one older than five minutes.
+        # Sign with the time of the attempt, because receivers refuse a timestamp that is older than five minutes.
         signature = Webhook(self._chosen.webhook_secret or "").sign(key, to_datetime(message.attempt_at), body)
         stamp = str(message.attempt_at // _SECOND)
         return body.encode(), {
@@ -116,11 +116,13 @@ class WebhookChannel:
 
 
 SHOWN_ROWS: Final = 20
-"""The most rows that a text shows."""
+"""The maximum number of rows that a text shows."""
 
 
 def answers_json(message: Message) -> str:
-    """Return JSON with ``type``, ``timestamp`` and ``data``: the query, its rows, and their range of ordinals."""
+    """Return JSON with ``type``, ``timestamp`` and ``data``; ``data`` contains the query, its rows and their
+    ordinals.
+    """
     names = field_names(name for name, _ in message.columns)
     body = {
         "type": "weft.test" if message.is_test else "weft.answers",
@@ -139,8 +141,9 @@ def answers_json(message: Message) -> str:
 
 
 def text_json(message: Message) -> str:
-    """Return JSON with ``text``: the new answers, one per line, as Slack and Teams expect; instants in the message's
-    zone.
+    """Return JSON with the field ``text``, as Slack and Teams expect: the new answers, one per line.
+
+    Instants are in the time zone of the message.
     """
     place = ZoneInfo(message.about.zone)
     names = [name for name, _ in message.columns]
@@ -160,5 +163,5 @@ def text_json(message: Message) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape text from data so that Slack and Teams show it literally: it mentions nobody and contains no link."""
+    """Escape text from data, so that Slack and Teams show it literally, without mentions and links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")

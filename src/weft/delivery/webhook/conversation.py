@@ -1,6 +1,6 @@
-"""Send one HTTP request, and determine its fate if the connection ends early.
+"""Send one HTTP request, and determine whether the server received it if the connection ends early.
 
-The name is resolved once, and each address is checked before connecting, since a second look-up may give other
+The host name is resolved once, and each address is checked before connecting, because a second look-up may return other
 addresses.  Redirects are not followed.  A response may take as long as the settings allow, and the whole exchange four
 times as long.
 """
@@ -38,12 +38,12 @@ def post(
     private: bool,
     ca_file: Path | None,
 ) -> str:
-    """Post the body, and return the server's response as one line.
+    """Post the body, and return the response of the server as one line.
 
-    ``at`` is the wall clock's time (microseconds UTC), ``timeout`` is in seconds, and ``private`` allows addresses that
-    are not public.  Raises Rejected for a private address or a server that wants no more messages, Later if the server
-    asks to wait, Lost if the outcome is unknown, Unreachable if the request failed, and DeliveryError for other
-    responses; all but Rejected can be retried.
+    ``at`` is the time of the wall clock (microseconds UTC), ``timeout`` is in seconds, and ``private`` allows addresses
+    that are not public.  Raises Rejected for a forbidden private address or a server that wants no more messages, Later
+    if the server asks the sender to wait, Lost if the outcome is unknown, Unreachable if the request failed, and
+    DeliveryError for other responses.  The caller can retry after every error except Rejected.
     """
     with _connected(to, timeout, private=private, ca_file=ca_file) as connection:
         try:
@@ -70,7 +70,7 @@ def post(
 
 
 def _require(to: Destination, response: http.client.HTTPResponse, reply: str, at: int) -> None:
-    """Raise the error of an unsuccessful status."""
+    """Raise the error that belongs to the status of the response, unless the status means success."""
     status = response.status
     if 200 <= status < 300:
         return
@@ -87,7 +87,10 @@ def _require(to: Destination, response: http.client.HTTPResponse, reply: str, at
 
 
 def _retry_after(text: str, at: int) -> int:
-    """Return the pause of a Retry-After header, in seconds or until an instant; at most a day."""
+    """Return the pause that a Retry-After header requests (microseconds), at most one day.
+
+    The header contains a number of seconds or a date.
+    """
     wait = 0
     if text.strip().isdigit():
         wait = int(text.strip()[:9]) * _SECOND
@@ -127,7 +130,7 @@ def _connected(
 
 
 def _line_to(to: Destination, timeout: float, *, private: bool) -> socket.socket:
-    """Connect to the first address of the host that accepts, among those allowed."""
+    """Connect to the first allowed address of the host that accepts the connection."""
     resolved = socket.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM)
     allowed = [each for each in resolved if private or is_public(str(each[4][0]))]
     if not allowed:

@@ -18,7 +18,7 @@ from weft.configuration import Configuration
 from weft.errors import Refused
 
 Form = Literal["standard", "slack", "teams"]
-"""The form of a post: answers as JSON with a signature, or text for Slack or Teams."""
+"""The format of a post: ``standard`` is signed JSON, ``slack`` and ``teams`` are text."""
 
 _LONGEST: Final = 2_000
 _HINT: Final = "Write webhook:https://example.com/path."
@@ -26,7 +26,9 @@ _HINT: Final = "Write webhook:https://example.com/path."
 
 @dataclass(frozen=True)
 class Destination:
-    """A webhook's URL in parts: ``text`` is the channel's canonical name, ``target`` the path and the query string."""
+    """The parsed URL of a webhook.  ``text`` is the channel's canonical name; ``target`` is the path and the query
+    string.
+    """
 
     text: str
     scheme: Literal["http", "https"]
@@ -37,7 +39,7 @@ class Destination:
 
     @property
     def server(self) -> str:
-        """The host and port."""
+        """The host and the port."""
         return f"{self.host}:{self.port}"
 
     @property
@@ -86,18 +88,16 @@ def _form(option: str) -> Form:
 
 
 _REFUSED_IPV4: Final = (ipaddress.IPv4Network("192.0.0.0/24"),)
-"""Not globally reachable according to the IANA registry (RFC 6890), which ``is_global`` of Python 3.11 does not
-know.
-"""
+"""Not globally reachable according to the IANA registry (RFC 6890), but ``is_global`` of Python 3.11 returns True."""
 
 _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 _REFUSED_IPV6: Final = (ipaddress.IPv6Network("3fff::/20"),)
-"""Documentation (RFC 9637)."""
+"""Reserved for documentation (RFC 9637)."""
 
 _MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-"""The well-known prefix (RFC 6052).  64:ff9b:1::/48 (RFC 8215) is for local use, and refused because it is outside of
-2000::/3.
+"""The well-known prefix (RFC 6052).  The local-use prefix 64:ff9b:1::/48 (RFC 8215) is outside 2000::/3, and therefore
+refused.
 """
 
 _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
@@ -125,7 +125,9 @@ def _is_public_ipv4(address: ipaddress.IPv4Address) -> bool:
 
 
 def _embedded(address: ipaddress.IPv6Address) -> Iterator[ipaddress.IPv4Address]:
-    """Yield the IPv4 addresses in an IPv6 address: mapped, NAT64, 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP."""
+    """Yield the IPv4 addresses that an IPv6 address contains: mapped, NAT64, 6to4 (RFC 3056), Teredo (RFC 4380),
+    ISATAP.
+    """
     low = int(address) & 0xFFFF_FFFF
     if address in _MAPPED or address in _NAT64 or (int(address) >> 32) & 0xFFFF_FFFF in _ISATAP:
         yield ipaddress.IPv4Address(low)

@@ -1,1 +1,1 @@
-"""Read CSV, JSON lines and Parquet as batches of a table's rows; see ``source``."""
+"""Read CSV, JSON lines and Parquet as batches of rows of a table; ``source`` is the main module."""

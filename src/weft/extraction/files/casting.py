@@ -1,8 +1,8 @@
-"""SQL expressions of DuckDB that cast text and foreign types to Weft's types without loss.
+"""Build SQL expressions of DuckDB that cast text and foreign types to Weft's types without loss.
 
 A value that would have to be rounded or truncated is not a value of the type. An expression returns NULL for such a
-value; the caller distinguishes it from a NULL in the file. TIMESTAMP text without an offset is UTC, the time zone of
-the connection (design section 1).
+value; the caller distinguishes this NULL from a NULL in the file. TIMESTAMP text without an offset is UTC, the time
+zone of the connection (design section 1).
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _FROM_DUCKDB: Final = {
 
 
 def from_text(cell: str, kind: DataType) -> str:
-    """Return an expression that casts VARCHAR to the type (BINARY from base64); NULL if the text is not of the type.
+    """Return an SQL expression that casts text to the type (BINARY from base64); NULL if the text is not of the type.
 
-    For most types it first tries a cast that is several times as fast and handles text in its usual form.
+    For most types, the expression first tries a cast that is several times as fast and accepts only the usual notation.
     """
     slow, name = exactly_from_text(cell, kind), kind.name
     if name in _SIZES:
         quick = f"TRY_CAST({cell} AS {_SIZES[name]})"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {quick} ELSE {slow} END"
     if name == "TIMESTAMP":
-        # This cast knows neither offsets nor zones, so its result must print as the text. A cast to TIMESTAMPTZ calls
-        # ICU, which is slow.
+        # This cast ignores offsets and zones, so use its result only if it prints as the text. A cast to TIMESTAMPTZ
+        # calls ICU, which is slow.
         quick = f"TRY_CAST({cell} AS TIMESTAMP)"
         instant = f"make_timestamptz(epoch_us({quick}))"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {_in_range(instant)} ELSE {slow} END"
@@ -61,7 +61,9 @@ def from_text(cell: str, kind: DataType) -> str:
 
 
 def exactly_from_text(cell: str, kind: DataType) -> str:
-    """Return the exact cast that ``from_text`` is defined by."""
+    """Return an SQL expression for the exact cast, which gives the same result as ``from_text`` without the fast
+    attempt.
+    """
     bare = f"trim({cell})"
     name = kind.name
     if name in _SIZES:
@@ -79,8 +81,9 @@ def exactly_from_text(cell: str, kind: DataType) -> str:
 
 
 def from_typed(column: str, duckdb_name: str, kind: DataType) -> str:
-    """Return an expression that casts a column of DuckDB's type ``duckdb_name`` to the type; NULL if the value is not
-    of it.
+    """Return an SQL expression that casts a column of DuckDB's type ``duckdb_name`` to the type ``kind``.
+
+    The expression is NULL for a value that is not of the type.
     """
     if weft_type(duckdb_name) == kind:
         if kind.name == "TIMESTAMP":
@@ -91,7 +94,7 @@ def from_typed(column: str, duckdb_name: str, kind: DataType) -> str:
 
 
 def as_text(column: str, duckdb_name: str) -> str:
-    """Return an expression for a column of DuckDB type ``duckdb_name`` as text in the form that ``from_text`` reads."""
+    """Return an SQL expression that converts a column of DuckDB's type ``duckdb_name`` to text for ``from_text``."""
     if duckdb_name == "VARCHAR":
         return column
     if duckdb_name == "BLOB":
@@ -102,17 +105,17 @@ def as_text(column: str, duckdb_name: str) -> str:
 
 
 def is_nested(duckdb_name: str) -> bool:
-    """Return whether values of DuckDB type ``duckdb_name`` are nested, and therefore stored as JSON text."""
+    """Return whether values of DuckDB's type ``duckdb_name`` are nested, and therefore stored as JSON text."""
     return duckdb_name.endswith("]") or duckdb_name.startswith(("STRUCT", "MAP", "UNION"))
 
 
 def _in_range(instant: str) -> str:
-    """Return NULL for infinities and for years that Spark cannot print."""
+    """Return an SQL expression that is NULL for infinities and for years that Spark cannot print."""
     return f"CASE WHEN {instant} BETWEEN {_FIRST} AND {_LAST} THEN {instant} END"
 
 
 def duckdb_type(kind: DataType) -> str:
-    """Return DuckDB's name of a Weft type."""
+    """Return DuckDB's name of the Weft type ``kind``."""
     names = {"STRING": "VARCHAR", "INT": "INTEGER", "TIMESTAMP": "TIMESTAMPTZ", "BINARY": "BLOB"}
     return names.get(kind.name, str(kind))
 
@@ -120,7 +123,7 @@ def duckdb_type(kind: DataType) -> str:
 def weft_type(duckdb_name: str) -> DataType:
     """Return the Weft type that stores a Parquet column of DuckDB's type ``duckdb_name``.
 
-    Types that Weft lacks become STRING; nested types become JSON text. Nanoseconds are truncated to microseconds.
+    Types that Weft lacks become STRING, and nested types become JSON text. Nanoseconds are truncated to microseconds.
     """
     if duckdb_name.startswith("DECIMAL") and not is_nested(duckdb_name):
         return DataType.parse(duckdb_name)

@@ -1,4 +1,4 @@
-"""Check the column names of a file and match its columns to those of the table."""
+"""Check the column names of a file, and match its columns to the columns of the table."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _NAME: Final = re.compile(r"[^\W\d][^\s\x00-\x1f,;{}()=\\/`\"']{0,127}")
 
 @dataclass(frozen=True)
 class FileColumns:
-    """The columns of a file that are stored, with their types; ``added`` are those that the table lacks.
+    """The columns of a file that are stored, with their types; ``added`` are the columns that the table lacks.
 
-    ``absent`` are columns of the table that the file lacks (NULL in every row). ``own_time`` is the file's column that
-    ts is taken from, as spelled in the file, or None. ``extended`` are nested columns of the table with types that
-    include all fields of the file.
+    ``absent`` are the columns of the table that the file lacks (NULL in every row). ``own_time`` is the column of the
+    file from which ts is taken, as spelled in the file, or None. ``extended`` are nested columns of the table, with
+    types that include all fields of the file.
     """
 
     stored: tuple[tuple[str, DataType], ...]
@@ -36,12 +36,12 @@ class FileColumns:
 
 
 def may_name_column(name: str) -> bool:
-    """Return whether a column may have the name. Names that start with _ are reserved for Weft."""
+    """Return whether a column may have the name. Names that start with ``_`` are reserved for Weft."""
     return _NAME.fullmatch(name) is not None and not name.startswith("_")
 
 
 def check_names(names: Sequence[str], where: str) -> None:
-    """Raise Refused for names that columns cannot have, and for names that differ only in case."""
+    """Raise Refused if a column cannot have one of the names, or if two names differ only in case."""
     seen: dict[str, tuple[int, str]] = {}
     for number, name in enumerate(names, 1):
         if not may_name_column(name) or name.lower() in _RESERVED:
@@ -72,9 +72,9 @@ def check_names(names: Sequence[str], where: str) -> None:
 def chosen_of(
     available: Sequence[tuple[str, DataType]], chosen: Sequence[tuple[str, DataType | None]], where: str
 ) -> list[tuple[str, DataType]]:
-    """Return the chosen columns in the order of the choice, with the types that the choice names.
+    """Return the chosen columns in the order of the choice, with the types that the choice gives.
 
-    Raise Refused if the file lacks one.
+    Raise Refused if ``available`` lacks a chosen column.
     """
     by_name = {name.lower(): (name, kind) for name, kind in available}
     columns = []
@@ -93,9 +93,9 @@ def typed(
     schema: TableSchema | None,
     where: str,
 ) -> list[tuple[str, DataType]]:
-    """Return the file's columns, with the types that ``types`` names for some of them.
+    """Return the columns of the file, with the types that ``types`` gives for some of them.
 
-    Raise Refused if the file lacks one, or the table has it with another type.
+    Raise Refused if ``types`` names a column that the file lacks, or that has another type in the table.
     """
     chosen_of(columns, types, where)  # raises Refused for a missing column
     wanted = {name.lower(): kind for name, kind in types}
@@ -118,11 +118,11 @@ def match_columns(
     where: str,
     form: str | None = None,
 ) -> FileColumns:
-    """Match the file's columns to the table's (schema None: the load creates the table).
+    """Match the columns of the file to the columns of the table (``schema`` None: the load creates the table).
 
-    Weft reserves the column ``ts``: a file may have it only if ``ts_from`` names it, and then it is mapped rather than
-    stored twice. No file may set ``_by``, which records who appended a row. Raise Refused for missing and additional
-    columns unless ``evolve``, and for a ``ts_from`` column that has neither an instant type nor the format ``form``.
+    Weft reserves the column ``ts``: a file may have a column ``ts`` only if ``ts_from`` names it. No file may set
+    ``_by``, which records who appended a row. Raise Refused for missing and additional columns unless ``evolve``, and
+    for a ``ts_from`` column that neither has an instant type nor is read in the format ``form``.
     """
     own_time = _own_time(columns, ts_from, where, form)
     stored = [(name, kind) for name, kind in columns if name.lower() != TS]
@@ -144,7 +144,7 @@ def match_columns(
 def _extended(
     stored: Sequence[tuple[str, DataType]], matched: Sequence[tuple[str, DataType]]
 ) -> tuple[tuple[str, DataType], ...]:
-    """Return the nested columns that lack fields of the file, with those fields added."""
+    """Return the nested columns of the table that lack fields of the file, with types that include these fields."""
     extended = []
     for (_, kind), (name, own) in zip(stored, matched, strict=True):
         if kind.shape is not None and own.shape is not None and (all_of := own.shape.extended(kind.shape)) != own.shape:

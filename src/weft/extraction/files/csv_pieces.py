@@ -37,16 +37,19 @@ _RECORDS: Final = 50_000
 _T = TypeVar("_T")
 
 RecordsAt = Callable[[Sequence[int]], list[tuple[int, bytes]]]
-"""Maps positions of records (ascending) to the number of each record's first line and its bytes."""
+"""A function that maps positions of records (ascending) to the number of each record's first line and the record's
+bytes.
+"""
 Work = Callable[[pa.Table, RecordsAt, duckdb.DuckDBPyConnection], _T]
-"""Processes cells: VARCHAR columns under the given names."""
+"""A function that processes cells, which are VARCHAR columns under the given names."""
 
 
 @dataclass(frozen=True)
 class Piece(Generic[_T]):
-    """The result for consecutive records. Add ``before`` to the line numbers in ``result``.
+    """The result for consecutive records. Line numbers in ``result`` are relative; add ``before`` to obtain line
+    numbers in the file.
 
-    ``problems`` are the rejected records among them; their line numbers are final.
+    ``problems`` are the rejected records among the consecutive records; their line numbers are absolute.
     """
 
     result: _T
@@ -55,7 +58,7 @@ class Piece(Generic[_T]):
 
 
 class CsvPieces(Generic[_T]):
-    """The pieces of a CSV file after its header line, in order. ``names`` has one name for each cell of a record."""
+    """The pieces of a CSV file after the header line, in order. ``names`` has one name for each cell of a record."""
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class CsvPieces(Generic[_T]):
         workers: Workers,
         work: Work[_T],
     ) -> None:
-        """``line`` is the number of lines of the file that ended before the next byte of the stream."""
+        """Read the stream; ``line`` is the number of lines of the file that end before the stream's next byte."""
         self._stream = stream
         self._line = line
         self._dialect = dialect
@@ -98,7 +101,9 @@ class CsvPieces(Generic[_T]):
         yield from self._carefully(None)  # the end of the file may be damaged, which this reports
 
     def _tried(self, chunk: Chunk, connection: duckdb.DuckDBPyConnection) -> tuple[_T, int] | None:
-        """Return the result for a chunk and the number of lines in it; None if it must be read record by record."""
+        """Return the result for a chunk and the number of lines in the chunk; None if it must be read record by
+        record.
+        """
         if not chunk.is_plain:
             return None
         try:
@@ -115,8 +120,9 @@ class CsvPieces(Generic[_T]):
         self._stream.put_back(chunk.raw)
 
     def _carefully(self, until: int | None) -> Iterator[Piece[_T]]:
-        """Read records up to the first that ends at or after the position ``until`` of the stream; all of them for
-        None.
+        """Read record by record up to the first record that ends at or after the position ``until`` of the stream.
+
+        If ``until`` is None, read all records.
         """
         records = CsvRecords(self._stream, self._dialect, len(self._names), self._line)
         held: list[TextRecord] = []
@@ -149,7 +155,7 @@ _NEWLINE: Final = b"\n"
 
 @dataclass(frozen=True)
 class Chunk:
-    """Bytes that start and end with a record, provided that they are plain. ``last`` marks the end of the file."""
+    """Bytes that start and end with a record if they are plain. ``last`` marks the end of the file."""
 
     raw: bytes
     dialect: Dialect
@@ -173,7 +179,7 @@ class Chunk:
             return False
         if dialect.escape is not None and dialect.escape.encode() in raw:
             return False
-        # If each half-length window has a line end, no line is longer than two windows.
+        # If each window of half the maximum length contains a line end, no line is longer than two windows.
         if any(raw.find(_NEWLINE, at, at + _HALF) < 0 for at in range(0, len(raw) - _HALF, _HALF)):
             return False
         return dialect.quote.encode() not in raw or _are_quotes_plain(raw, dialect)
@@ -204,7 +210,7 @@ class Chunk:
         )
 
     def records(self, places: Iterable[int]) -> list[tuple[int, bytes]]:
-        """Return the number of the first line (from 1) and the bytes of the records at these positions of a plain
+        """Return the number of the first line (from 1) and the bytes of the records at the given positions of a plain
         chunk.
         """
         wanted, quote = set(places), self.dialect.quote.encode()
@@ -226,7 +232,10 @@ class Chunk:
 
 
 def next_chunk(stream: PushBack, dialect: Dialect, size: int) -> Chunk | None:
-    """Read the next records of the stream, about ``size`` bytes; None at its end. The stream then stands after them."""
+    """Return the next records of the stream, about ``size`` bytes, as a chunk; None at the end of the stream.
+
+    Bytes that follow the chunk are put back to the stream.
+    """
     raw = stream.read(size)
     if not raw:
         return None
@@ -246,8 +255,10 @@ def next_chunk(stream: PushBack, dialect: Dialect, size: int) -> Chunk | None:
 
 
 def _are_quotes_plain(raw: bytes, dialect: Dialect) -> bool:
-    """Return whether each quote opens a cell, closes it, or is half of a doubled quote inside it (only without an
-    escape character), and whether no quoted cell is too long.
+    """Return whether all quotes conform to RFC 4180, and no quoted cell is longer than MAX_LINE.
+
+    Each quote must open a cell, close a cell, or be half of a doubled quote inside a cell. Doubled quotes are allowed
+    only if the dialect has no escape character.
     """
     framed = _NEWLINE + raw + _NEWLINE
     signs = pa.Array.from_buffers(pa.uint8(), len(framed), [None, pa.py_buffer(framed)])
@@ -256,7 +267,7 @@ def _are_quotes_plain(raw: bytes, dialect: Dialect) -> bool:
         return False
     pairs = pa.FixedSizeListArray.from_arrays(at, 2)
     opening, closing = pc.list_element(pairs, 0), pc.list_element(pairs, 1)
-    # A doubled quote inside a cell: the first quote does not close the cell and the second does not open one.
+    # In a doubled quote inside a cell, the first quote does not close the cell, and the second does not open one.
     goes_on = pc.equal(pc.add(closing.slice(0, len(closing) - 1), 1), opening.slice(1))
     if dialect.escape is not None and pc.any(goes_on).as_py():
         return False

@@ -1,4 +1,4 @@
-"""Inspect a text file before a load: the CSV dialect, the columns and their types."""
+"""Inspect a text file before a load, and find its CSV dialect, its columns and their types."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ _SAMPLE: Final = 1 << 18
 _AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 16 << 20
 _LONGEST_NAME: Final = 10_000
-"""The most characters of a column name in JSON. As the number of columns is limited too, all names fit into memory."""
+"""The maximum number of characters of a column name in JSON. The number of columns is limited, too, so that all names
+fit into memory.
+"""
 
 
 def csv_layout(
     opened: Callable[[], AbstractContextManager[io.BufferedReader]], where: str, connection: duckdb.DuckDBPyConnection
 ) -> tuple[tuple[str, ...], Dialect]:
-    """Return the column names in the header line and the dialect, which DuckDB sniffs from the start of the file.
+    """Return the column names in the header line, and the dialect that DuckDB detects from the start of the file.
 
     Raise Refused if no line can be read as the header; ``where`` names the file.
     """
@@ -62,7 +64,7 @@ def _dialect(sample: bytes, connection: duckdb.DuckDBPyConnection) -> Dialect:
 
 
 def infer_csv(records: CsvRecords, names: Sequence[str], connection: duckdb.DuckDBPyConnection) -> Seen:
-    """Return the evidence for the column types from every readable record after the header line."""
+    """Return the evidence for the column types, from every readable record after the header line."""
     inference = Inference(names)
     records.names()
     good = (record for record in records if record.problem is None)
@@ -77,9 +79,9 @@ def infer_json(
     connection: duckdb.DuckDBPyConnection,
     besides: Collection[str] = (),
 ) -> dict[str, DataType]:
-    """Return the names of all records, in order of first appearance, with their types.
+    """Return the column names in all records, in order of first appearance, with the inferred types.
 
-    Raise Refused for a name that a column cannot have, unless it is in ``besides``; ``where`` names the file.
+    Raise Refused for a name that a column cannot have, unless ``besides`` contains the name; ``where`` names the file.
     """
 
     def look(names: Sequence[str]) -> None:
@@ -91,9 +93,9 @@ def infer_json(
 def json_evidence(
     records: Iterable[TextRecord], connection: duckdb.DuckDBPyConnection, look: Callable[[Sequence[str]], None]
 ) -> dict[str, Evidence]:
-    """Return the names of all records, in order of first appearance, with the evidence for their types.
+    """Return the column names in all records, in order of first appearance, with the evidence for their types.
 
-    ``look`` receives the names of each group of records before the group is processed.
+    ``look`` is called with the names in each group of records before the group is processed.
     """
     inference = Inference(())
     kinds: dict[str, set[str]] = {}

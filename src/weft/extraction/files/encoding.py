@@ -1,8 +1,8 @@
-"""Detect the encoding of a text file and recode the file as UTF-8.
+"""Detect the encoding of a text file, and recode the file as UTF-8.
 
 A byte order mark decides the encoding, and so do the zero bytes of UTF-16. Any other text is UTF-8 if at least one of
-its non-ASCII lines is valid UTF-8. Otherwise ``charset-normalizer`` chooses among the legacy encodings common on
-desktops.
+its non-ASCII lines is valid UTF-8. Otherwise ``charset-normalizer`` chooses one of the legacy encodings that are common
+on desktop computers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _MARKS: Final = (
 _WESTERN: Final = "cp1252"
 _OTHERS: Final = ("cp1250", "cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
 _HIGH: Final = re.compile(rb"[\x80-\xff]+")
-"""A run of non-ASCII bytes. Western text has short runs, mostly single letters; in other scripts a run is a word."""
+"""A run of non-ASCII bytes. Western text has short runs, mostly single letters; in other scripts, each word is a
+run.
+"""
 _BLOCK: Final = 1 << 18
 _SAMPLE: Final = 1 << 16
 """The number of bytes of invalid UTF-8 lines that are examined to detect their encoding."""
@@ -50,8 +52,9 @@ def codec_name(encoding: str) -> str:
 
 
 def detect_encoding(stream: io.BufferedReader) -> str:
-    """Return the encoding of the stream. Reads to the end unless a byte order mark or the zero bytes of UTF-16
-    decide.
+    """Return the encoding of the stream.
+
+    The function reads the whole stream unless a byte order mark or the zero bytes of UTF-16 decide.
     """
     head = stream.peek(512)[:512]
     for mark, encoding in _MARKS:
@@ -62,7 +65,10 @@ def detect_encoding(stream: io.BufferedReader) -> str:
 
 
 def _without_mark(head: bytes) -> str | None:
-    """Detect UTF-16 without a mark: in mostly ASCII text, every second byte is zero."""
+    """Return UTF-16 with its byte order if the text seems to be UTF-16 without a byte order mark; otherwise None.
+
+    In mostly ASCII text in UTF-16, every second byte is zero.
+    """
     pairs = len(head) // 2
     even, odd = head[0 : 2 * pairs : 2].count(0), head[1 : 2 * pairs : 2].count(0)
     if pairs < 2 or max(even, odd) < 0.7 * pairs or min(even, odd) > 0.1 * pairs:
@@ -119,7 +125,9 @@ def _is_utf_8(text: bytes) -> bool:
 
 
 def _of_letters(text: bytes) -> str:
-    """Return the most likely encoding of the text. If none fits, return UTF-8, so that the lines are rejected."""
+    """Return the most likely encoding of text that is not UTF-8. If no encoding fits, return UTF-8, so that the lines
+    are rejected.
+    """
     if b"\0" in text:
         return UTF_8
     runs = _HIGH.findall(text)
@@ -140,9 +148,9 @@ def _decodes(text: bytes, encoding: str) -> bool:
 
 
 def as_utf_8(stream: io.BufferedReader, encoding: str) -> io.BufferedReader:
-    """Return the text of the stream as UTF-8.
+    """Return a stream with the text of ``stream`` in UTF-8.
 
-    A byte that is invalid in the encoding passes unchanged, so that its record is rejected as invalid UTF-8.
+    A byte that is invalid in the encoding is copied unchanged, so that its record is rejected as invalid UTF-8.
     """
     if encoding == UTF_8:
         return stream
@@ -164,7 +172,7 @@ class _Recoded(io.RawIOBase):
 
     @property
     def damage(self) -> str | None:
-        """Why the text ended early; None before the end, and for an intact stream."""
+        """The reason why the text ended early; None before the end, and for an intact stream."""
         return damage(self.of)
 
     def readable(self) -> bool:
@@ -172,7 +180,7 @@ class _Recoded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes into the buffer and return their number."""
+        """Read the next bytes into the buffer, and return the number of bytes read."""
         while not self._ready and not self._ended:
             block = self.of.read(_BLOCK)
             self._ended = not block
@@ -185,7 +193,7 @@ class _Recoded(io.RawIOBase):
 
 
 def _undecodable(error: UnicodeError) -> tuple[str, int]:
-    """Replace each undecodable byte with a character that ``surrogateescape`` encodes as the same byte."""
+    """Return, for each undecodable byte, a character that ``surrogateescape`` encodes as the same byte."""
     assert isinstance(error, UnicodeDecodeError)
     wrong = error.object[error.start : error.end]
     return "".join(chr(0xDC00 + byte) if byte >= 0x80 else chr(byte) for byte in wrong), error.end

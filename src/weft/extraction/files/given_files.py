@@ -1,4 +1,4 @@
-"""Expand what a user names into files: paths, patterns such as ``*.csv``, folders and streams.
+"""Expand the items that a user names into files: paths, patterns such as ``*.csv``, folders and streams.
 
 :mod:`weft.extraction.paths` defines which files may be read.
 """
@@ -28,13 +28,13 @@ Given: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
 @dataclass(frozen=True)
 class InputFiles:
-    """The files to read, and the paths that a folder or a pattern matched but that are skipped."""
+    """The files to read, and the paths in a folder or pattern that are skipped."""
 
     files: list[InputFile]
     skipped: tuple[Path, ...] = ()
 
     def notes(self) -> list[str]:
-        """Return the notes on skipped paths."""
+        """Return sentences that tell the user about skipped paths."""
         if not self.skipped:
             return []
         named = ", ".join(printable(str(path)) for path in self.skipped[:_NAMED])
@@ -45,17 +45,17 @@ class InputFiles:
 
 
 _NAMED = 5
-"""The most skipped paths that a note names."""
+"""The maximum number of skipped paths that a note names."""
 
 
 @contextmanager
 def input_files(items: Sequence[Given]) -> Iterator[InputFiles]:
-    """Yield the files in the order given; those of a pattern or a folder tree are sorted by name.
+    """Yield the files in the order given. The files of a pattern or a folder tree are sorted by name.
 
-    A folder contributes the files whose suffix is known (``.csv``, ``.jsonl.gz``, …) and that are not hidden. Repeated
-    files are left out. A stream, or a path that names a file descriptor, is copied into a file that lives as long as
-    the context. Raises NotFound for a missing path, ExtractionError for one that cannot be read, and Refused if nothing
-    is named, or an item is neither a path nor a stream of bytes.
+    From a folder, only files with a known suffix (``.csv``, ``.jsonl.gz``, …) that are not hidden are read. Repeated
+    files are left out. A stream, or a path that names a file descriptor, is copied into a file that is deleted when the
+    context ends. Raises NotFound for a missing path, ExtractionError for a path that cannot be read, and Refused if
+    ``items`` is empty, or if an item is neither a path nor a stream of bytes.
     """
     named = [Path(os.path.abspath(each)) for each in items if isinstance(each, str | os.PathLike)]
     with tempfile.TemporaryDirectory(prefix="weft-stdin-") as folder, _copied(named) as copies:
@@ -79,8 +79,9 @@ def input_files(items: Sequence[Given]) -> Iterator[InputFiles]:
 
 @contextmanager
 def _copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """Copy open descriptors as ``copied`` does; ``paths`` may contain patterns. Raises NotFound for a closed
-    descriptor.
+    """Copy the streams among the paths as ``copied`` does, but leave out closed file descriptors.
+
+    ``_named`` raises NotFound for a closed file descriptor.
     """
     with copied([path for path in paths if descriptor(path) is not None and path.exists()]) as copies:
         yield copies
@@ -122,7 +123,9 @@ def _files(pattern: str, skipped: list[Path]) -> list[Path]:
 
 
 def _named(path: Path) -> Path:
-    """Return the path. Raises NotFound, and ExtractionError for a kind of file that is not read."""
+    """Return the path. Raises NotFound for a missing file, and ExtractionError for a kind of file that Weft does not
+    read.
+    """
     try:
         kind_of_path(path)
     except OSError as error:

@@ -20,12 +20,13 @@ _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _INSTANT: Final = _DAY + r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?( ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?))?)?"
 _EXACT_DIGITS: Final = 15
 _MOST_DIGITS: Final = 38
-"""The most digits of a DECIMAL."""
+"""The maximum number of digits of a DECIMAL."""
 
 
 def _tests() -> Mapping[str, str]:
-    """Return the test of each type in order of preference, with ``{0}`` for the cell. An integer in a DOUBLE column
-    must be exact.
+    """Return an SQL test for each type, in order of preference, with ``{0}`` for the cell.
+
+    An integer passes the test for DOUBLE only if a DOUBLE represents it exactly.
     """
 
     def matches(pattern: str) -> str:
@@ -44,15 +45,15 @@ def _tests() -> Mapping[str, str]:
 
 _TESTS: Final = _tests()
 _ALL: Final = frozenset(_TESTS)
-# Quick tests. If every value passes one of them, the values are in DuckDB's own notation, which decides the tests of
-# all types: an integer may also be a DECIMAL and a DOUBLE, a date also a TIMESTAMP.
+# Quick tests. If every value passes the same quick test, all values are in DuckDB's own notation. The tests of all
+# types are then decided: an integer may also be a DECIMAL and a DOUBLE, and a date may also be a TIMESTAMP.
 _QUICK: Final = {
     "BIGINT": "CAST(TRY_CAST({0} AS BIGINT) AS VARCHAR) = {0}",
     "DATE": "CAST(TRY_CAST({0} AS DATE) AS VARCHAR) = {0} AND length({0}) = 10",
     "TIMESTAMP": "CAST(TRY_CAST({0} AS TIMESTAMP) AS VARCHAR) = {0} AND length({0}) BETWEEN 19 AND 26"
     " AND {0} LIKE '____-__-__ __:__:__%' AND {0} NOT LIKE '%)'",
 }
-# The most digits before and after the decimal point, and whether any DOUBLE differs from its text.
+# The largest number of digits before and after the decimal point, and whether any DOUBLE differs from its text.
 _DIGITS: Final = (
     "coalesce(max(length(ltrim(split_part({0}, '.', 1), '-'))), 0), coalesce(max(length(split_part({0}, '.', 2))), 0),"
     f" coalesce(bool_or(length({{0}}) > {_EXACT_DIGITS} AND (length(split_part({{0}}, '.', 1)) > 18"
@@ -63,12 +64,12 @@ _DIGITS: Final = (
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence for the type of a text column: whether it has any value (``filled``), and which types hold all
-    values.
+    """The evidence for the type of a text column.
 
-    ``whole`` and ``fraction`` are the most digits before and after the point; ``rounded`` means that some value would
-    change as a DOUBLE. They count if the column can be a DECIMAL. ``shape`` is the common type of the JSON arrays and
-    objects among the values (``shapes.joined``), or None without any.
+    ``filled`` means that the column has a value, and ``possible`` contains the types that fit all values. ``whole`` and
+    ``fraction`` are the largest numbers of digits before and after the point. ``rounded`` means that some value would
+    change as a DOUBLE. These three matter only if the column can be a DECIMAL. ``shape`` is the common type of the JSON
+    arrays and objects among the values (``shapes.joined``), or None if the column has no arrays and objects.
     """
 
     filled: bool = False
@@ -79,7 +80,7 @@ class Evidence:
     shape: DataType | None = None
 
     def joined(self, other: Evidence) -> Evidence:
-        """Return the combined evidence."""
+        """Return the evidence from the values of both ``self`` and ``other``."""
         return Evidence(
             self.filled or other.filled,
             self.possible & other.possible,
@@ -97,12 +98,12 @@ class Evidence:
         return joined(self.shape or STRING, other.shape or STRING)
 
     def among(self, kinds: frozenset[str]) -> Evidence:
-        """Return the evidence restricted to these types."""
+        """Return the same evidence, in which only the types ``kinds`` are possible."""
         return replace(self, possible=self.possible & kinds)
 
     @property
     def type(self) -> DataType | None:
-        """Return the narrowest type that holds every value; None for a column without values.
+        """Return the narrowest type that fits every value; None for a column without values.
 
         >>> str(Evidence(True, frozenset({"DOUBLE", "DECIMAL"}), 15, 2, rounded=True).type)
         'DECIMAL(38,2)'
@@ -119,29 +120,31 @@ class Evidence:
 
 
 NOTHING: Final = Evidence()
-"""The evidence before any value."""
+"""The evidence for a column of which no value has been read."""
 
 Seen = Mapping[str, Evidence]
-"""The evidence for each column from some batches."""
+"""The evidence for the type of each column, from one or more batches."""
 
 
 class Inference:
-    """Collects the evidence for text columns over any number of batches.
+    """Collects the evidence for text columns from any number of batches.
 
-    The inferred types are BOOLEAN, BIGINT, DOUBLE, DATE, TIMESTAMP and otherwise STRING; DECIMAL if a number with a
-    fraction has more digits than a DOUBLE holds. A column is STRING if the type would not reproduce a value as written
-    (leading zeros, integers beyond BIGINT).
+    The inferred types are BOOLEAN, BIGINT, DOUBLE, DATE and TIMESTAMP; DECIMAL if a number with a fraction has more
+    digits than a DOUBLE represents; otherwise STRING. A column is STRING if the type would not reproduce a value as
+    written, such as a number with leading zeros or an integer beyond BIGINT.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._evidence: dict[str, Evidence] = dict.fromkeys(names, NOTHING)
 
     def observe(self, connection: duckdb.DuckDBPyConnection, cells: pa.Table) -> None:
-        """Add the evidence of a batch: a VARCHAR column for each name. New names are added."""
+        """Add the evidence of a batch, which has a VARCHAR column for each name. A batch may add names."""
         self.take(self.seen(connection, cells))
 
     def seen(self, connection: duckdb.DuckDBPyConnection, cells: pa.Table) -> Seen:
-        """Return the evidence of a batch, for ``take``. Thread-safe: it changes no state."""
+        """Return the evidence of a batch, which the caller passes to ``take``. Thread-safe: the call changes no
+        state.
+        """
         connection.register("cells", cells)
         try:
             return {
@@ -151,16 +154,16 @@ class Inference:
             connection.unregister("cells")
 
     def take(self, seen: Seen) -> None:
-        """Add evidence that ``seen`` returned."""
+        """Add the evidence that a call of ``seen`` returned."""
         for name, evidence in seen.items():
             self._evidence[name] = self._evidence.get(name, NOTHING).joined(evidence)
 
     def evidence(self) -> dict[str, Evidence]:
-        """Return the evidence for each column."""
+        """Return the evidence for each column, from all batches."""
         return dict(self._evidence)
 
     def types(self) -> Mapping[str, DataType]:
-        """Return the type of each column; STRING for a column without values."""
+        """Return the inferred type of each column; STRING for a column without values."""
         return {name: evidence.type or STRING for name, evidence in self._evidence.items()}
 
 
@@ -173,10 +176,11 @@ _OF_KIND: Final[Mapping[frozenset[str], frozenset[str]]] = {
 
 
 def of_json(evidence: Evidence, kinds: frozenset[str], shape: DataType | None = None) -> Evidence:
-    """Return the evidence for a JSON column, given the JSON types of its values (``string number boolean nested``).
+    """Return the evidence for a JSON column whose values have the JSON types ``kinds`` (string, number, boolean,
+    nested).
 
-    ``shape`` is the common type of its arrays and objects, if any. Digits in a JSON string stay a string, since a
-    postal code is not a number.
+    ``evidence`` is the evidence for the values as text, and ``shape`` the common type of the arrays and objects, if
+    any. A JSON string of digits stays a string, because a postal code is not a number.
     """
     narrowed = evidence.among(_OF_KIND.get(kinds, frozenset()))
     return narrowed if shape is None else replace(narrowed, shape=shape if kinds == {"nested"} else STRING)

@@ -23,13 +23,13 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True)
 class FileOptions:
-    """Options for reading files. Column names are compared without regard to case.
+    """Options for reading files. Column names match in any case.
 
-    ``types`` sets the types of columns that are not to be inferred. ``rename`` maps column names in the file to new
-    names. ``encoding`` is the text encoding; None detects it. ``ts_format`` is the format of the column that ts is
-    taken from: ``s``, ``ms``, ``us``, ``ns`` since 1970, or a strptime format (None: ISO 8601, and numbers in a unit
-    that can be recognised). ``mends_names`` gives a valid name to a column whose name is invalid. Raises Refused for an
-    invalid encoding or format.
+    ``types`` gives the types of columns that are not to be inferred. ``rename`` maps column names in the file to new
+    names. ``encoding`` is the text encoding; None detects it. ``ts_format`` is the format of the column from which ts
+    is taken: ``s``, ``ms``, ``us`` or ``ns`` since 1970, or a strptime format. If ``ts_format`` is None, the column
+    contains ISO 8601, or numbers whose unit can be recognised. ``mends_names`` gives a valid name to a column whose
+    name is invalid. Raises Refused for an invalid encoding or format.
     """
 
     types: tuple[tuple[str, DataType], ...] = ()
@@ -45,7 +45,7 @@ class FileOptions:
             check_form(self.ts_format)
 
     def names(self, written: Sequence[str], where: str) -> tuple[str, ...]:
-        """Return the names of the columns after renaming. Raise Refused if the file lacks a column to rename."""
+        """Return the column names after renaming. Raise Refused if the file lacks a column that is to be renamed."""
         there = {name.lower() for name in written}
         for name, _ in self.rename:
             if name.lower() not in there:
@@ -57,15 +57,15 @@ class FileOptions:
 
 
 AS_WRITTEN: Final = FileOptions()
-"""Detect nothing and keep all names."""
+"""Keep all column names, and do not detect the encoding."""
 
 
 DEFAULT_OPTIONS: Final = FileOptions(encoding=None, mends_names=True)
-"""Detect the encoding, and give every column a valid name."""
+"""Detect the encoding, and give a valid name to every column."""
 
 
 def _mended(names: Sequence[str]) -> tuple[str, ...]:
-    """Replace each name that no column can have with a similar, unique one.
+    """Return the names, with a similar unique name in place of each name that no column can have.
 
     >>> _mended(["id", "Order ID", "order_id", "_id", "", "2024"])
     ('id', 'Order_ID_2', 'order_id', 'id_2', 'column_5', 'column_2024')
@@ -90,19 +90,19 @@ def _mended(names: Sequence[str]) -> tuple[str, ...]:
 UNITS: Final[Mapping[str, str]] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _LEAST_SECONDS: Final = 10**8
 _FACTOR: Final = 10**3
-"""The ratio of each unit to the next."""
+"""The factor between consecutive units of time."""
 _IN_MICROSECONDS: Final = {
     "s": "CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,9)) * 1000000::DECIMAL(7,0)) AS HUGEINT)",
     "ms": "CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,6)) * 1000::DECIMAL(4,0)) AS HUGEINT)",
     "us": "CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,3))) AS HUGEINT)",
-    # Truncated, as nanoseconds of Parquet are.
+    # Truncate nanoseconds, as in Parquet files.
     "ns": "(CAST(floor(TRY_CAST(trim({0}) AS DECIMAL(28,0))) AS HUGEINT) // 1000)",
 }
 _SIGN: Final = re.compile(r"%[A-Za-z%-]")
 
 
 def check_form(form: str) -> None:
-    """Raise Refused unless the form is a unit or a strptime format."""
+    """Raise Refused unless ``form`` is a unit of time or a strptime format."""
     if form in UNITS:
         return
     problem = None if _SIGN.search(form) else "it has no format code such as %Y"
@@ -120,7 +120,7 @@ def check_form(form: str) -> None:
 
 
 def in_microseconds(cell: str, form: str) -> str:
-    """Return a DuckDB expression for the instant in a text cell, µs UTC; NULL if the cell does not match the form.
+    """Return a DuckDB expression for the instant in a text cell, in µs UTC; NULL if the cell does not match ``form``.
 
     Text without an offset is UTC.
     """
@@ -132,7 +132,7 @@ def in_microseconds(cell: str, form: str) -> str:
 
 
 def common_unit(values: Iterable[str | None]) -> str | None:
-    """Return the unit in which all these numbers are instants from 1973 to 5138; None if no one unit fits.
+    """Return the unit in which all numbers in ``values`` are instants from 1973 to 5138; None if no single unit fits.
 
     >>> common_unit(["1700000000", None, "1700000000.25"]), common_unit(["1700000000", "1700000000000"])
     ('s', None)

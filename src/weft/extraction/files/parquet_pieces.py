@@ -1,8 +1,8 @@
 """Read the rows of a Parquet file in pieces that fit into memory.
 
 A page is decompressed as a whole, so a file with too large a page is refused before decoding. The page headers state
-the sizes (Parquet's parquet.thrift, ``PageHeader``, in Thrift's compact protocol). A value that a dictionary holds once
-may occur in millions of rows, so text stays dictionary-encoded until a piece is cut.
+the sizes (Parquet's parquet.thrift, ``PageHeader``, in Thrift's compact protocol). A dictionary may contain a value
+once that occurs in millions of rows, so text stays dictionary-encoded until a piece is cut.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.extraction.batches import MAX_BYTES, MAX_RECORD, MAX_ROWS, printable
 from weft.extraction.paths import opened
 
 MAX_PAGE: Final = 256 << 20
-"""The most bytes of an uncompressed page. Writers make pages of about one MiB."""
+"""The maximum size of an uncompressed page in bytes. Most programs write pages of about one MiB."""
 _HEADER: Final = 1 << 12
 _LONGEST_HEADER: Final = 1 << 24
 
@@ -89,7 +89,7 @@ def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _sizes(values: pa.Array) -> pa.Array | None:
-    """Return the bytes of text in each value; None for a type without text."""
+    """Return the number of bytes of text in each value; None for a type without text."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         return pc.fill_null(pc.binary_length(values.dictionary).cast(pa.int64()).take(values.indices), 0)
@@ -110,13 +110,13 @@ def _sizes(values: pa.Array) -> pa.Array | None:
 
 
 def _sum(sizes: Iterable[pa.Array | None]) -> pa.Array | None:
-    """Return the sum of the sizes for each row; None without any sizes."""
+    """Return for each row the sum of its sizes; None if ``sizes`` has no arrays."""
     known = [each for each in sizes if each is not None]
     return reduce(pc.add, known) if known else None
 
 
 def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
-    """Return the ends of the pieces of a batch; each piece has at most MAX_BYTES of text."""
+    """Return the row numbers at which the pieces of a batch end; each piece has at most MAX_BYTES of text."""
     sizes = _sum(map(_sizes, batch.columns))
     if sizes is None or not len(sizes) or pc.sum(sizes).as_py() <= MAX_BYTES:
         return [batch.num_rows] if batch.num_rows else []
@@ -137,13 +137,15 @@ def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
 
 
 def _rows_at_once(metadata: pq.FileMetaData) -> int:
-    """Return the number of rows in about MAX_BYTES, by the sizes in the metadata; at most MAX_ROWS."""
+    """Return the number of rows in about MAX_BYTES according to the sizes in the metadata, at most MAX_ROWS."""
     size = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
     return int(max(1, min(MAX_ROWS, MAX_BYTES * metadata.num_rows // max(size, 1))))
 
 
 def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> None:
-    """Raise ExtractionError for a page that is too large. pyarrow reports a header that cannot be read."""
+    """Raise ExtractionError for a page that is too large. Ignore an unreadable page header, which pyarrow reports
+    later.
+    """
     at = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
         at = min(at, column.dictionary_page_offset)
@@ -163,7 +165,7 @@ def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> 
 
 
 def _page_header(file: BinaryIO, at: int) -> tuple[int, int, int] | None:
-    """Return the sizes of a page's header, of the page uncompressed and of the page compressed; None without a valid
+    """Return the size of a page's header, of the uncompressed page and of the compressed page; None for an invalid
     header.
     """
     length = _HEADER
@@ -182,8 +184,8 @@ def _page_header(file: BinaryIO, at: int) -> tuple[int, int, int] | None:
 
 
 def _read_header(raw: bytes) -> tuple[int, int, int]:
-    """Return the sizes as ``_page_header`` does. Raise IndexError if more bytes are needed, ValueError for an invalid
-    header.
+    """Return the same sizes as ``_page_header``. Raise IndexError if more bytes are needed, and ValueError for an
+    invalid header.
     """
     thrift = _Thrift(raw)
     sizes: dict[int, int] = {}
@@ -201,7 +203,7 @@ def _read_header(raw: bytes) -> tuple[int, int, int]:
 
 
 class _Thrift:
-    """A reader of Thrift's compact protocol."""
+    """A reader of values in Thrift's compact protocol."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw

@@ -1,4 +1,4 @@
-"""Inspect a file before a load: its format, encoding and columns, and evidence for the column types."""
+"""Inspect a file before a load, and find its format, its encoding, its columns, and evidence for the column types."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ _SUFFIXES: Final[dict[str, Format]] = {
 _SAMPLE: Final = 10_000
 
 Typed = Mapping[str, "Evidence | DataType"]
-"""Maps each column to its type, or to the evidence for its type."""
+"""A mapping from each column to its type, or to the evidence for its type."""
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file and the name that messages give it: its absolute path in printable form, or "stdin"."""
+    """A file and its name in messages, which is the absolute path in printable form, or "stdin"."""
 
     path: Path
     name: str
 
     @classmethod
     def of(cls, path: Path) -> InputFile:
-        """Return the file at the path."""
+        """Return the file at the path, with its printable path as its name."""
         return cls(path, printable(str(path)))
 
 
 @dataclass(frozen=True)
 class FileInspection:
-    """The result of inspecting a file: layout, encoding, columns, and the columns that were renamed."""
+    """The result of inspecting a file: its layout, encoding and columns, and the columns that were renamed."""
 
     file: InputFile
     layout: Layout
@@ -74,7 +74,7 @@ class FileInspection:
     shapes: Mapping[str, DataType] = field(default_factory=dict)
 
     def nested(self) -> dict[str, DataType]:
-        """Return the columns with nested values and the type of these values; STRING if no one type fits."""
+        """Return the type of the values of each nested column; STRING if no single type fits all values."""
         evidence = self.evidence.items()
         inferred = {
             name: without_unknown(kind.shape) for name, kind in evidence if isinstance(kind, Evidence) and kind.shape
@@ -83,7 +83,7 @@ class FileInspection:
 
     @contextmanager
     def text(self) -> Iterator[io.BufferedReader]:
-        """Open the file's bytes, decompressed and as UTF-8."""
+        """Open the file as a stream of decompressed text in UTF-8."""
         with _opened(self.file.path) as stream:
             yield as_utf_8(stream, self.encoding)
 
@@ -105,7 +105,7 @@ class FileInspection:
         return chain(unread, records)
 
     def sample(self, column: str) -> list[str | None]:
-        """Return the first values of a column as text."""
+        """Return the first values of a column as text, at most 10,000."""
         folded = [name.lower() for name in self.layout.names]
         place = folded.index(column.lower())
         if self.layout.format == "parquet":
@@ -124,10 +124,10 @@ class FileInspection:
 def inspect_file(
     file: InputFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN
 ) -> FileInspection:
-    """Inspect the file. Reads it to the end if types must be inferred or JSON names collected.
+    """Inspect the file. The whole file is read if types must be inferred or the column names of JSON collected.
 
-    ``written`` is the format; if it is None, the name and the first bytes decide. Raises the errors of reading,
-    ExtractionError and Refused.
+    ``written`` is the format; if it is None, the file name and the first bytes decide. Raises ExtractionError, Refused,
+    and the errors of reading the file.
     """
     kind = written or _format(file.path, options)
     if kind == "parquet":
@@ -231,13 +231,15 @@ def _encoding(path: Path, options: FileOptions) -> str:
 
 
 def format_by_name(path: Path) -> Format | None:
-    """Return the format that the suffix of the file name stands for, ignoring a compression suffix."""
+    """Return the format that the suffix of the file name means; None if it means no format. A compression suffix is
+    ignored.
+    """
     suffixes = reversed([suffix.lower() for suffix in path.suffixes[-2:]])
     return next((_SUFFIXES[suffix] for suffix in suffixes if suffix in _SUFFIXES), None)
 
 
 def _format(path: Path, options: FileOptions) -> Format:
-    """Return the format by the file name, or by the first bytes if the name does not decide."""
+    """Return the format according to the file name, or else according to the first bytes."""
     named = format_by_name(path)
     if named is not None:
         return named
@@ -249,7 +251,7 @@ def _format(path: Path, options: FileOptions) -> Format:
 
 
 def typed_columns(empty: pa.Table) -> tuple[Layout, list[tuple[str, DataType]]]:
-    """Return the layout of typed rows, such as those of Parquet, and the Weft types of their columns.
+    """Return the layout of typed rows, such as rows of Parquet, and the Weft types of their columns.
 
     Raise ExtractionError for a type that DuckDB cannot read, such as a decimal of more than 38 digits.
     """

@@ -1,6 +1,6 @@
-"""Cast the columns of a file to the columns of a table, one batch and one DuckDB SELECT at a time.
+"""Cast the columns of a file to the columns of a table, with one DuckDB SELECT for each batch.
 
-A row with a value that is not of its column's type is rejected; the reason names the columns at fault.
+A row with a value that is not of its column's type is rejected. The reason for the rejection names the columns.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _OWN: Final = "_own"
 class Layout:
     """The layout of a file: its format, its columns with their DuckDB types, and the CSV dialect.
 
-    ``names`` are the stored column names. ``written`` are the names in the lines of JSON if they differ (empty: the
-    same).
+    ``names`` are the stored column names. ``written`` are the names in the lines of JSON; it is empty if they are the
+    same.
     """
 
     format: Format
@@ -43,11 +43,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class OwnTimes:
-    """The source of the rows' own times: ``column`` (None: no own time), in the format ``form`` (None: it is an
-    instant).
+    """The column and the format of the rows' own times.
 
-    With ``arrival``, a row gets the running maximum. A row beyond ``latest`` (µs UTC, None: no limit) is rejected as
-    ``too_far``.
+    ``column`` contains the own times (None: rows have no own time), in the format ``form`` (None: instants). With
+    ``arrival``, the own time of a row becomes the running maximum. A row with an own time after ``latest`` (µs UTC;
+    None: no limit) is rejected with the reason ``too_far``.
     """
 
     column: str | None = None
@@ -61,8 +61,9 @@ class OwnTimes:
 class Converted:
     """A converted piece of ``count`` rows.
 
-    ``rows`` are the valid rows; ``places`` and ``reasons`` are the positions of the others in the piece and why they
-    are rejected. ``left_out`` are the indexes of rows that an earlier run has already quarantined.
+    ``rows`` are the valid rows. ``places`` are the positions of the invalid rows in the piece, and ``reasons`` the
+    reasons for rejecting them. ``left_out`` are the indexes, in ``rows``, of rows that an earlier run has already
+    quarantined.
     """
 
     rows: pa.Table
@@ -73,17 +74,18 @@ class Converted:
 
     @property
     def good(self) -> list[int]:
-        """The positions of the valid rows."""
+        """The positions of the valid rows in the piece."""
         bad = set(self.places)
         return [place for place in range(self.count) if place not in bad]
 
 
 class Caster:
-    """Casts foreign columns to the table's; carries the row count and the running maximum from batch to batch.
+    """Casts the columns of a file to the columns of the table.
 
-    With ``origins`` every row comes with its record. The rows of records at the positions ``aside`` are left out.
-    ``counted`` is the unit in the position of a text record, such as "line". ``sound`` are nested columns whose values
-    are already known to be of the type.
+    The object carries the row count and the running maximum of own times from batch to batch. With ``origins``, every
+    row comes with its record. The rows of records at the positions ``aside`` are left out. ``counted`` is the unit in
+    the position of a text record, such as "line". ``sound`` are nested columns whose values are already known to be
+    valid.
     """
 
     def __init__(
@@ -114,7 +116,7 @@ class Caster:
         self._latest: int | None = None
 
     def text_batches(self, records: Iterable[TextRecord], connection: duckdb.DuckDBPyConnection) -> Iterator[Batch]:
-        """Yield batches of text records; records with a problem are rejected."""
+        """Yield the text records in batches. Records with a problem are rejected."""
         held: list[TextRecord] = []
         rejected: list[Rejected] = []
         size = 0
@@ -139,8 +141,9 @@ class Caster:
     def cast(
         self, cells: pa.Table, records: Sequence[TextRecord] | None, connection: duckdb.DuckDBPyConnection
     ) -> Batch:
-        """Return one batch. ``records`` holds the bytes of its rows; with None, rejected rows are quarantined as
-        JSON.
+        """Return the cells cast to the table's types, as one batch.
+
+        ``records`` contains the bytes of the rows. If ``records`` is None, rejected rows are quarantined as JSON.
         """
         done = self.converted(cells, connection)
         rejected = tuple(
@@ -158,11 +161,11 @@ class Caster:
         return self.batch([done], rejected, origins if self._origins else ())
 
     def without_aside(self, done: Converted, positions: Iterable[str]) -> Converted:
-        """Return the piece without the rows whose positions are in ``aside``."""
+        """Return the piece, in which the valid rows with ``positions`` in ``aside`` are left out."""
         return replace(done, left_out=[n for n, position in enumerate(positions) if position in self.aside])
 
     def converted(self, cells: pa.Table, connection: duckdb.DuckDBPyConnection) -> Converted:
-        """Cast the cells to the table's values. Thread-safe: it changes no state."""
+        """Return the cells cast to the table's types. Thread-safe: the call changes no state."""
         connection.register("cells", cells)
         try:
             cast_rows = connection.sql(self._sql).to_arrow_table()
@@ -177,7 +180,9 @@ class Caster:
         return Converted(cast_rows.filter(good), places.to_pylist(), reasons.take(places).to_pylist(), cells.num_rows)
 
     def _of_their_shapes(self, cast_rows: pa.Table) -> pa.Table:
-        """Add to the columns at fault those nested columns whose values are not of their type."""
+        """Return the rows, with the nested columns whose values are not of their type added to each row's invalid
+        columns.
+        """
         for place, name, shape in self._shaped:
             wrong = [text is not None and not is_of(text, shape) for text in cast_rows.column(place).to_pylist()]
             if any(wrong):
@@ -190,7 +195,7 @@ class Caster:
     def batch(
         self, pieces: Sequence[Converted], rejected: tuple[Rejected, ...], origins: tuple[Rejected, ...] = ()
     ) -> Batch:
-        """Return the pieces, which are the next ones of the file, as one batch with consecutive row numbers."""
+        """Return one batch of the pieces, which must be the next pieces of the file, with consecutive row numbers."""
         read = sum(piece.count for piece in pieces)
         self._read += read
         if not pieces:
@@ -206,7 +211,7 @@ class Caster:
         return Batch(table, rejected, read, origins)
 
     def _reasons(self, cast_rows: pa.Table) -> pa.ChunkedArray:
-        """Return the reason why each row is rejected; NULL for a valid row."""
+        """Return for each row the reason for rejecting it; NULL for a valid row."""
         bad, own, own_times = cast_rows[_BAD], cast_rows[_OWN], self._own_times
         nothing = pa.scalar(False)
         missing = pc.is_null(own) if own_times.column is not None and not own_times.arrival else nothing
@@ -228,7 +233,7 @@ class Caster:
         records: Sequence[TextRecord] | None,
         connection: duckdb.DuckDBPyConnection,
     ) -> tuple[Rejected, ...]:
-        """Return the records of the rows at these positions, as rejected records without a reason."""
+        """Return the records of the rows at the positions ``places``, in rejected form without a reason."""
         if records is not None:
             lines = ((f"{self._counted} {records[place].line}", records[place].raw) for place in places)
             return tuple(Rejected(self._source, line, "", raw) for line, raw in lines)
@@ -248,7 +253,9 @@ class Caster:
 
 
 def rows_as_json(cells: pa.Table, places: Sequence[int], connection: duckdb.DuckDBPyConnection) -> list[bytes]:
-    """Return each of these rows as a JSON object. BINARY is base64, which the cast from text reads."""
+    """Return the rows at the positions ``places`` as JSON objects, with BINARY values in base64, which ``from_text``
+    reads.
+    """
     if not places:
         return []
     kinds = zip(cells.column_names, cells.schema.types, strict=True)
@@ -266,7 +273,7 @@ def rows_as_json(cells: pa.Table, places: Sequence[int], connection: duckdb.Duck
 
 
 def _remaining(pieces: Iterable[Converted]) -> list[int]:
-    """Return the indexes, over all pieces, of the rows that are not left out."""
+    """Return the indexes of the rows that are not left out, counted over all pieces."""
     rows: list[int] = []
     first = 0
     for piece in pieces:
@@ -282,7 +289,9 @@ def _counting(first: int, count: int) -> pa.Array:
 
 
 def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Sequence[str] = ()) -> pa.Table:
-    """Return the records' cells as VARCHAR columns under ``names``; ``written`` are the JSON names if they differ."""
+    """Return the cells of the records as VARCHAR columns under ``names``; ``written`` are the names in JSON, if they
+    differ.
+    """
     if records and isinstance(records[0].cells, list):
         columns = list(zip(*(record.cells or () for record in records), strict=True))
     else:
@@ -294,8 +303,10 @@ def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Seq
 
 
 def _casting(layout: Layout, own_times: OwnTimes, columns: Sequence[tuple[str, DataType]]) -> str:
-    """Return the SELECT over ``cells``: the columns by position, the own time in µs, and the names of the columns at
-    fault.
+    """Return a SELECT over ``cells`` that casts a batch.
+
+    The result has the table's columns by position, the own time in µs, and the names of the columns with invalid
+    values.
     """
     own_time = own_times.column
     columns_by_name = {n.lower(): (n, t) for n, t in zip(layout.names, layout.types, strict=True)}

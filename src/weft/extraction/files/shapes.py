@@ -15,15 +15,16 @@ from weft.storage.json_text import ambiguous, number_text, parsed
 
 _MOST_FIELDS: Final = 100
 _MOST_PARTS: Final = 10_000
-"""The most fields and elements of one type, at all depths together."""
+"""The maximum number of fields and elements of one type, at all depths together."""
 _BIGGEST: Final = 2**63
 _EXACT: Final = 2**53
 _LONG: Final = replace(BIGINT, precision=19)
-"""A BIGINT beyond the integers that a DOUBLE holds exactly. Used only while types are being joined."""
+"""The type of integers beyond those that a DOUBLE represents exactly. Only intermediate results use this type."""
 
 
 def with_text(type: DataType, text: str) -> DataType:
-    """Return the type that includes both ``type`` and the JSON text, with NULL for unknown parts, as in ``joined``.
+    """Return a type that includes both ``type`` and the value of the JSON text. Unknown parts are NULL, as in
+    ``joined``.
 
     >>> texts = ['{"a": [1]}', '{"a": null, "b": {"c": 1.5}}', '{"a": [2.5, null]}']
     >>> str(without_unknown(reduce(with_text, texts, NULL)))
@@ -44,7 +45,7 @@ def with_text(type: DataType, text: str) -> DataType:
 
 
 def _parts(type: DataType, budget: int) -> int:
-    """Return what remains of ``budget`` after the parts of the type; negative if the type has more."""
+    """Return ``budget`` minus the number of parts of the type; negative if the type has more parts than ``budget``."""
     for each in (*(kind for _, kind in type.fields), *filter(None, [type.element])):
         if budget < 0:
             break
@@ -53,8 +54,8 @@ def _parts(type: DataType, budget: int) -> int:
 
 
 def _adds_nothing(value: Any, type: DataType) -> bool:
-    """Return whether a quick test shows that the value is of the type. Most values pass, much faster than
-    ``_of_value``.
+    """Return whether a quick test shows that the value is of the type. Most values pass this test, which is much faster
+    than ``_of_value``.
     """
     if isinstance(value, dict):
         if type.name != "STRUCT" or not value or ambiguous(value):
@@ -75,7 +76,7 @@ def _fields(type: DataType) -> Mapping[str, DataType]:
 
 
 def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
-    """Return the type of the JSON text for Parquet values of an Arrow type; STRING if no type fits."""
+    """Return the type of the JSON text of Parquet values whose Arrow type is ``kind``; STRING if no type fits."""
     if depth > MOST_NESTED:
         return STRING
     if pa.types.is_map(kind):
@@ -96,7 +97,7 @@ def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
 
 @lru_cache(maxsize=10_000)
 def _number(text: str) -> DataType:
-    """Return a type for the number that preserves its value."""
+    """Return a type that preserves the value of the number ``text``."""
     if text.lstrip("-").isdigit():
         if len(text) >= 40 or not -_BIGGEST <= int(text) < _BIGGEST:
             return STRING
@@ -105,7 +106,7 @@ def _number(text: str) -> DataType:
 
 
 def _of_value(value: Any, depth: int) -> DataType:
-    """Return the type of one value; NULL if it is unknown."""
+    """Return the type of a JSON value; NULL if the type is unknown."""
     match value:
         case None:
             return NULL
@@ -122,15 +123,17 @@ def _of_value(value: Any, depth: int) -> DataType:
 
 
 def _struct(fields: dict[str, DataType]) -> DataType:
-    """Return a STRUCT; STRING for names that differ only in case, since FROM_JSON ignores case, and for too many or
-    empty names.
+    """Return a STRUCT with these fields.
+
+    Return STRING for too many fields, for empty names, and for names that differ only in case, which Spark SQL does not
+    distinguish.
     """
     apart = len({name.lower() for name in fields}) == len(fields) <= _MOST_FIELDS
     return DataType("STRUCT", fields=tuple(fields.items())) if apart and all(fields) else STRING
 
 
 def joined(one: DataType, other: DataType) -> DataType:
-    """Return the type that includes both types; STRING if no one type reads both without loss."""
+    """Return a type that includes both types; STRING if no single type reads the values of both without loss."""
     if one == other or other == NULL:
         return one
     if one == NULL:
@@ -148,7 +151,7 @@ def joined(one: DataType, other: DataType) -> DataType:
 
 
 def without_unknown(type: DataType) -> DataType:
-    """Return the type with STRING for unknown parts, which had only NULLs or no values."""
+    """Return the type with STRING in place of unknown parts. A part is unknown if it has no values, or only NULLs."""
     match type.name:
         case "ARRAY":
             return DataType("ARRAY", element=without_unknown(type.element or NULL))

@@ -1,8 +1,8 @@
-"""Read CSV, JSON lines and Parquet files as batches of a table's rows.
+"""Read CSV, JSON lines and Parquet files as batches of rows of a table.
 
-Every format becomes a table of foreign columns, which DuckDB casts (see ``casting``) batch by batch. A record whose
-values are not of the table's types is rejected; the reason names the columns at fault. An empty cell in CSV and a
-missing name in JSON lines are NULL. The quarantine stores a Parquet record as JSON.
+A file of any format becomes a table of foreign columns, which DuckDB casts (see ``casting``) batch by batch. A record
+whose values are not of the table's types is rejected; the reason names the columns. An empty cell in CSV and a missing
+name in JSON lines are NULL. The quarantine stores a Parquet record as JSON.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class FileSource:
 
     @property
     def name(self) -> str:
-        """The name in messages: the absolute path in printable form, or "stdin"."""
+        """The name of the file in messages: the absolute path in printable form, or "stdin"."""
         return self.inspection.file.name
 
     def options(self, timing: Timing) -> dict[str, object]:
-        """Return the options that let a retry read a rejected record as this load did (JSON-able)."""
+        """Return the options (JSON-able) with which a retry reads a rejected record as this load did."""
         layout = self.inspection.layout
         return {
             "kind": "file",
@@ -76,11 +76,13 @@ class FileSource:
         origins: bool = False,
         aside: frozenset[str] = frozenset(),
     ) -> Iterator[Batch]:
-        """Yield the rows in the file's order, cast to the table's types, with the own time that ``timing`` selects.
+        """Yield the rows in the order of the file, cast to the table's types, with the own times that ``timing``
+        selects.
 
-        In arrival order, a row without an own time takes the previous one; otherwise it is rejected, as is a row with
-        an own time beyond ``latest`` (µs UTC; None: no limit). With ``origins`` each row comes with its record. The
-        rows of records at the positions ``aside`` are left out. Raises ExtractionError if Parquet is damaged.
+        In arrival order, a row without an own time gets the previous own time; in any other order it is rejected. A row
+        with an own time after ``latest`` (µs UTC; None: no limit) is rejected, too. With ``origins``, each row comes
+        with its record. The rows of records at the positions ``aside`` are left out. Raises ExtractionError for a
+        damaged Parquet file.
         """
         layout, path = self.inspection.layout, self.inspection.file.path
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far, self.form)
@@ -98,13 +100,13 @@ class FileSource:
                 yield from caster.text_batches(self.inspection.records(stream), connection)
 
     def _sound(self) -> frozenset[str]:
-        """Return the nested columns whose values, as inspected, are all of the table's type."""
+        """Return the nested columns whose values are all of the table's type, according to the inspection."""
         shapes = {name.lower(): kind for name, kind in self.inspection.nested().items()}
         shaped = ((name, kind.shape, shapes.get(name.lower())) for name, kind in self.columns)
         return frozenset(name for name, shape, own in shaped if shape and own and holds(shape, own))
 
     def begins(self, timing: Timing) -> int | None:
-        """Return the own time of the first row, µs UTC; None if it has none or cannot be read."""
+        """Return the own time of the first row (µs UTC); None if it has no own time or cannot be read."""
         layout = self.inspection.layout
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", None, "", self.form)
         caster = Caster(layout, own_times, self.columns, self.name, sound=self._sound())
@@ -134,8 +136,8 @@ class FileSource:
 
 
 def digest(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of the file's bytes in hex. Raises NotFound, and ExtractionError if the file cannot be
-    read.
+    """Return the SHA-256 of the file's bytes in hexadecimal. Raises NotFound, and ExtractionError for an unreadable
+    file.
     """
     total = hashlib.sha256()
     try:
@@ -157,10 +159,10 @@ def open_file(
     chosen: Sequence[tuple[str, DataType | None]] | None = None,
     options: FileOptions = AS_WRITTEN,
 ) -> FileSource:
-    """Open one file, as ``open_files`` does.
+    """Open one file, as ``open_files`` opens several.
 
-    ``written`` is its format (None: detected). ``chosen`` are the columns to take, each with its type (None: inferred);
-    None takes all columns.
+    ``written`` is the format of the file (None: detected). ``chosen`` are the columns to read, each with its type
+    (None: inferred); ``chosen`` None means all columns.
     """
     file = InputFile.of(Path(os.path.abspath(path)))
     [looked] = _inspect_all([file], schema is None or evolve or ts_from is not None, written, options)
@@ -175,12 +177,12 @@ def open_files(
     evolve: bool = False,
     options: FileOptions = AS_WRITTEN,
 ) -> tuple[FileSource, ...]:
-    """Inspect the files, which must have the same columns. Reads each one once if types must be inferred or JSON names
-    collected.
+    """Inspect the files, which must have the same columns. Each file is read once if types must be inferred or the
+    names in JSON collected.
 
-    ``schema`` is that of the table, or None if the load creates the table. Raises NotFound for a missing file,
-    ExtractionError for an unreadable one, and Refused for columns that do not match the table's (see
-    :func:`weft.extraction.files.columns.match_columns`) or those of the other files.
+    ``schema`` is the schema of the table, or None if the load creates the table. Raises NotFound for a missing file,
+    ExtractionError for an unreadable file, and Refused for columns that do not match the columns of the table (see
+    :func:`weft.extraction.files.columns.match_columns`) or of the other files.
     """
     infer = schema is None or evolve or ts_from is not None
     return _file_sources(_inspect_all(files, infer, None, options), schema, ts_from, evolve, options, None)
@@ -222,9 +224,9 @@ def _file_sources(
 
 
 def _in_common(files: Sequence[FileInspection], evolve: bool) -> list[tuple[str, DataType]]:
-    """Return the columns of the files, each with a type that holds its values in all of them.
+    """Return the columns of all files, each with a type that fits its values in every file.
 
-    Raise Refused if one file lacks a column of another, unless ``evolve`` or the format is JSON.
+    Raise Refused if one file lacks a column of another, unless ``evolve`` is True or the format is JSON.
     """
     names: dict[str, tuple[str, InputFile]] = {}
     types: dict[str, Evidence | DataType] = {}
@@ -265,7 +267,7 @@ def _type(kind: Evidence | DataType) -> DataType:
 def _form(
     files: Sequence[FileInspection], columns: Sequence[tuple[str, DataType]], ts_from: str | None, options: FileOptions
 ) -> str | None:
-    """Return the format of the own times: ``ts_format``, or the unit of numbers if it is the same in all files."""
+    """Return the format of the own times: ``ts_format``, or the unit of the numbers if all files have the same unit."""
     kinds: Mapping[str, DataType] = {name.lower(): kind for name, kind in columns}
     kind = None if ts_from is None else kinds.get(ts_from.lower())
     if ts_from is None or kind is None:
@@ -306,7 +308,7 @@ def _notes(file: FileInspection, options: FileOptions, matched: FileColumns, for
 
 
 def _of_nested(columns: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
-    """Return the notes on columns with nested values, by their types in the file and in the table."""
+    """Return sentences about columns with nested values, given the type of each column in the file and in the table."""
     notes = []
     typed = [_part(name, own.shape) for name, (_, own) in columns.items() if own.shape is not None]
     if typed:
@@ -323,7 +325,7 @@ def _of_nested(columns: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
 
 
 def _part(name: str, shape: DataType) -> str:
-    """Return an example of the syntax that reads a part of a nested column."""
+    """Return an example of the SQL syntax that reads a part of a nested column."""
     match shape.name:
         case "STRUCT":
             field = shape.fields[0][0]

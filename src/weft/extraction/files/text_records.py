@@ -1,4 +1,4 @@
-"""Split CSV and JSON lines into records: cells of text, each record with the bytes it was read from.
+"""Split CSV and JSON lines into records of text cells, each with the bytes from which it was read.
 
 No line is lost: a line that is not a record is returned with its problem. The standard library's strict parser reads
 the CSV. If a record that spans several lines is malformed (an unclosed quote), only its first line is rejected, and
@@ -25,9 +25,9 @@ Cells = list[str | None]
 
 @dataclass(frozen=True, slots=True)
 class TextRecord:
-    """One record: the number of its first line (from 1), its bytes, and its cells or its problem.
+    """A record: the number of its first line (from 1), its bytes, and either its cells or its problem.
 
-    ``kinds`` gives the JSON type of each value; it is None for CSV.
+    ``kinds`` contains the JSON type of each value; None for CSV.
     """
 
     line: int
@@ -48,13 +48,13 @@ class Dialect:
 
 DEFAULT_DIALECT: Final = Dialect()
 _MOST_LINES: Final = 100_000
-"""The most lines of one CSV record."""
+"""The maximum number of lines of one CSV record."""
 
 
 class _Lines:
     """Numbered lines of bytes, with push-back. A line is cut at MAX_LINE + 1 bytes. Iteration yields decoded lines.
 
-    ``number`` is the number of lines that ended before the first byte of the stream.
+    ``number`` is the number of lines that have ended, counting the lines before the stream.
     """
 
     def __init__(self, stream: io.BufferedReader | PushBack, number: int = 0) -> None:
@@ -67,7 +67,7 @@ class _Lines:
 
     @property
     def damage(self) -> str | None:
-        """Why the lines ended early; None before the end, and for an intact stream."""
+        """The reason why the lines ended early; None before the end, and for an intact stream."""
         return damage(self._stream.of if isinstance(self._stream, PushBack) else self._stream)
 
     @property
@@ -92,7 +92,7 @@ class _Lines:
         return line.removeprefix(BOM) if self.number == 0 and not self.taken else line
 
     def put_back(self, lines: list[bytes]) -> None:
-        """Put the lines back, so that they are returned next."""
+        """Put the lines back, so that ``take`` returns them next."""
         self._back.extendleft(reversed(lines))
         self.held_size += sum(map(len, lines))
         self.number -= sum(line.endswith(b"\n") for line in lines)
@@ -117,7 +117,7 @@ def _next_line(lines: _Lines) -> bytes:
 
 
 def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
-    """Yield the rest of a line that is too long, in rejected records of at most MAX_RECORD bytes."""
+    """Yield a line that is too long, in rejected records of at most MAX_RECORD bytes; ``line`` is its first part."""
     number, held, size = lines.number + (not line.endswith(b"\n")), [line], len(line)
     while line and not line.endswith(b"\n"):
         lines.taken = []
@@ -133,12 +133,11 @@ def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
 
 
 class CsvRecords:
-    """The records of a CSV file, including the header line. ``width`` is the number of cells of a record; if it is
-    None, the first record sets it.
+    """The records of a CSV file, including the header line.
 
-    An empty cell is None. Blank lines are skipped. Between two records, another reader may continue the stream:
-    ``held`` holds the bytes that were read but belong to no record yet, and ``line`` is the number of lines that have
-    ended so far.
+    ``width`` is the number of cells of a record; if it is None, the first record sets it. An empty cell is None. Blank
+    lines are skipped. Between two records, another reader may continue the stream: ``held`` contains the bytes that
+    were read but belong to no record yet, and ``line`` is the number of lines that have ended so far.
     """
 
     def __init__(
@@ -163,7 +162,7 @@ class CsvRecords:
 
     @property
     def held(self) -> bytes:
-        """The bytes that were read beyond the last record."""
+        """The bytes that were read after the last record."""
         return self._lines.held
 
     @property
@@ -188,10 +187,9 @@ class CsvRecords:
         yield from _broken_off(lines)
 
     def names(self) -> tuple[TextRecord | None, list[TextRecord]]:
-        """Read to the header line, which is the first readable record. Return it (None if no record is readable) and
-        the rejected records before it.
+        """Return the header line and the rejected records before it. The header line is the first readable record.
 
-        Raise Refused if the rejected records exceed MAX_RECORD bytes.
+        The header line is None if no record is readable. Raise Refused if the rejected records exceed MAX_RECORD bytes.
         """
         before: list[TextRecord] = []
         size = 0
@@ -247,13 +245,13 @@ def _broken_off(lines: _Lines) -> Iterator[TextRecord]:
 
 
 class _Number(str):
-    """A number in its JSON notation, exact at any length."""
+    """A number as written in JSON, exact at any length."""
 
     __slots__ = ()
 
 
 class _Repeated(ValueError):
-    """An object that has the same name twice."""
+    """The error for an object that contains a name twice."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -269,7 +267,7 @@ _EXACT: Final = json.JSONDecoder(
 
 
 ToObject = Callable[[Any], "dict[str, Any] | str | None"]
-"""Maps the JSON value of a line to an object, to a problem, or to None if the line is not a record."""
+"""A function that maps the JSON value of a line to an object, to a problem, or to None if the line is not a record."""
 
 
 def _an_object(value: Any) -> dict[str, Any] | str:
@@ -277,8 +275,8 @@ def _an_object(value: Any) -> dict[str, Any] | str:
 
 
 def json_records(stream: io.BufferedReader, to_object: ToObject = _an_object) -> Iterator[TextRecord]:
-    """Yield the records of JSON lines, one object a line. Blank lines are skipped. A nested value becomes a cell of
-    JSON text.
+    """Yield the records of JSON lines, one object on each line. Blank lines are skipped. A nested value becomes a cell
+    of JSON text.
     """
     lines = _Lines(stream)
     while line := _next_line(lines):
@@ -292,9 +290,9 @@ def json_records(stream: io.BufferedReader, to_object: ToObject = _an_object) ->
 
 
 def json_record(number: int, line: bytes, to_object: ToObject = _an_object) -> TextRecord | None:
-    """Return the line as a record, or with its problem; None if ``to_object`` says that it is not a record.
+    """Return the line as a record, or with its problem; None if ``to_object`` returns None.
 
-    Numbers reach ``to_object`` as strings.
+    Numbers are passed to ``to_object`` as strings.
     """
     problem = _not_text(line)
     if problem is not None:
@@ -312,7 +310,7 @@ def json_record(number: int, line: bytes, to_object: ToObject = _an_object) -> T
                 kinds[name], cells[name] = _cell(value)
             else:
                 cells[name] = None
-        # JSON can escape a lone surrogate, which is not valid text.
+        # Reject lone surrogates, which JSON can escape but which are not valid text.
         "".join([*cells, *(text for text in cells.values() if text)]).encode("utf-8")
     except (ValueError, RecursionError) as error:
         return TextRecord(number, line, None, f"invalid JSON: {' '.join(str(error).split())[:200]}")
@@ -330,7 +328,7 @@ def _cell(value: Any) -> tuple[str, str]:
 
 
 def _nested(value: Any) -> str:
-    """Return the JSON text of an array or object, with numbers in their original notation."""
+    """Return an array or object as JSON text, with numbers in their original notation."""
     if isinstance(value, _Number):
         return str(value)
     if isinstance(value, list):

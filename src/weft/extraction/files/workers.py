@@ -1,4 +1,4 @@
-"""A thread pool with one DuckDB connection per thread, and results in the order of the input."""
+"""Run work in a thread pool with one DuckDB connection per thread, and return results in the order of the input."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import duckdb
 from weft.storage.local_sql import connect
 
 IN_FLIGHT: Final = 12
-"""The number of pieces of a file that are read ahead: enough to occupy the threads while a batch is written."""
+"""The number of pieces of a file that are read ahead, so that the threads have work while a batch is written."""
 
 _T = TypeVar("_T")
 _Item = TypeVar("_Item")
 
 
 class Workers:
-    """A pool of one thread per processor. Leaving the context cancels waiting work."""
+    """A pool of one thread per processor. Work that has not started is cancelled when the context ends."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="weft-load")
@@ -41,11 +41,11 @@ class Workers:
             connection.close()
 
     def submit(self, work: Callable[[duckdb.DuckDBPyConnection], _T]) -> Future[_T]:
-        """Run the work on a thread with that thread's connection."""
+        """Run ``work`` on a thread, and pass it the DuckDB connection of that thread."""
         return self._pool.submit(self._run, work)
 
     def in_order(self, items: Iterable[_Item], work: Callable[[_Item, duckdb.DuckDBPyConnection], _T]) -> Iterator[_T]:
-        """Yield the result for each item in the items' order, running at most IN_FLIGHT items ahead."""
+        """Yield the result for each item, in the order of the items. At most IN_FLIGHT items are processed ahead."""
         waiting: deque[Future[_T]] = deque()
         for item in items:
             waiting.append(self.submit(partial(work, item)))

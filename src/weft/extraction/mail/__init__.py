@@ -1,1 +1,1 @@
-"""Mail and news (mboxes, folders of articles and archives of them) as rows of a message table."""
+"""Read mail and news (mboxes, folders of articles, and archives of these) as rows of a message table."""

@@ -1,4 +1,4 @@
-"""Read mail sources one after another, or merged by time in their order of arrival."""
+"""Read mail sources one after another, or merged by time in the order of arrival."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ def read_mail(
     origins: bool = False,
     names: Mapping[Path, str] | None = None,
 ) -> Iterator[Row | Rejected]:
-    """Yield every message as rows (one for each newsgroup) or as rejected; with ``origins`` each row comes with its
-    record.
+    """Yield every message as rows (one for each newsgroup), or as a rejected record.
 
-    ``own_time`` of a row is its Date if ``timing`` takes ts from it. In arrival order it is the running maximum of Date
-    in the source, and the sources are merged by it, ties in the order of the sources; otherwise the sources follow one
-    another. ``at`` is the instant of reading, µs UTC; ``names`` is as for ``find_sources``. Raises ExtractionError for
-    a path that cannot be read, and Refused for a column other than ``date``.
+    If ``timing`` takes ts from Date, the ``own_time`` of a row is its Date. In arrival order, ``own_time`` is the
+    running maximum of Date in the source, and the sources are merged by this time; rows with the same time follow the
+    order of the sources. In any other order, the sources are read one after another. With ``origins``, each row
+    contains its record. ``at`` is the instant of reading (µs UTC); ``names`` are the names of paths, as in
+    ``find_sources``. Raises ExtractionError for a path that cannot be read, and Refused if ``timing`` takes ts from a
+    column other than ``date``.
     """
     if timing.ts_from not in (None, "date"):
         raise Refused(f"mail has no column {timing.ts_from!r} to take ts from", hint="Use --ts-from date.")
@@ -48,7 +49,7 @@ def read_mail(
 
 
 def _in_order(source: Source, options: MailOptions, timed: bool, origins: bool) -> Iterator[Row | Rejected]:
-    """Yield the rows of a source, each with its own Date, or without a time."""
+    """Yield the rows of a source; with ``timed``, the own time of each row is its Date."""
     for record in source.records():
         for item in _items(source, record, options, origins):
             yield Row(item.values, None, item.origin) if isinstance(item, Row) and not timed else item
@@ -70,9 +71,9 @@ def _items(source: Source, record: RawRecord, options: MailOptions, origins: boo
 def _arriving(
     source: Source, records: Iterator[RawRecord], options: MailOptions, origins: bool, since: int = _BEFORE_ALL
 ) -> Iterator[tuple[int, Row | Rejected]]:
-    """Yield the rows, each with the running maximum of Date (µs UTC), which starts at ``since``.
+    """Yield each item with the running maximum of Date (µs UTC), which starts at ``since``.
 
-    A rejected record has no own time and keeps its place among its neighbours.
+    A rejected record has no own time, and stays between the same neighbours.
     """
     latest = since
     for record in records:
@@ -85,11 +86,11 @@ def _arriving(
 
 
 def _reopened(source: Source, options: MailOptions, origins: bool) -> Iterator[tuple[int, Row | Rejected]]:
-    """Yield the items of a source for a merge. The source is closed after its first message and reopened for the
+    """Yield the items of a source for a merge. The source is closed after the first message, and reopened for the
     second.
 
-    A merge needs the first item of every source at once. Closing keeps hundreds of monthly archives, few of which
-    overlap, from being open at the same time.
+    A merge needs the first item of every source at once. If the sources stayed open, hundreds of monthly archives would
+    be open at the same time, although few of the archives overlap in time.
     """
     with closing(source.records()) as records:
         first = list(_arriving(source, islice(records, 1), options, origins))

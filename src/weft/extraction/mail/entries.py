@@ -1,8 +1,8 @@
 """Group the files of a directory or a tar archive into sources.
 
-A *source* has one order of arrival: one mbox, or one folder of single articles, where a numeric file name is the
-article number assigned on arrival. A file of a folder is opened only while it is read, so that a spool of a million
-articles needs little memory and few file handles.
+A *source* has one order of arrival. A source is one mbox, or one folder of single articles, in which a numeric file
+name is the article number assigned on arrival. A file of a folder is opened only while it is read, so that a folder of
+a million articles needs little memory and few file handles.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Opening = Callable[[], AbstractContextManager[io.BufferedReader]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file: its folder and name (printable), and a function that opens it decompressed."""
+    """One file: the printable names of its folder and of the file, and a function that opens the decompressed file."""
 
     folder: str
     name: str
@@ -36,15 +36,16 @@ class Entry:
 
     @property
     def number(self) -> int | None:
-        """The article number, if the name is one."""
+        """The article number, if the file name is a number; otherwise None."""
         bare = stem(self.name)
         return int(bare) if bare.isascii() and bare.isdigit() and len(bare) < 20 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Records with one order of arrival. ``records()`` can be called repeatedly and opens its first file when iteration
-    starts.
+    """Records with one order of arrival.
+
+    ``records()`` can be called repeatedly. The first file is opened when iteration starts.
     """
 
     path: str
@@ -53,10 +54,10 @@ class Source:
 
 
 def sources_of(path: str, entries: list[Entry], root_stem: str) -> list[Source]:
-    """Return the sources among the entries: each mbox is one, and the articles of each folder, sorted by number, are
-    one.
+    """Return the sources in the entries: one for each mbox, and one for the articles of each folder, sorted by number.
 
-    A file with a numeric name belongs to its folder whatever it contains. Other names follow the numbers, sorted.
+    A file with a numeric name is an article of its folder, even if it is an mbox. Files with other names follow the
+    numbered articles, sorted by name.
     """
     folders: dict[str, list[Entry]] = {}
     sources: list[tuple[str, Source]] = []
@@ -77,7 +78,7 @@ def _arrival(entry: Entry) -> tuple[bool, int, str]:
 
 
 def _folder_stem(folder: str, root_stem: str) -> str:
-    """Return the name of the folder; for a maildir that of the folder with ``cur`` and ``new``."""
+    """Return the name of the folder; for a maildir, the name of the folder that contains ``cur`` and ``new``."""
     parts = [part for part in folder.split("/") if part not in ("", ".")]
     if parts and parts[-1] in ("cur", "new", "tmp"):
         parts.pop()
@@ -108,7 +109,9 @@ def _article_records(members: list[Entry]) -> Callable[[], Records]:
 
 
 def read_entry(entry: Entry, prefix: str) -> Records:
-    """Yield the messages of one file: a single article, or those of an mbox, with ``prefix`` before their positions."""
+    """Yield the messages of one file, which is a single article or an mbox. Positions in an mbox start with
+    ``prefix``.
+    """
     with contextlib.ExitStack() as stack:
         try:
             stream = stack.enter_context(entry.opened())
@@ -123,5 +126,5 @@ def read_entry(entry: Entry, prefix: str) -> Records:
 
 
 def given(records: list[RawRecord]) -> Records:
-    """Yield existing records, in the form of a source."""
+    """Yield the given records, in the form in which a source yields its records."""
     yield from records

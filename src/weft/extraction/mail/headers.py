@@ -1,8 +1,8 @@
 """Parse header fields of mail and news into plain text, ids, groups and instants.
 
-The standard library's ``email`` parses the fields, with a policy that returns every field as written and never raises.
-The structured parsers of ``policy.default`` reject some real headers and are several times slower. The result has no
-CR, LF, NUL or other control character, whatever an encoded word decodes to (design section 8).
+The standard library's ``email`` parses the fields, with a policy that returns every field as written and never raises
+an error. The structured parsers of ``policy.default`` reject some real headers and are several times slower. The result
+contains no CR, LF, NUL or other control character, even if an encoded word decodes to one (design section 8).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_TEXT_CODECS: Final = frozenset(
 
 
 class _AsWritten(Compat32):
-    """Compat32 without its conversion of 8-bit bytes to U+FFFD."""
+    """The policy Compat32, but without the conversion of 8-bit bytes to U+FFFD."""
 
     def header_fetch_parse(self, name: str, value: str) -> str:
         """Return the text of the field; non-ASCII bytes are surrogates."""
@@ -45,7 +45,7 @@ AS_WRITTEN: Final = _AsWritten()
 
 
 def decode_bytes(raw: bytes, charset: str) -> str | None:
-    """Decode the bytes; None if they are invalid in the charset, or if mail may not use the charset."""
+    """Return the decoded bytes; None if the bytes are invalid in the charset, or if mail may not use the charset."""
     if not is_charset(charset):
         return None
     try:
@@ -59,7 +59,8 @@ def decode_bytes(raw: bytes, charset: str) -> str | None:
 def is_charset(name: str) -> bool:
     """Return whether a codec of that name exists and mail may use it.
 
-    ``idna`` and ``punycode`` take quadratic time and ``unicode_escape`` creates characters, so none of them is allowed.
+    Mail may not use ``idna`` and ``punycode``, which take quadratic time, and ``unicode_escape``, which creates
+    characters.
     """
     if name.strip().lower().replace("-", "_") in _NO_TEXT_CODECS:
         return False
@@ -71,21 +72,24 @@ def is_charset(name: str) -> bool:
 
 
 def undeclared(raw: bytes) -> str:
-    """Decode bytes without a declared charset: as UTF-8 if valid, else as Latin-1, which news used before MIME."""
+    """Return the text of bytes without a declared charset: decoded as UTF-8 if valid, otherwise as Latin-1.
+
+    News used Latin-1 before MIME.
+    """
     text = decode_bytes(raw, "utf-8")
     return raw.decode("latin-1") if text is None else text
 
 
 def text_of(message: Message, name: str) -> str | None:
-    """Return the first field of that name with RFC 2047 decoded and whitespace and control characters folded; None if
-    absent.
+    """Return the text of the first field of that name, or None if the message has no such field.
 
-    An encoded word that cannot be decoded stays as written (RFC 2047, section 6.3).
+    Encoded words (RFC 2047) are decoded. Each run of whitespace and control characters becomes one blank. An encoded
+    word that cannot be decoded stays as written (RFC 2047, section 6.3).
     """
     written = message.get(name)
     if written is None:
         return None
-    # Unfold first: the library loses the blank of a fold before an encoded word.
+    # Unfold first, because the library loses the blank of a fold before an encoded word.
     text = " ".join(_plain_text(str(written)).split())
     if "=?" in text and len(text) <= _MAX_ENCODED:
         text = _decoded(text)
@@ -93,7 +97,9 @@ def text_of(message: Message, name: str) -> str | None:
 
 
 def _plain_text(written: str) -> str:
-    """Undo the parser's surrogates, and decode raw 8-bit bytes as ``undeclared`` does."""
+    """Return the field with the parser's surrogates converted to bytes, and these bytes decoded as ``undeclared``
+    does.
+    """
     return written if written.isascii() else undeclared(written.encode("utf-8", "surrogateescape"))
 
 
@@ -107,7 +113,7 @@ def _decoded(text: str) -> str:
         if isinstance(part, str):
             decoded.append(part)
             continue
-        # The library returns unencoded neighbours as raw-unicode-escape bytes without a charset.
+        # The library returns the unencoded text between encoded words as raw-unicode-escape bytes without a charset.
         piece = part.decode("raw-unicode-escape") if charset is None else decode_bytes(part, charset)
         if piece is None:
             return text
@@ -119,7 +125,7 @@ def _decoded(text: str) -> str:
 def message_id(message: Message) -> str | None:
     """Return the Message-ID without angle brackets and blanks; None if it is absent or empty.
 
-    Archives that mask addresses write ids with blanks, so an id needs no ``@``.
+    Archives that mask addresses write ids with blanks, so an id need not contain ``@``.
     """
     written = text_of(message, "Message-ID")
     if not written:
@@ -129,10 +135,10 @@ def message_id(message: Message) -> str | None:
 
 
 def parent_id(message: Message) -> str | None:
-    """Return the id of the parent message: the last id of References, else the first of In-Reply-To; None without
-    either.
+    """Return the id of the parent message: the last id in References, or else the first id in In-Reply-To.
 
-    In-Reply-To is often prose that names a person; an address followed by ``'s message`` is not an id.
+    Return None if neither field contains an id. In-Reply-To is often prose that names a person; an address followed by
+    ``'s message`` is not an id.
     """
     references = _ID.findall(text_of(message, "References") or "")
     if references:
@@ -145,12 +151,12 @@ def parent_id(message: Message) -> str | None:
 
 
 def newsgroups(message: Message) -> tuple[str, ...]:
-    """Return the distinct groups of the Newsgroups field in order; empty without the field."""
+    """Return the distinct groups in the Newsgroups field, in order; an empty tuple if the field is absent."""
     return _distinct(re.split(r"[,\s]+", text_of(message, "Newsgroups") or ""))
 
 
 def list_id(message: Message) -> str | None:
-    """Return the identifier in List-Id (RFC 2919), without its description."""
+    """Return the identifier in the List-Id field (RFC 2919) without its description; None if it is absent."""
     written = text_of(message, "List-Id")
     if not written:
         return None
@@ -163,10 +169,10 @@ def _distinct(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def instant_of(written: str | None, at: int, future_us: int = DAY_US) -> int | str:
-    """Return a Date field as microseconds UTC, or the reason for rejecting it.
+    """Return a Date field as microseconds UTC, or the reason for rejecting the date.
 
-    A date without a zone, or with an unknown zone name, is UTC. Rejected are: text that does not parse, a day that does
-    not exist, an offset beyond 14 hours, and an instant before 1970 or more than ``future_us`` after ``at``.
+    A date without a zone, or with an unknown zone name, is UTC. The function rejects text that does not parse, a day
+    that does not exist, an offset beyond 14 hours, and an instant before 1970 or more than ``future_us`` after ``at``.
     """
     if not written:
         return "no Date"

@@ -1,9 +1,9 @@
 """Split an mbox or a pipermail text archive into messages, line by line.
 
 A message starts at a line ``From ADDRESS … hh:mm … YYYY`` that a header field follows immediately. On real archives
-both conditions are necessary and together sufficient: bodies contain unescaped lines that start with ``From ``, and
-Mailman sometimes omits the blank line that the format requires before a separator. ``>From`` in bodies is not
-unescaped, since it is unknown which writers escaped it and how often.
+both conditions are necessary, and together they are sufficient: bodies contain unescaped lines that start with
+``From ``, and Mailman sometimes omits the blank line that the format requires before a separator. ``>From`` in bodies
+is not unescaped, because it is unknown which programs escaped the line and how often.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _FIELD: Final = re.compile(rb">?From |[!-9;-~]+[ \t]*:")
 
 
 def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
-    """Yield the messages in order, with positions ``message N (byte B)``, counted from 1 and 0.
+    """Yield the messages in order. The position ``message N (byte B)`` counts messages from 1 and bytes from 0.
 
     Text before the first separator is a record, and so is the part of a message before damage. A record that is too
-    large is split into pieces. Holds one message at a time.
+    large is split into pieces. Only one message at a time is in memory.
     """
     record = _Collected(1, 0)
     offset = 0
@@ -47,7 +47,7 @@ def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
 
 
 def _pieces(stream: io.BufferedReader) -> Iterator[tuple[bytes, bool]]:
-    """Yield lines, longer ones in pieces of at most MAX_LINE + 1 bytes, and whether each piece starts a line."""
+    """Yield each line in pieces of at most MAX_LINE + 1 bytes, each with True if the piece starts a line."""
     starts_line = True
     while piece := stream.readline(MAX_LINE + 1):
         yield piece, starts_line
@@ -64,7 +64,7 @@ def _is_separator(piece: bytes, following: tuple[bytes, bool] | None) -> bool:
 
 
 class _Collected:
-    """The lines of one message, emitted in pieces if they exceed MAX_RECORD."""
+    """The lines of one message, which are emitted in pieces if they exceed MAX_RECORD."""
 
     def __init__(self, number: int, offset: int) -> None:
         self.number = number
@@ -77,7 +77,7 @@ class _Collected:
         self._given = 0
 
     def add(self, piece: bytes) -> Iterator[RawRecord]:
-        """Add a piece; first emit the held lines if the record would become too large."""
+        """Add a piece of a line. If the record would become too large, first emit the lines that are in memory."""
         if len(piece) > MAX_LINE:
             self.problem = long_line()
         if self._held + len(piece) > MAX_RECORD:
@@ -88,7 +88,7 @@ class _Collected:
         self.size += len(piece)
 
     def finish(self) -> Iterator[RawRecord]:
-        """Emit the rest, unless it is only blank lines before the first separator."""
+        """Emit the remaining lines, unless they are only blank lines before the first separator."""
         if self.problem is not None or b"".join(self._pieces[:64]).strip() or self._held > 4096:
             self.counts = 1
             yield self._give()
@@ -105,7 +105,7 @@ class _Collected:
 
 
 def _without_separating_line(raw: bytes) -> bytes:
-    """Remove the blank line that separates the message from the next one."""
+    """Return the message without the blank line that separates it from the next message."""
     if raw.endswith(b"\r\n\r\n"):
         return raw[:-2]
     return raw[:-1] if raw.endswith(b"\n\n") else raw

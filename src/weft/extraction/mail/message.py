@@ -1,10 +1,11 @@
-"""Parse a message into rows of ``msgs``, one for each newsgroup, or into the reason for rejecting it.
+"""Parse a message into rows of ``msgs``, one for each newsgroup, or into the reason for rejecting the message.
 
-Rejected, and therefore quarantined, are: NUL bytes; a message without header or Message-ID; an invalid or missing Date
-(:func:`weft.extraction.mail.headers.instant_of`); inconsistent MIME (a multipart without its boundary, invalid base64);
-a body that is invalid in its declared charset; a line over :data:`~weft.extraction.batches.MAX_LINE`; a header or parts
-beyond MAX_HEADER, MAX_LINES and MAX_PARTS. Accepted are: raw 8-bit text without a declared charset, a multipart without
-its last boundary, and header names in any case.
+The following messages are rejected, and therefore quarantined: a message with NUL bytes; a message without header or
+Message-ID; an invalid or missing Date (:func:`weft.extraction.mail.headers.instant_of`); inconsistent MIME (a multipart
+without its boundary, invalid base64); a body that is invalid in its declared charset; a line over
+:data:`~weft.extraction.batches.MAX_LINE`; a header or parts beyond MAX_HEADER, MAX_LINES and MAX_PARTS. The following
+are accepted: raw 8-bit text without a declared charset, a multipart without its last boundary, and header names in any
+case.
 """
 
 from __future__ import annotations
@@ -47,15 +48,17 @@ MAIL_KEY: Final = ("msgid", "newsgroup")
 """The key of a mail table."""
 
 MAX_GROUPS: Final = 1_000
-"""The most groups of one message. More are abuse, and each group is a row with the whole body."""
+"""The maximum number of groups of one message. More groups are abuse, because each group is a row with the whole
+body.
+"""
 
 MAX_HEADER: Final = 1 << 20
-"""The most bytes of a message's header."""
+"""The maximum size of a message's header in bytes."""
 
 MAX_LINES: Final = 2_000_000
 MAX_PARTS: Final = 20_000
-"""The most lines of a message that is not one plain text, and the most of them that start with ``--``, as parts do. The
-parser creates an object for each.
+"""The maximum numbers of lines (``MAX_LINES``), and of lines that start with ``--`` as parts do (``MAX_PARTS``), in a
+message that is not one plain text. The parser creates an object for each part.
 """
 
 _HEADER_END: Final = re.compile(rb"\r?\n\r?\n")
@@ -74,8 +77,10 @@ _FATAL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MailOptions:
-    """Options of a load of mail: the group of messages that name none, the instant of reading (µs UTC), and how far
-    after it a Date may lie (µs).
+    """Options of a load of mail.
+
+    ``newsgroup`` is the group of messages that name no group. ``at`` is the instant of reading (µs UTC), and
+    ``future_us`` is how far a Date may be after ``at`` (µs).
     """
 
     newsgroup: str | None
@@ -84,14 +89,15 @@ class MailOptions:
 
 
 class _Unreadable(Exception):
-    """The reason for rejecting a message; never leaves this module."""
+    """The reason for rejecting a message; this module catches every instance."""
 
 
 def read_message(record: RawRecord, stem: str, options: MailOptions) -> list[dict[str, object]] | str:
-    """Return the message's rows (values by MAIL_COLUMNS, ``date`` in µs UTC), or the reason for rejecting it.
+    """Return the rows of a message (values by MAIL_COLUMNS, ``date`` in µs UTC), or the reason for rejecting the
+    message.
 
-    The groups come from Newsgroups, else from ``options.newsgroup``, else from List-Id, else from ``stem``. Never
-    raises for content.
+    The groups come from Newsgroups, else from ``options.newsgroup``, else from List-Id, else from ``stem``. The
+    contents of a message never raise an error.
     """
     if record.problem is not None:
         return record.problem
@@ -100,7 +106,7 @@ def read_message(record: RawRecord, stem: str, options: MailOptions) -> list[dic
     except _Unreadable as reason:
         return str(reason)
     except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError) as error:
-        # The parser has defects on crafted input (deeply nested parts, odd parameters). Reject the message; do not fail
+        # Crafted messages (deeply nested parts, odd parameters) make the parser fail. Reject the message; do not fail
         # the load.
         return f"the mail parser failed: {type(error).__name__}"
 
@@ -135,7 +141,10 @@ def _rows(raw: bytes, stem: str, options: MailOptions) -> list[dict[str, object]
 
 
 def _parse(raw: bytes) -> tuple[Message, bytes | None]:
-    """Return the message, and the bytes of its body if it is one unencoded part. Most messages need no MIME parser."""
+    """Return the message, and the bytes of its body if the body is one unencoded part (otherwise None).
+
+    Most bodies are one unencoded part and need no MIME parser.
+    """
     end = _HEADER_END.search(raw)
     if (len(raw) if end is None else end.start()) > MAX_HEADER:
         raise _Unreadable(f"a header of more than {MAX_HEADER >> 20} MiB")
@@ -154,8 +163,9 @@ def _is_plain(message: Message) -> bool:
 
 
 def _body(message: Message) -> str | None:
-    """Return the text of the first text/plain part that is not an attachment, else of the first text part; None without
-    text.
+    """Return the text of the first text/plain part that is not an attachment, or else of the first text part.
+
+    Return None if the message has no text part.
     """
     texts: list[Message] = []
     for part in message.walk():
@@ -191,8 +201,8 @@ def _words(name: str) -> str:
 def _text(content: bytes, part: Message) -> str:
     """Return the decoded text with LF line ends. Reject bytes that are invalid in the declared charset.
 
-    A charset without information (none, ASCII with 8-bit bytes, unknown-8bit) is decoded as ``undeclared`` does. An
-    unknown charset is accepted if the bytes are ASCII or UTF-8.
+    Some declarations carry no information: none, ASCII with 8-bit bytes, and unknown-8bit. The text is then decoded as
+    ``undeclared`` does. An unknown charset is accepted if the bytes are ASCII or UTF-8.
     """
     charset = (part.get_content_charset() or "").strip("\"' ")
     if charset in _UNSAID:

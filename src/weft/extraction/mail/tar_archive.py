@@ -1,8 +1,8 @@
 """Read the members of a tar archive in any order.
 
-Members are stored in the order of packing, not of arrival, and merging sources reads several folders at the same time.
-So a compressed archive is decompressed once into a temporary file, which the operating system deletes when it is
-closed, and members are read from it by position. Nothing is ever extracted by name.
+Members are stored in the order of packing, not of arrival, and a merge reads several folders at the same time. So a
+compressed archive is decompressed once into a temporary file, which the operating system deletes when it is closed.
+Members are read from that file by position. Nothing is ever extracted by name.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from weft.extraction.paths import opened
 
 @dataclass(frozen=True, slots=True)
 class TarContents:
-    """The regular files of an archive, and the parts that could not be read, which are themselves read lazily."""
+    """The regular files of an archive. ``damaged`` returns the parts that cannot be read, and reads them when it is
+    called.
+    """
 
     entries: list[Entry]
     damaged: Callable[[], Records]
 
 
 class _Region(io.RawIOBase):
-    """The bytes ``[start, start + size)`` of a shared file; each read seeks first."""
+    """The bytes ``[start, start + size)`` of a shared file. Each read first seeks to its position."""
 
     def __init__(self, file: BinaryIO, start: int, size: int) -> None:
         self._file = file
@@ -58,10 +60,10 @@ class _Region(io.RawIOBase):
 
 
 def tar_contents(path: Path) -> TarContents:
-    """List the archive, decompressing it if necessary. The result keeps one file open.
+    """Return the files of an archive, which is decompressed if necessary. The result keeps one file open.
 
-    A hard link in the archive stands for its target (spools link cross-posts). Symbolic links, devices and sparse files
-    are reported in ``damaged``, as is everything after the point of damage.
+    A hard link in the archive stands for its target, because news servers store cross-posts as links. ``damaged``
+    contains symbolic links, devices, sparse files, and everything after damage.
     """
     damaged: list[RawRecord] = []
     file = _unpacked(path, damaged)
@@ -75,7 +77,7 @@ def tar_contents(path: Path) -> TarContents:
 
 
 class _Member(tarfile.TarInfo):
-    """A member with a name of limited length, since tarfile reads a long name into memory at once."""
+    """A member with a name of limited length, because tarfile reads a long name into memory at once."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> Any:
         if self.type in _LONG_NAMES and self.size > MAX_LINE:
@@ -91,10 +93,10 @@ _LONG_NAMES = (
     tarfile.SOLARIS_XHDTYPE,
 )
 _MOST_MEMBERS = 500_000
-"""The most members of one archive that are read; each takes about a kilobyte of memory."""
+"""The maximum number of members that are read from one archive. Each member takes about a kilobyte of memory."""
 _LEAST_ROOM = 1 << 30
 _MOST_TIMES = 100
-"""A compressed archive may expand to a gibibyte, or to this many times its size. Mail compresses to about a fourth."""
+"""A compressed archive may expand to one GiB, or to this many times its size. Mail compresses to about a fourth."""
 
 
 def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
@@ -121,7 +123,7 @@ def _unpacked(path: Path, damaged: list[RawRecord]) -> BinaryIO:
 
 
 def _copy(stream: io.BufferedReader, file: BinaryIO, most: int) -> None:
-    """Copy the stream. Raises OSError if it exceeds ``most`` bytes, or if the disk is full."""
+    """Copy the stream to the file. Raises OSError if the stream exceeds ``most`` bytes, or if the disk is full."""
     copied = 0
     while chunk := stream.read(1 << 20):
         copied += len(chunk)
@@ -132,7 +134,7 @@ def _copy(stream: io.BufferedReader, file: BinaryIO, most: int) -> None:
 
 
 def _members(file: BinaryIO, damaged: list[RawRecord]) -> tuple[dict[str, tuple[int, int]], int]:
-    """Return the position and size of each regular file by name, and the end of the headers."""
+    """Return the position and size of each regular file by name, and the position after the last readable member."""
     places: dict[str, tuple[int, int]] = {}
     end = 0
     with contextlib.suppress(tarfile.TarError):
@@ -143,7 +145,7 @@ def _members(file: BinaryIO, damaged: list[RawRecord]) -> tuple[dict[str, tuple[
                     break
                 _place(member, places, damaged)
                 end = member.offset_data + (_blocks(member.size) if member.isreg() else 0)
-                # The library keeps every member in a list, which would grow with the spool.
+                # The library appends every member to a list. Clear the list, which would grow with the archive.
                 archive.members = []  # type: ignore[attr-defined]
     return places, end
 
@@ -162,7 +164,7 @@ def _place(member: tarfile.TarInfo, places: dict[str, tuple[int, int]], damaged:
 
 
 def _free(name: str, places: dict[str, tuple[int, int]]) -> str:
-    """Return a unique name, since an archive may contain a name twice."""
+    """Return a name that is not in ``places``, because an archive may contain the same name twice."""
     if name not in places:
         return name
     count = 2
@@ -176,7 +178,7 @@ def _blocks(size: int) -> int:
 
 
 def _rest(file: BinaryIO, end: int) -> Iterator[RawRecord]:
-    """Yield the bytes after the last readable header, unless they are the zeros that end an archive."""
+    """Yield the bytes after the last readable member, unless they are the zeros that end an archive."""
     position = end
     file.seek(position)
     while chunk := file.read(MAX_RECORD):

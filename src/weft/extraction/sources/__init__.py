@@ -1,1 +1,3 @@
-"""Monitors of sources that keep no history: their current rows, and the changes since the last poll."""
+"""Monitor sources that keep no history: read the current rows of a source, and record the differences from the rows at
+the last poll.
+"""

@@ -48,13 +48,13 @@ def add_source(
     slot: str | None = None,
     publication: str | None = None,
 ) -> SourceRecord:
-    """Create the tracked table ``name`` for a source, or give a table that has lost its source a new one.
+    """Add a source for the tracked table ``name``, which is created unless a removed source left a table of that name.
 
-    ``chosen`` are the columns to take, with types if they are not to be inferred (None: all). ``rename`` maps column
-    names in a file to names in the table. ``table_of`` is the table in the source, if it has several. ``slot`` and
-    ``publication`` are the replication slot and the publication on a PostgreSQL server (None: the home's own, which are
-    created). Raises Refused for an invalid source, Conflict if the name is taken, NotFound and ExtractionError if the
-    source cannot be read.
+    ``chosen`` are the columns to read, each with its type (None: inferred); ``chosen`` None means all columns.
+    ``rename`` maps column names in a file to names in the table. ``table_of`` is the table in the source, if the source
+    has several. ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server;
+    if they are None, Weft creates a slot and a publication. Raises Refused for an invalid source, Conflict if the name
+    is taken, NotFound and ExtractionError if the source cannot be read.
     """
     _check(kind, keys, every_us, stamps)
     server = kind == "changes" and location.startswith(SCHEMES)
@@ -84,7 +84,7 @@ def add_source(
 
 
 def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str, Any]:
-    """Return the options that polls need to read the source as it was read now (JSON-able)."""
+    """Return the options (JSON-able) with which each poll reads the same table and columns of the source."""
     options: dict[str, Any] = {} if table_of is None else {"table": table_of}
     if chosen is not None:
         options["columns"] = [[each, None if type_ is None else type_.declared] for each, type_ in chosen]
@@ -97,7 +97,9 @@ def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str,
 def _subscribed(
     writer: Writer, place: str, table_of: str | None, keys: Sequence[str], options: Mapping[str, Any], name: str
 ) -> Iterator[None]:
-    """Create the publication and slot for a PostgreSQL source. If the context fails, drop what no other source uses."""
+    """Create the publication and the slot for a PostgreSQL source. If the context raises an error, drop the publication
+    and the slot unless another source uses them.
+    """
     if SLOT not in options or table_of is None:
         yield
         return
@@ -113,7 +115,9 @@ def _subscribed(
 def _inspect(
     home: OpenHome, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
 ) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
-    """Return the table in the source, the location of the source, and its columns."""
+    """Return the name of the table in the source (None if the source has only one), the source's location, and its
+    columns.
+    """
     if kind == "postgres":
         return table_of, check_uri(location), columns_of_postgres(location, table_of, chosen)
     if kind == "changes" and location.startswith(SCHEMES):
@@ -132,7 +136,7 @@ def _inspect(
 
 
 def _form(place: str) -> dict[str, Any]:
-    """Return the options that mark a feed as a topic or as a Delta table."""
+    """Return the options that mark a feed as a Kafka topic or as a Delta table; no options for a feed in a file."""
     if place.startswith(SCHEME):
         return {"topic": True}
     return {"delta": True} if is_delta(Location(place)) else {}
@@ -166,7 +170,7 @@ def _check_rename(kind: SourceKind, rename: Renamed) -> None:
 
 
 def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None:
-    """Raise Refused for a key column that the source lacks, or that is repeated."""
+    """Raise Refused if the source lacks a key column, or if ``keys`` names a column twice."""
     own, listed = {column.lower() for column in columns}, ", ".join(columns)
     wrong = [key for key in keys if key.lower() not in own]
     if wrong:
@@ -178,7 +182,7 @@ def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None
 
 
 def _left_alone(home: OpenHome, name: str) -> TableRecord | None:
-    """Return the tracked table of that name that has lost its source, or None."""
+    """Return the tracked table of that name whose source was removed; None if no such table exists."""
     try:
         table = home.catalog.tables.named(name)
     except NotFound:
@@ -192,7 +196,7 @@ def _refuse_other(
 ) -> None:
     """Raise Refused if the new source of a table has other columns or another key than the table.
 
-    With ``typed``, where the source defines its column types, raise Refused for other types, too.
+    With ``typed``, the source defines the column types; then a type that differs from the table's is refused, too.
     """
     types = {column.name.lower(): column.type for column in source_schema(table).columns}
     has = set(types)
@@ -213,9 +217,10 @@ def _refuse_other(
 
 
 def remove_source(home: OpenHome, name: str) -> tuple[SourceRecord, str | None]:
-    """Remove the source and, on a PostgreSQL server, its slot and publication if no other source uses them.
+    """Remove the source; on a PostgreSQL server, also drop its slot and publication unless another source uses them.
 
-    Return the source and a message about what could not be dropped, if anything. Raises NotFound and LeaseBusy.
+    Return the source, and a message about anything that could not be dropped (None on success). Raises NotFound and
+    LeaseBusy.
     """
     with home.writing(f"remove the source {name}") as writer:
         source = writer.sources.named(name)

@@ -23,10 +23,12 @@ from weft.storage.columns import stored_schema
 
 @dataclass(frozen=True)
 class Incoming:
-    """Dated changes of one table, as a function of its open rows (``storage.changes``).
+    """Dated changes of one table.
 
-    ``location`` is where they come from. If ``seen`` is None, they do not come from the table's own feed, and
-    ``digest`` is that of their file. ``once`` states that none of them can be recorded already.
+    ``changes`` returns the changes (``storage.changes``), given the open rows of the table. ``location`` is the place
+    from which the changes were read. ``seen`` is the feed position after the changes; None means that the changes come
+    from a file with the digest ``digest`` instead of the table's feed. ``once`` states that none of the changes is
+    recorded already.
     """
 
     table: TableRecord
@@ -39,8 +41,9 @@ class Incoming:
 
 @dataclass(frozen=True)
 class _New:
-    """The changes that are new to one table: its open rows ``there``, the number of changes read, and the ``new``
-    ones.
+    """The changes of one table that are not recorded yet (``new``).
+
+    ``there`` contains the open rows of the table, and ``count`` is the number of changes read.
     """
 
     incoming: Incoming
@@ -69,7 +72,9 @@ def record_changes(
     late_refused: bool = False,
     digest: str | None = None,
 ) -> tuple[Recorded, int]:
-    """Apply dated changes of one table; see ``record_feeds``."""
+    """Apply dated changes of one table. Return what was recorded, and the number of late transactions
+    (``record_feeds``).
+    """
     incoming = Incoming(table, location, lambda _: changes, seen, digest)
     ((done, late, _),) = record_feeds(writer, home, [incoming], clock, late_refused=late_refused)
     return done, late
@@ -78,12 +83,14 @@ def record_changes(
 def record_feeds(
     writer: Writer, home: OpenHome, incoming: Sequence[Incoming], clock: int, *, late_refused: bool = False
 ) -> list[tuple[Recorded, int, int]]:
-    """Apply dated changes of several tables. Return for each table what was recorded, the number of transactions that
-    got a later instant than their own time, and the number of rows that were open before.
+    """Apply dated changes of several tables, all or none.
 
-    Changes with the same own time are one transaction in all tables; all are stored, or none. ``clock`` is the instant
-    of changes without an own time, and on a wall-clock home the latest instant of any change. With ``late_refused``,
-    raise Refused and record nothing if a change would be late.
+    Return for each table what was recorded, the number of late transactions, and the number of rows that were open
+    before. A late transaction gets a later instant than its own time.
+
+    Changes with the same own time are one transaction in all tables. ``clock`` is the instant of changes without an own
+    time, and on a wall-clock home the latest instant of any change. With ``late_refused``, raise Refused and record
+    nothing if a change would be late.
     """
     fresh = [_new(writer, each) for each in incoming]
     coming = [each for each in fresh if each.new.num_rows]
@@ -121,7 +128,9 @@ def record_feeds(
 
 
 def _recorded(writer: Writer, parts: Sequence[ChangesToRecord], at_least: int) -> Sequence[Recorded]:
-    """Call ``record_together``; if it is refused, forget the loads that were begun for it."""
+    """Return the result of ``record_together``. If the changes are refused, delete the loads that were registered for
+    them.
+    """
     try:
         return record_together(writer, parts, at_least)
     except Refused:
@@ -135,7 +144,7 @@ def _new(writer: Writer, incoming: Incoming) -> _New:
     changes = incoming.changes(there)
     if incoming.once:
         return _New(incoming, there, changes.num_rows, changes)
-    # Changes after the last recorded instant cannot be recorded already.
+    # Changes after the last recorded instant are always new, so the log is not read for them.
     log = stored_schema(table.stored).empty_table()
     if table.last_ts is not None and not _all_after(changes, table.last_ts):
         log = log_of_keys(log_of(writer, table), changes, table.keys)
@@ -143,13 +152,13 @@ def _new(writer: Writer, incoming: Incoming) -> _New:
 
 
 def _least(coming: Sequence[_New], latest: int | None, clock: int) -> int:
-    """Return the earliest instant that a change requests."""
+    """Return the earliest instant that any change requests, at most ``latest``."""
     owns = {own for each in coming for own in each.new.column(OWN).to_pylist()}
     return min(min(clock if own is None else own for own in owns), LAST_INSTANT if latest is None else latest)
 
 
 def _all_after(changes: pa.Table, instant: int) -> bool:
-    """Return whether every change has an own time after the instant."""
+    """Return whether every change has an own time after ``instant``."""
     own = changes.column(OWN)
     return own.null_count == 0 and bool(pc.all(pc.greater(own, instant)).as_py())
 

@@ -1,7 +1,7 @@
-"""Retroactive corrections: replace what was recorded of a source for a past period.
+"""Correct the recorded history of a source retroactively for a past period.
 
-Only the source defines the present. A correction must end before it, since the next poll would read the source's row
-and undo the correction. The row that is current keeps its open period.
+Only the source defines the present. A correction must end before the present, because the next poll would read the
+current row of the source and undo the correction. The current row keeps its open period.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from weft.storage.verify import require_undamaged
 
 @dataclass(frozen=True)
 class Correction:
-    """In [``begin``, ``end``) (µs UTC) the row of ``key`` had these ``values``; None: no such row existed.
+    """A statement that in [``begin``, ``end``) (µs UTC) the row of ``key`` had these ``values``; None: no such row
+    existed.
 
-    Column names are matched in any case. Texts are parsed as values of their columns.
+    Column names match in any case. Texts are parsed as values of their columns.
     """
 
     key: Mapping[str, Any]
@@ -46,7 +47,8 @@ class Correction:
 class Corrected(Brief):
     """The result of correcting the tracked table ``name`` at ``at`` (µs UTC; None: nothing changed).
 
-    ``changed`` counts periods that are new or have another end; ``gone`` counts periods that vanished.
+    ``changed`` is the number of periods that are new or have another end. ``gone`` is the number of periods that were
+    removed.
     """
 
     name: str
@@ -62,7 +64,8 @@ def correct(home: OpenHome, name: str, correction: Correction, *, now: int | Non
     """Record a correction of a past period at the home's clock, or at ``now`` (µs UTC; replay homes only).
 
     Raises NotFound; Refused for a table without a source, an unknown column, a period that reaches into the present or
-    before the recorded history, and an incomplete row where none held; ClockError; LeaseBusy; StorageError.
+    before the recorded history, and an incomplete row for a time at which no row existed; ClockError; LeaseBusy;
+    StorageError.
     """
     clock = clock_of(home, now)
     with home.writing(f"correct {name}") as writer:
@@ -125,7 +128,7 @@ def _check_period(writer: Writer, table: TableRecord, correction: Correction, cl
 
 
 def _key(table: TableRecord, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the values of the key. Raise Refused unless exactly the key columns are given."""
+    """Return the values of the key by column name. Raise Refused unless ``values`` has exactly the key columns."""
     known = {_named(table, name): value for name, value in values.items()}
     if set(known) != set(table.keys):
         raise Refused(
@@ -136,7 +139,7 @@ def _key(table: TableRecord, values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _named(table: TableRecord, name: str) -> str:
-    """Return the table's spelling of the column. Raise Refused for an unknown column."""
+    """Return the table's spelling of the column name. Raise Refused for an unknown column."""
     names = values_of(table.stored)
     for each in names:
         if folded(each) == folded(name):
@@ -145,10 +148,10 @@ def _named(table: TableRecord, name: str) -> str:
 
 
 def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, correction: Correction) -> pa.Table | None:
-    """Return the corrected values of every row of the key, one after another; None: no row.
+    """Return the corrected rows of the key, one for each row that is recorded; None if the correction deletes the row.
 
-    A complete row is appended for the parts of the period without a row. Raise Refused if such a part exists and
-    columns are missing.
+    If no row is recorded for some part of the period, a row made of the correction's values is appended for that part.
+    Raise Refused if the correction then lacks columns.
     """
     if correction.values is None:
         return None
@@ -188,7 +191,7 @@ def _with(row: pa.Table, values: Mapping[str, pa.Scalar]) -> pa.Table:
 
 
 def _scalar(table: TableRecord, name: str, value: Any) -> pa.Scalar:
-    """Return the value as a scalar of the column. Raise Refused for an invalid one."""
+    """Return the value as a scalar of the column's type. Raise Refused for a value of another type."""
     column = table.stored.column(name)
     assert column is not None
     kind = arrow_type(column.type)

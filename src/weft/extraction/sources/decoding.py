@@ -35,8 +35,10 @@ Key: TypeAlias = "tuple[str | None, ...]"
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of a row. The columns in ``lacking`` have the values of the row with key ``since`` before the change at
-    position ``before``.
+    """The cells of a row, some of which may be unknown.
+
+    The values of the columns in ``lacking`` are unknown: they are the values that the row with the key ``since`` had
+    before the change at the position ``before``.
     """
 
     cells: Cells
@@ -47,9 +49,10 @@ class Row:
 
 @dataclass
 class DecodedChanges:
-    """Collects the changes of the table with this OID; ``names`` are its columns, and ``keys`` are among them.
+    """Collects the changes of the table with the OID ``oid``, the columns ``names`` and the key columns ``keys``.
 
-    ``base_types`` maps the OID of a type to that of its base type. Positions increase with each change.
+    ``base_types`` maps the OID of a type to the OID of its base type. Each change gets a position, and positions
+    increase.
     """
 
     oid: int
@@ -62,7 +65,9 @@ class DecodedChanges:
     _rows: dict[Key, Row] = field(default_factory=dict)
 
     def take(self, transaction: Transaction, own: int, place: int) -> int:
-        """Add the changes of a transaction with this own time (µs UTC). Return the position after the last change."""
+        """Add the changes of a transaction with the own time ``own`` (µs UTC); the first gets the position ``place``.
+        Return the position after the last change.
+        """
         latest: dict[Key, list[Row]] = {}
         for change in transaction.changes:
             if change.relation.oid != self.oid:
@@ -77,11 +82,11 @@ class DecodedChanges:
         return self._emit(latest, own, place)
 
     def forget(self) -> None:
-        """Forget the rows so far, since a snapshot now has them."""
+        """Forget the rows read so far, because a snapshot now contains them."""
         self._rows.clear()
 
     def _follow(self, change: Change, latest: dict[Key, list[Row]], place: int) -> None:
-        """Apply one change to the rows of its transaction, ``latest``, by key."""
+        """Apply one change to ``latest``, which maps each key to the rows of the transaction so far."""
         new = None if change.new is None else self._row(change.relation, change.new)
         old = None if change.old is None else self._row(change.relation, change.old)
         gone = old if old is not None else new if change.op == "U" else None
@@ -133,14 +138,16 @@ class DecodedChanges:
         return tuple(row.cells.get(name) for name in self.keys)
 
     def changes(self, columns: Columns, where: str, progress: Progress | None) -> pa.Table:
-        """Return all changes (``storage.changes``) with these columns. Raises ExtractionError."""
+        """Return all collected changes (``storage.changes``) with the given columns. Raises ExtractionError."""
         records = (TextRecord(n, b"", cells) for n, cells in enumerate(self._records, 1))
         ops, owns, places = zip(*self._operations, strict=True) if self._operations else ((), (), ())
         return changes_of(rows_of(records, columns, where, progress, counted="change"), ops, owns, places)
 
     def lacking(self, columns: Columns, where: str) -> pa.Table:
-        """Return the cells that changes lack: the key ``since``, ``_order`` of the change, ``_before`` of the first
-        change that lacked them, and the ``_columns``.
+        """Return a table of the cells that changes lack, with one row for each such change.
+
+        The columns are the key ``since``, the position of the change (``_order``), the position of the first change
+        that lacked the cells (``_before``), and the names of the lacking columns (``_columns``).
         """
         keys = tuple(each for each in columns if each[0] in self.keys)
         records = (
@@ -155,8 +162,8 @@ class DecodedChanges:
 
 
 def _completed(new: Row, was: Row | None, gone: Row, key: Key, place: int) -> Row:
-    """Fill in the lacking cells of the new row from the previous row ``was`` (None: unknown) or the old values
-    ``gone``.
+    """Return the new row with its lacking cells filled in from the previous row ``was`` (None: unknown) or the old
+    values ``gone``.
     """
     cells = dict(new.cells)
     lacking = set()
@@ -173,7 +180,7 @@ def _completed(new: Row, was: Row | None, gone: Row, key: Key, place: int) -> Ro
 
 
 def _as_read(value: str, type_: int) -> str:
-    """Return a value in the notation of a snapshot: cast to text, bytes in base64."""
+    """Return a replicated value in the notation that a snapshot uses: cast to text, with bytes in base64."""
     if type_ == _BOOL:
         return "true" if value == "t" else "false"
     if type_ == _BYTEA:
@@ -184,7 +191,7 @@ def _as_read(value: str, type_: int) -> str:
 
 
 def of_snapshot(records: Iterable[TextRecord], columns: Columns, own: int, place: int, where: str) -> pa.Table:
-    """Return all rows of a table as the changes of one transaction, which first removes all existing rows."""
+    """Return the rows of a snapshot as the changes of one transaction, which first removes all existing rows."""
     return replace_all(rows_of(records, columns, where, None), own, place)
 
 
@@ -194,7 +201,7 @@ _OPS: Final[Mapping[str, Op]] = {"I": "I", "U": "U", "D": "D"}
 
 
 class Unchanged:
-    """An unchanged TOASTed value, which PostgreSQL does not send."""
+    """A placeholder for an unchanged TOASTed value, which PostgreSQL does not send."""
 
 
 UNCHANGED: Final = Unchanged()
@@ -203,7 +210,9 @@ Values: TypeAlias = "tuple[str | Unchanged | None, ...]"
 
 @dataclass(frozen=True)
 class Relation:
-    """The layout of a table's rows in the following messages: its OID, and the name and type OID of each column."""
+    """The layout of a table's rows in later messages: the OID of the table, and the name and type OID of each
+    column.
+    """
 
     oid: int
     names: tuple[str, ...]
@@ -214,8 +223,8 @@ class Relation:
 class Change:
     """An INSERT (``I``), UPDATE (``U``) or DELETE (``D``) of a row, or a TRUNCATE (``T``) of the table.
 
-    A DELETE has ``old``, and so has an UPDATE that changes the replica identity. ``whole`` means that ``old`` is the
-    full row; otherwise it has only the columns of the replica identity, and the others are None.
+    ``old`` is set for a DELETE, and for an UPDATE that changes the replica identity. With ``whole``, ``old`` is the
+    full row; otherwise only the columns of the replica identity are set, and the other columns are None.
     """
 
     relation: Relation
@@ -227,7 +236,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Transaction:
-    """One transaction: its id (32 bits), the LSN after its commit, and its commit time (µs UTC)."""
+    """A transaction, with its id (32 bits), the LSN after its commit, and its commit time (µs UTC)."""
 
     xid: int
     end: int

@@ -5,10 +5,10 @@ for D), ``time`` (ISO 8601 or microseconds) and optionally ``table``. The other 
 ``payload``, with ``op`` (c, r, u or d), ``before``, ``after`` and ``source``; its time is ``ts_us`` or ``ts_ms`` of the
 source, or ``ts_ms`` of the envelope. Tombstones (null lines) are skipped.
 
-Both may name the transaction of a change: ``tx``, or ``source.txId`` or ``transaction.id`` in an envelope. Otherwise
-changes with the same time are one transaction.
+A change in either form may name its transaction: ``tx`` in the simple form, ``source.txId`` or ``transaction.id`` in an
+envelope. Changes that name no transaction are grouped by their time: changes with the same time are one transaction.
 
-An incomplete last line is left for the next poll.
+A poll leaves an incomplete last line for the next poll.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ _DEBEZIUM: Final = {"c": "U", "r": "U", "u": "U", "d": DELETE}
 class FeedReader:
     """Converts the JSON of a line to the cells of a change; ``table`` selects the changes of one table (None: all).
 
-    ``keys`` are the columns that every change must have, and ``names`` those seen so far. ``skip`` is the number of
-    changes still to be skipped, ``read`` the number converted, ``place`` the number of lines before the next one.
+    ``keys`` are the columns that every change must have. ``names`` collects the columns of the changes read so far.
+    ``skip`` is the number of changes still to skip, ``read`` the number of changes converted, and ``place`` the number
+    of lines parsed.
     """
 
     table: str | None = None
@@ -71,7 +72,10 @@ class FeedReader:
     times: TransactionTimes = field(default_factory=TransactionTimes)
 
     def parse(self, message: Any) -> dict[str, Any] | str | None:
-        """Return the cells of a change, the problem with it, or None for a line without a selected change."""
+        """Return the cells of a change, or a text that describes the problem with the line.
+
+        Return None for a line without a change, or with a change of another table.
+        """
         self.place += 1
         if isinstance(message, dict) and isinstance(message.get("payload"), dict):
             message = message["payload"]
@@ -101,7 +105,7 @@ Change = tuple["str | None", str, "int | None", dict[str, Any]]
 
 
 def _unnamed(keys: Sequence[str], row: Mapping[str, Any]) -> list[str]:
-    """Return the key columns that a row lacks. A key value may be NULL."""
+    """Return the key columns that are missing in a row. A key column with the value NULL is not missing."""
     missing = [key for key in keys if key not in row]
     if not missing:
         return missing
@@ -132,7 +136,10 @@ def _debezium(change: Mapping[str, Any]) -> Change | str:
 
 
 def own_time(change: Mapping[str, Any]) -> int | str | None:
-    """Return the source's own time of a change in either form (µs UTC; None: absent), or the problem with it."""
+    """Return the time that the source recorded for a change (µs UTC), in either form of a change.
+
+    Return None if the change has no time, or a text that describes the problem with the time.
+    """
     source = change.get("source")
     if not isinstance(source, dict):
         source = {}
@@ -144,7 +151,10 @@ def own_time(change: Mapping[str, Any]) -> int | str | None:
 
 
 def _instant(time: Any, scale: int = 1) -> int | str | None:
-    """Return a time as µs UTC: digits in units of ``scale`` µs, or ISO 8601. Return None for None, else the problem."""
+    """Return a time in µs UTC, or a text that describes the problem; None for None.
+
+    The time is a number in units of ``scale`` µs, or ISO 8601.
+    """
     if time is None:
         return None
     text = str(time)
@@ -156,7 +166,7 @@ def _instant(time: Any, scale: int = 1) -> int | str | None:
 
 
 def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
-    """Return the columns of a feed after reading all of it. Raises Refused, ExtractionError and NotFound."""
+    """Return the columns of a feed, inferred from all of its changes. Raises Refused, ExtractionError and NotFound."""
     Mark.of(path)
     name = printable(str(path))
     with _opened(path, 0, None) as stream, connect() as connection:
@@ -170,8 +180,9 @@ def columns_of_feed(path: Path, table: str | None, chosen: Chosen) -> tuple[tupl
 
 @dataclass(frozen=True)
 class Extent:
-    """The extent of a poll: up to byte ``end`` (None: a compressed file, read to its end). ``mark`` is the file's size
-    and mtime.
+    """The part of a feed that a poll reads: up to byte ``end``, or all of a compressed file (None).
+
+    ``mark`` contains the size and the modification time of the file.
     """
 
     mark: tuple[int, int]
@@ -179,10 +190,11 @@ class Extent:
 
 
 def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
-    """Return how far to read a feed for all sources that follow it, given what each has ``seen``.
+    """Return the part of a feed to read for all sources that follow it; ``seen`` contains the position of each source.
 
-    The lines of the last named transaction wait for the next poll, since it may be incomplete: until lines of another
-    follow, or the file has not grown since the last poll. Raises NotFound and ExtractionError.
+    The last named transaction may be incomplete, so its lines wait for the next poll. These lines are read when lines
+    of another transaction follow, or when the file has not grown since the last poll. Raises NotFound and
+    ExtractionError.
     """
     file_mark = Mark.of(path)
     mark = (file_mark.size, file_mark.modified_ns)
@@ -206,10 +218,11 @@ def read_feed(
     accepting: Accepting,
     progress: Progress | None = None,
 ) -> TableFeed:
-    """Return the changes since ``seen`` with the types of ``schema``, which has the source's columns only.
+    """Return the changes after the position ``seen``, with the types of ``schema``, which has only the columns of the
+    source.
 
-    ``keys`` are the key columns. Raises ExtractionError for an invalid line unless ``accepting`` allows them, and
-    Refused for columns that the table lacks.
+    ``keys`` are the key columns. Raises ExtractionError for an invalid line unless ``accepting`` allows invalid lines,
+    and Refused for columns that the table lacks.
     """
     name, end = printable(str(path)), extent.end
     known = tuple((column.name, column.type) for column in schema.columns)
@@ -252,7 +265,7 @@ def typed_changes(
     connection: duckdb.DuckDBPyConnection,
     progress: Progress | None,
 ) -> tuple[pa.Table, list[Rejected]]:
-    """Return all changes that ``reading`` makes of the texts, and the rejected lines."""
+    """Return the changes that ``reading`` finds in the texts, with the types of ``columns``, and the rejected lines."""
     every = (*columns, (OP, STRING), (OWN, BIGINT), (ORDER, BIGINT))
     names = tuple(each for each, _ in every)
     caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), every, name)
@@ -267,13 +280,13 @@ def typed_changes(
 
 
 def _typed(rows: pa.Table | None, columns: tuple[tuple[str, DataType], ...]) -> pa.Table:
-    """Return the cast rows (None: no rows) as changes."""
+    """Return the rows cast to the schema of changes; no changes for None."""
     schema = change_schema(pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]))
     return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
 
 
 def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType], ...], table: str, where: str) -> None:
-    """Raise Refused if the changes have other columns."""
+    """Raise Refused if ``names`` contains a column that the table lacks."""
     there = {name.lower() for name, _ in columns}
     others = [name for name in names if name.lower() not in there]
     if others:
@@ -285,7 +298,7 @@ def refuse_others(names: Mapping[str, None], columns: tuple[tuple[str, DataType]
 
 
 class _Part(io.RawIOBase):
-    """The bytes of a file up to a position."""
+    """A raw stream of the next bytes of a file, at most ``left`` bytes (None: up to the end of the file)."""
 
     def __init__(self, file: io.FileIO, left: int | None) -> None:
         self._file = file
@@ -304,13 +317,13 @@ class _Part(io.RawIOBase):
 
 @contextmanager
 def _opened(path: Path, begin: int, end: int | None) -> Iterator[io.BufferedReader]:
-    """Open the feed from ``begin`` to ``end``, both of which are line boundaries."""
+    """Open the part of the feed from byte ``begin`` to byte ``end``, both at line boundaries."""
     with opened(path) as raw:
         raw.seek(begin)
         yield plain(_Part(raw, None if end is None else end - begin))
 
 
 def _head(path: Path, size: int) -> str:
-    """Return a hash of the first bytes, which detects that another feed has replaced this one."""
+    """Return a hash of the first ``size`` bytes, by which a poll detects that another feed has replaced this one."""
     with opened(path) as file:
         return hashlib.sha256(file.read(size)).hexdigest()

@@ -1,4 +1,4 @@
-"""Group the lines of a feed by transaction, and give each transaction its time."""
+"""Group the lines of a feed by transaction, and assign a time to each transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PIECE: Final = 1 << 16
 
 
 def transaction_of(change: Mapping[str, Any]) -> str | None:
-    """Return the transaction id of a change in either form; None if it has none."""
+    """Return the transaction id of a change in either form; None if the change names no transaction."""
     source, transaction = change.get("source"), change.get("transaction")
     name = change.get("tx")
     if name is None and isinstance(transaction, dict):
@@ -24,10 +24,10 @@ def transaction_of(change: Mapping[str, Any]) -> str | None:
 
 
 class TransactionTimes:
-    """Assigns each named transaction the time of its first line, unique in the feed.
+    """Assigns to each named transaction the time of its first line, made unique in the feed.
 
-    Millisecond clocks can give two transactions the same time; the later one gets the next free microsecond. ``last``,
-    the last transaction and its time, is the state that the next poll needs.
+    A clock with milliseconds can give two transactions the same time; the later one then gets the next free
+    microsecond. ``last`` contains the last transaction and its time, and the next poll needs it.
     """
 
     def __init__(self, last: list[Any] | None = None) -> None:
@@ -36,7 +36,10 @@ class TransactionTimes:
         self._taken = set(self._times.values())
 
     def of(self, name: str | None, own: int | None) -> int | None:
-        """Return the time of a change (µs UTC; None: it has none) in the named transaction (None: grouped by time)."""
+        """Return the time that a change with the time ``own`` gets in the transaction ``name`` (µs UTC; None: no time).
+
+        A change without a named transaction keeps its time.
+        """
         if name is None:
             return own
         if name not in self._times:
@@ -62,7 +65,7 @@ def end_of_lines(file: BinaryIO) -> int:
 
 
 def end_of_transactions(file: BinaryIO, end: int) -> int:
-    """Return the position before the lines of the last transaction; ``end`` if it is not named."""
+    """Return the position before the lines of the last transaction; ``end`` if the last line names no transaction."""
     last: str | None = None
     for begin, line in _backwards(file, end):
         name = _named(line) if line.strip() not in (b"", b"null") else last
@@ -76,7 +79,7 @@ def end_of_transactions(file: BinaryIO, end: int) -> int:
 
 
 def _named(line: bytes) -> str | None:
-    """Return the transaction of a line. An invalid line, which the poll rejects, has none."""
+    """Return the transaction that a line names; None for an invalid line, which the poll rejects."""
     try:
         change = json.loads(line)
     except (ValueError, RecursionError):
@@ -87,7 +90,7 @@ def _named(line: bytes) -> str | None:
 
 
 def _backwards(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines before ``end``, a line boundary, in reverse order, each with its position."""
+    """Yield the lines before ``end`` in reverse order, each with its position; ``end`` must be a line boundary."""
     held, place = b"", end
     while place:
         begin = max(place - _PIECE, 0)

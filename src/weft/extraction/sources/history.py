@@ -1,7 +1,7 @@
 """Load the known past of a source from a file of dated states or dated changes.
 
-A history is loaded before the first poll and the first tick. Later, only changes after the recorded history can be
-added.
+The file must be loaded before the first poll and the first tick. Afterwards, only changes later than the recorded
+history can be loaded.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from weft.storage.periods import repeated_keys
 
 @dataclass(frozen=True, repr=False)
 class PastLoaded(Brief):
-    """The result of loading a file: the periods that ``began`` and ``ended``, and the first and last instant (µs UTC;
-    None: none).
+    """The result of loading a file into the history of the source ``name``.
 
-    ``already`` means that the same file was loaded before.
+    ``began`` and ``ended`` are the numbers of periods that began and ended. ``first`` and ``last`` are the first and
+    the last recorded instant (µs UTC; None: no change). ``already`` means that the same file was loaded before.
     """
 
     name: str
@@ -64,9 +64,9 @@ def load_history(
 ) -> PastLoaded:
     """Load dated states of a source: all its rows at each of the instants in the column ``ts_from``.
 
-    With ``op``, load dated changes: ``op`` names a column with D or DELETE for a row that ended. The file is CSV, JSON
-    lines or Parquet, and may have other columns. Raises NotFound, ExtractionError and Refused if any of the file is
-    unreadable, if a state has a key twice, and if a row is dated before the earliest open instant.
+    With ``op``, load dated changes instead: the column ``op`` contains D or DELETE for a row that ended. The file is
+    CSV, JSON lines or Parquet, and may have other columns. Raises NotFound; ExtractionError for an unreadable file;
+    Refused if a state contains a key twice, or if a row is dated too early to be recorded at its own time.
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)
@@ -106,7 +106,7 @@ def _rows(
     rename: Renamed,
     progress: Progress | None,
 ) -> pa.Table:
-    """Return the rows of the file, which uses the source's column names, as changes in time order."""
+    """Return the rows of the file as changes in time order. The file uses the column names of the source."""
     wanted = [(column.name, column.type) for column in source_schema(table).columns]
     names = {name.lower() for name, _ in wanted}
     own = [(each, kind) for each, kind in ((ts_from, TIMESTAMP), (op, STRING)) if each and each.lower() not in names]
@@ -137,7 +137,7 @@ def _rows(
 
 
 def _check_dates(dates: pa.ChunkedArray, name: str, where: str) -> None:
-    """Raise Refused for a column that has no instants, and for an empty date."""
+    """Raise Refused if the column has no timestamps, or if a date is empty."""
     if not pa.types.is_timestamp(dates.type):
         raise Refused(f"{name!r} is not a column of instants", where=where, hint="Use ISO 8601.")
     if dates.null_count:
@@ -151,7 +151,7 @@ def _ops(ops: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _refuse_empty(rows: pa.Table, path: str | os.PathLike[str]) -> None:
-    """Raise Refused for a file without rows: it has no date, and as a state it would end all open rows."""
+    """Raise Refused for a file without rows, which has no date and would end all open rows."""
     if not rows.num_rows:
         raise Refused("the file has no rows", where=str(path), hint="Nothing was changed.")
 

@@ -1,7 +1,7 @@
-"""Poll change feeds: the changes that one feed has for several tables are recorded together.
+"""Poll change feeds, and record the changes of several tables in one feed together.
 
-A transaction may change several tables and has one instant in all of them. So the sources of a feed are polled
-together, and the feed position advances after all of them are recorded.
+A transaction may change several tables, and gets the same instant in all of them. So the sources of a feed are polled
+together, and the feed position advances only after the changes of all sources are recorded.
 """
 
 from __future__ import annotations
@@ -45,10 +45,9 @@ def same_feed(one: SourceRecord, other: SourceRecord) -> bool:
 def record_feed(
     home: OpenHome, sources: Sequence[SourceRecord], clock: int, accepting: Accepting, progress: Progress | None
 ) -> list[Polled]:
-    """Record the changes of a feed since the last poll of the sources that follow it; ``clock`` is µs UTC.
+    """Record the changes of a feed since the last poll of its sources, at the instant ``clock`` (µs UTC).
 
-    Raise ExtractionError or Refused for changes that cannot be read or accepted; then nothing is recorded for any
-    source.
+    Raise ExtractionError or Refused if changes cannot be read or accepted; then nothing is recorded for any source.
     """
     fed = _read(home, sources, accepting, progress)
     if home.catalog.home().clock == "wall":
@@ -70,7 +69,9 @@ def record_feed(
 
 
 def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, table_feed: TableFeed) -> int:
-    """Quarantine the rejected lines before the feed position advances. Return their number."""
+    """Store the rejected lines in quarantine, before the feed position advances. Return the number of rejected
+    lines.
+    """
     if table_feed.rejected:
         at = home.clock()
         load_id = writer.loads.begin(source.table_id, source.location, "changes", None, at)
@@ -80,7 +81,9 @@ def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, table_fee
 
 
 def _dated(source: SourceRecord, table_feed: TableFeed) -> Changes:
-    """Return the changes, without their own times if the source is stamped by the clock."""
+    """Return a function that returns the changes, without own times if the home's clock dates the changes of this
+    source.
+    """
     if source.stamps == "source":
         return table_feed.changes
     return lambda there: without_own_times(table_feed.changes(there))

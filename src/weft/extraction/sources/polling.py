@@ -1,8 +1,8 @@
 """Poll a source: compare its rows with the open rows of its tracked table and record the difference as one transaction.
 
-All begins and ends share one instant and one Delta commit. A poll that died can be repeated: what it stored is no
-longer a difference (design law 6). A source that cannot be read completely changes nothing, and the catalog records the
-reason.
+All changes share one instant and one Delta commit. A poll that died can be repeated, because changes that it has stored
+are no longer part of the difference (design law 6). If a source cannot be read completely, the poll changes nothing,
+and the catalog records the reason.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def poll_feed(
     now: int | None = None,
     progress: Progress | None = None,
 ) -> list[Polled]:
-    """Poll one source at the home's clock, or at ``now`` (µs UTC; replay homes only).
+    """Poll one source at the home's clock, or at ``now`` (µs UTC; replay homes only), and return the results.
 
-    Sources of the same change feed are polled with it and follow it in the result, since a transaction may change
-    several. Raises NotFound and ClockError; ExtractionError and Refused for a source that cannot be read completely, is
-    empty although it was not before, has two rows with one key, or has other columns (the catalog records these);
-    LeaseBusy; StorageError.
+    Other sources of the same change feed are polled together with this source, because a transaction may change several
+    tables. The result for the named source comes first. Raises NotFound; ClockError; LeaseBusy; StorageError. Raises
+    ExtractionError or Refused if a source cannot be read completely, has become empty, has two rows with one key, or
+    has other columns than before; the catalog records this error.
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)
@@ -73,7 +73,10 @@ def poll_feed(
 
 
 def clock_of(home: OpenHome, now: int | None) -> int:
-    """Return the instant of a poll: the wall clock, or on a replay home ``now`` or its clock. Raises ClockError."""
+    """Return the instant of a poll: ``now`` on a replay home, otherwise the time of the home's clock.
+
+    Raises ClockError if the home uses the wall clock, or if ``now`` is before the watermark.
+    """
     if now is None:
         return home.now()
     record = home.catalog.home()
@@ -106,14 +109,18 @@ def _polled(
 
 
 def _without_added(snapshot: Snapshot) -> Snapshot:
-    """Drop the added columns of a snapshot without rows: it may be refused, and the first row will add them."""
+    """Return the snapshot, which has no rows, without the added columns. The poll that reads the first row adds these
+    columns.
+    """
     added = [name for name, _ in snapshot.added]
     columns = tuple(each for each in snapshot.columns if each[0] not in added)
     return replace(snapshot, rows=snapshot.rows.drop_columns(added), columns=columns, added=())
 
 
 def _requested_instant(home: OpenHome, source: SourceRecord, snapshot: Snapshot, clock: int) -> int:
-    """Return the instant that a snapshot requests. Time may have passed while it was read."""
+    """Return the instant at which to record a snapshot: the current time or, if the source is stamped by file, the
+    modification time.
+    """
     wall = home.catalog.home().clock == "wall"
     now = max(clock, home.clock()) if wall else clock
     if source.stamps != "file" or snapshot.changed_at is None:
@@ -154,7 +161,7 @@ def _record(
     at_least: int,
     accepting: Accepting,
 ) -> tuple[Recorded, int]:
-    """Record the snapshot. Return what was recorded and the number of rows that are open afterwards."""
+    """Record the snapshot. Return what was recorded, and the number of rows that are open afterwards."""
     there = current_rows(writer, table)
     refuse_emptied(there, snapshot.rows.num_rows, source.name, source.location, empty=accepting.empty)
     ended, begun = difference(there, snapshot.rows)

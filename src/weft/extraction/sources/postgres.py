@@ -1,7 +1,7 @@
 """Read a table of a PostgreSQL database completely, in one read-only transaction with one snapshot.
 
-The database defines the column types. The URI must not contain a password, since the catalog stores it and commands
-print it.
+The database defines the column types. The URI must not contain a password, because the catalog stores the URI and
+commands print it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _KINDS: Final = {
     "timestamptz": "TIMESTAMP",
     "bytea": "BINARY",
 }
-# atttypmod packs the precision and the scale of a numeric; a numeric without it has any.
+# atttypmod packs the precision and the scale of a numeric. A numeric column without atttypmod accepts any precision.
 _COLUMNS: Final = """
     SELECT a.attname, t.typname, (a.atttypmod - 4) >> 16, (a.atttypmod - 4) & 2047, a.atttypmod
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
@@ -53,7 +53,7 @@ _COLUMNS: Final = """
 
 
 def check_uri(uri: str) -> str:
-    """Return the URI. Raise Refused for a URI that is not PostgreSQL's or contains a password."""
+    """Return the URI. Raise Refused if ``uri`` is not a PostgreSQL URI or contains a password."""
     if not uri.startswith(SCHEMES):
         raise Refused("this is not a PostgreSQL URI", hint="Write it like postgresql://anna@db.example/shop.")
     if urlsplit(uri).password is not None or "password" in parse_qs(urlsplit(uri).query):
@@ -82,9 +82,9 @@ def read_postgres(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Read all rows of the table with the types of ``schema``, which has the source's columns only.
+    """Read all rows of the table with the types of ``schema``, which has only the columns of the source.
 
-    Raise ExtractionError if it cannot be read completely, Refused for columns that do not match ``schema``.
+    Raise ExtractionError if the table cannot be read completely, and Refused if its columns do not match ``schema``.
     """
     with _reading(uri) as connection:
         columns_there = columns_in(connection, table, uri)
@@ -97,8 +97,9 @@ def read_postgres(
 
 @contextmanager
 def connected(uri: str) -> Iterator[psycopg.Connection[Any]]:
-    """Connect with settings that print values as they are stored here. Raises ExtractionError, also for errors in the
-    context.
+    """Connect with settings under which PostgreSQL prints values in the notation that Weft reads.
+
+    Raises ExtractionError if the connection fails, and in place of any PostgreSQL error in the context.
     """
     try:
         import psycopg
@@ -131,7 +132,7 @@ def _reading(uri: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def identified(table: str) -> Any:
-    """Return a table name (``name`` or ``schema.name``) for ``psycopg.sql``."""
+    """Return a table name (``name`` or ``schema.name``) as an identifier of ``psycopg.sql``."""
     from psycopg import sql
 
     return sql.Identifier(*table.split("."))
@@ -152,9 +153,9 @@ def columns_in(connection: psycopg.Connection[Any], table: str, uri: str) -> Col
 def replicated_columns(
     connection: psycopg.Connection[Any], table: str, uri: str
 ) -> tuple[int, Mapping[str, str], Columns]:
-    """Return the OID of a replicated table, its column types in PostgreSQL's notation, and its columns.
+    """Return the OID of a replicated table, the type of each column in PostgreSQL's notation, and the columns.
 
-    Excludes generated columns, which logical decoding does not publish. Raises NotFound and Refused.
+    Generated columns are excluded, because logical decoding does not publish them. Raises NotFound and Refused.
     """
     columns_there = columns_in(connection, table, uri)
     rows = connection.execute(
@@ -167,14 +168,14 @@ def replicated_columns(
 
 
 def _kind(name: str, digits: int, scale: int, modifier: int) -> DataType:
-    """Return the type that stores a column of that PostgreSQL type; STRING if Weft lacks it."""
+    """Return the Weft type that stores a column of the PostgreSQL type ``name``; STRING if Weft has no such type."""
     if name == "numeric" and modifier >= 0 and digits <= _MOST_DIGITS and scale <= digits:
         return DataType("DECIMAL", digits, scale)
     return DataType(_KINDS[name]) if name in _KINDS else STRING
 
 
 def records_in(connection: psycopg.Connection[Any], table: str, columns: Columns) -> Iterator[TextRecord]:
-    """Yield the rows with a server-side cursor; each value is in PostgreSQL's notation, bytes in base64."""
+    """Yield the rows, read with a server-side cursor. Values are text in PostgreSQL's notation, bytes are base64."""
     from psycopg import sql
 
     names = [name for name, _ in columns]

@@ -14,9 +14,10 @@ _PATIENCE: Final = "60s"
 
 
 def publish(connection: psycopg.Connection[Any], publication: str, table: Any, oid: int) -> None:
-    """Add the table to a publication, creating the publication if necessary.
+    """Add the table to the publication, which is created if it does not exist.
 
-    The lock waits for concurrent writers, since their changes would not be published.
+    The lock waits for transactions that are writing to the table, because the changes of these transactions would not
+    be published.
     """
     from psycopg import sql
 
@@ -31,7 +32,7 @@ def publish(connection: psycopg.Connection[Any], publication: str, table: Any, o
 
 
 def check_publication(connection: psycopg.Connection[Any], publication: str, oid: int) -> None:
-    """Raise NotFound or Refused for a publication that is missing or does not publish all changes of the table."""
+    """Raise NotFound if the publication does not exist, and Refused if it does not publish all changes of the table."""
     row = connection.execute(
         "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s",
         [publication],
@@ -58,7 +59,10 @@ def check_publication(connection: psycopg.Connection[Any], publication: str, oid
 
 
 def _published(connection: psycopg.Connection[Any], publication: str, oid: int) -> tuple[bool] | None:
-    """Return whether the publication has only a part of the table; None if it does not have the table."""
+    """Return a tuple with True if the publication contains only some rows or columns of the table, and False otherwise.
+
+    Return None if the publication does not contain the table.
+    """
     partial = "p.rowfilter IS NOT NULL OR r.prattrs IS NOT NULL"
     row = connection.execute(
         f"SELECT {partial} FROM pg_publication_tables p JOIN pg_class c ON c.relname = p.tablename "
@@ -72,7 +76,7 @@ def _published(connection: psycopg.Connection[Any], publication: str, oid: int) 
 
 
 def unpublish(connection: psycopg.Connection[Any], publication: str, table: Any | None) -> None:
-    """Remove the table from the publication; with None, drop the publication."""
+    """Remove the table from the publication; if ``table`` is None, drop the publication."""
     from psycopg import errors, sql
 
     named = sql.Identifier(publication)
@@ -86,8 +90,10 @@ def unpublish(connection: psycopg.Connection[Any], publication: str, table: Any 
 
 
 def identity(connection: psycopg.Connection[Any], oid: int) -> tuple[str, list[str]]:
-    """Return the replica identity, which UPDATE and DELETE send: relreplident, and the columns of that index or primary
-    key.
+    """Return the replica identity of a table: ``relreplident``, and the columns of the index or primary key that it
+    names.
+
+    PostgreSQL sends these columns with each UPDATE and DELETE.
     """
     row = connection.execute("SELECT relreplident FROM pg_class WHERE oid = %s", [oid]).fetchone()
     kind = "n" if row is None else str(row[0])
@@ -101,7 +107,7 @@ def identity(connection: psycopg.Connection[Any], oid: int) -> tuple[str, list[s
 
 
 def require_identity(connection: psycopg.Connection[Any], oid: int, keys: Sequence[str], table: str) -> None:
-    """Raise Refused if the replica identity does not include the key."""
+    """Raise Refused if the replica identity of the table does not include the key columns."""
     kind, columns = identity(connection, oid)
     if kind == "f" or (columns and {key.lower() for key in keys} <= {name.lower() for name in columns}):
         return

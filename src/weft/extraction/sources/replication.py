@@ -1,8 +1,9 @@
 """Follow tables of a PostgreSQL server by logical decoding: a snapshot of each table, then the committed transactions.
 
-A snapshot lists the ids of the transactions that it sees; the slot's messages for these are skipped. So a table can be
-added at any time, and read again when it gets new columns, with an exact cut. This needs no exported snapshot, which
-only the replication protocol offers. The slot is older than the snapshot, so no transaction is missed.
+A snapshot lists the ids of the transactions that it sees, and Weft skips the slot's messages for these transactions.
+So a table can be added at any time, and read again after it gets new columns, with no change lost or repeated. This
+needs no exported snapshot, which only the replication protocol offers. The slot is created before the snapshot, so no
+transaction is missed.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ _XIDS = 1 << 32
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """All rows of a table, read at ``at`` (µs UTC). The transactions in ``seen`` committed before the LSN ``until``."""
+    """All rows of a table, read at ``at`` (µs UTC).
+
+    ``seen`` is the snapshot in PostgreSQL's notation. All transactions that the snapshot sees committed before the LSN
+    ``until``.
+    """
 
     rows: Sequence[Any]
     seen: str
@@ -52,7 +57,7 @@ class _Snapshot:
 
 @dataclass(eq=False)
 class _Followed:
-    """A source during a poll: the state of its table and the changes read so far."""
+    """A source during a poll, with the state of its table and the changes read so far."""
 
     source: SourceRecord
     table: TableRecord
@@ -71,13 +76,16 @@ class _Followed:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the table needs a snapshot: it is new, or has columns without a recorded poll. A poll that added them
-        may have died.
+        """Whether the table needs a snapshot, because it is new or has columns that no recorded poll has read.
+
+        A poll that died may have added columns without recording their values.
         """
         return "place" not in self.seen or not self.types.keys() <= self.seen["types"].keys()
 
     def takes(self, transaction: Transaction) -> bool:
-        """Return whether the transaction is new: not recorded by an earlier poll and not in the snapshot."""
+        """Return whether the transaction is neither recorded by an earlier poll nor visible in the recorded
+        snapshot.
+        """
         if transaction.end <= self.seen.get("place", 0):
             return False
         seen, until = self.seen.get("snapshot"), self.seen.get("until", 0)
@@ -85,7 +93,8 @@ class _Followed:
 
 
 def has_seen(snapshot: str, xid: int) -> bool:
-    """Return whether a snapshot in the notation of ``pg_current_snapshot`` sees the transaction with these low 32 bits.
+    """Return whether the snapshot (in the notation of ``pg_current_snapshot``) sees the transaction ``xid`` (low 32
+    bits).
 
     >>> [has_seen("10:13:11", xid) for xid in (9, 10, 11, 12, 13)]
     [True, True, False, True, False]
@@ -100,7 +109,7 @@ def has_seen(snapshot: str, xid: int) -> bool:
 def read_slot(
     sources: Sequence[SourceRecord], tables: Sequence[TableRecord], accepting: Accepting, progress: Progress | None
 ) -> FeedBatch:
-    """Read the slot for the tables of these sources, and take snapshots of the new ones.
+    """Read the slot for the tables of these sources, and take snapshots of new tables.
 
     Raises ExtractionError, NotFound and Refused if a table cannot be read, or if changes would be missed.
     """
@@ -121,7 +130,7 @@ def read_slot(
 
 
 def _recorded(uri: str, slot: str, place: int) -> None:
-    """Advance the slot. If the server is unreachable, the next poll does it."""
+    """Advance the slot. If the server is unreachable, the next poll advances the slot."""
     with connected(uri) as connection:
         advance(connection, slot, place)
 
@@ -159,7 +168,7 @@ def _followed(
 
 
 def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: int) -> int:
-    """Return the OID of a domain's base type, or the type's own OID; ``known`` caches the results."""
+    """Return the OID of the base type of a domain, or ``oid`` itself for another type; ``known`` caches the results."""
     base = known.get(oid, oid if oid < 16_384 else None)
     if base is None:
         row = connection.execute("SELECT typbasetype FROM pg_type WHERE oid = %s", [oid]).fetchone()
@@ -169,7 +178,7 @@ def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: 
 
 
 def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Followed], uri: str) -> None:
-    """Read the new tables and those with new columns in one snapshot."""
+    """Read the new tables, and the tables with new columns, in one PostgreSQL snapshot."""
     fresh = [each for each in followed if each.is_fresh]
     if not fresh:
         return
@@ -187,10 +196,10 @@ def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Fol
 
 
 def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Progress | None) -> tuple[int, int | None]:
-    """Pass each table its changes. Return the LSN after the last transaction, and the last own time.
+    """Add the changes in the messages to each table. Return the LSN after the last transaction, and the last own time.
 
-    Own times increase strictly, so each belongs to one transaction. A snapshot is placed before the first transaction
-    that it does not see.
+    Own times increase strictly, so that each own time belongs to one transaction. The rows of a snapshot are placed
+    before the first transaction that the snapshot does not see.
     """
     own: int | None = max((each.seen["own"] for each in followed if each.seen.get("own") is not None), default=None)
     end, place = 0, 1
@@ -216,7 +225,9 @@ def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Prog
 
 
 def _take_snapshots_of(waiting: list[_Followed], rising: Callable[[int], int], place: int, uri: str) -> tuple[int, int]:
-    """Pass each waiting table its snapshot, all with one own time. Return that time and the position after them."""
+    """Add the rows of its snapshot to each waiting table, all with the same own time. Return that time, and the
+    position after the rows.
+    """
     own = rising(max(each.snapshot.at for each in waiting if each.snapshot is not None))
     for each in waiting:
         if each.snapshot is not None:
@@ -227,13 +238,13 @@ def _take_snapshots_of(waiting: list[_Followed], rising: Callable[[int], int], p
 
 
 def _seen_by(each: _Followed, transaction: Transaction) -> bool:
-    """Return whether the snapshot of this poll sees the transaction."""
+    """Return whether the snapshot that this poll took of the table sees the transaction."""
     snapshot = each.snapshot
     return snapshot is not None and transaction.end <= snapshot.until and has_seen(snapshot.seen, transaction.xid)
 
 
 def _table_feed(each: _Followed, place: int, own: int | None, uri: str, accepting: Accepting) -> TableFeed:
-    """Return the result for one table."""
+    """Return the changes of one table, its added columns and its new feed position."""
     try:
         changes = each.changes.changes(each.columns, uri, None)
     except ExtractionError as error:

@@ -37,15 +37,15 @@ _DAMAGED: Final = (
 )
 Chosen = Sequence[tuple[str, DataType | None]] | None
 Renamed = Sequence[tuple[str, str]]
-"""Pairs of a column name in the source and one in the table."""
+"""Pairs of a column name in the source and the corresponding name in the table."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All rows of a source at one moment, with ``columns``; ``added`` are the columns that the table lacks.
+    """All rows of a source at one instant, with ``columns``; ``added`` are the columns that the table lacks.
 
-    ``changed_at`` is the source's modification time (µs UTC; None: unknown). ``seen`` describes what was read, so that
-    an unchanged source is not read again (JSON-able).
+    ``changed_at`` is the time of the source's last modification (µs UTC; None: unknown). ``seen`` describes the
+    contents that were read, so that the next poll can skip an unchanged source (JSON-able).
     """
 
     rows: pa.Table
@@ -57,7 +57,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Mark:
-    """The size, modification time and inode of a file, which detect changes."""
+    """The size, modification time and inode of a file, by which a change of the file is detected."""
 
     size: int
     modified_ns: int
@@ -79,20 +79,20 @@ class Mark:
 
 
 def file_path(location: str) -> Path:
-    """Return the path of a file named by a path or a ``file:///`` URI."""
+    """Return the absolute path of a file that is named by a path or a ``file:///`` URI."""
     return Path(os.path.abspath(location.removeprefix("file://") if location.startswith("file:///") else location))
 
 
 def columns_of_file(
     path: Path, kind: SourceKind, chosen: Chosen, rename: Renamed = ()
 ) -> tuple[tuple[str, DataType], ...]:
-    """Return the columns of a file for a new tracked table. Raises what ``open_file`` raises."""
+    """Return the columns of a file for a new tracked table. Raises the errors of ``open_file``."""
     options = FileOptions(rename=tuple(rename))
     return open_file(path, None, written=FORMATS[kind], chosen=chosen, options=options).columns
 
 
 def is_unchanged(path: Path, seen: Mapping[str, Any]) -> bool:
-    """Return whether the file still has the bytes that were read last. Raises NotFound and ExtractionError."""
+    """Return whether the file has the same bytes as when it was last read. Raises NotFound and ExtractionError."""
     Mark.of(path)
     return "sha256" in seen and digest(path) == seen["sha256"]
 
@@ -108,9 +108,9 @@ def read_file(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Read the rows of a file with the types of ``schema``, which has the source's columns only.
+    """Read the rows of a file with the types of ``schema``, which has only the columns of the source.
 
-    Raise ExtractionError if it cannot be read completely, Refused for columns that do not match the table's.
+    Raise ExtractionError if the file cannot be read completely, and Refused if its columns do not match the table's.
     """
     before = Mark.of(path)
     sha256 = digest(path)
@@ -167,7 +167,7 @@ def _opened(
 
 
 def refuse_lost(lost: Sequence[str], name: str, where: str) -> None:
-    """Raise Refused if a source has lost columns: NULL in every row would be a change that nobody made."""
+    """Raise Refused if a source has lost columns, because NULL in every row would look like a change of every row."""
     if lost:
         raise Refused(
             f"the source of {name} no longer has the column {', '.join(lost)}",
@@ -197,7 +197,7 @@ _IN_PART: Final = "Nothing was changed: rows missing from a partial read would c
 
 
 def refuse_rejected(batch: Batch, where: str, hint: str = _IN_PART) -> None:
-    """Raise ExtractionError if any record of the batch is rejected."""
+    """Raise ExtractionError if the batch contains a rejected record."""
     if batch.rejected:
         first, count = batch.rejected[0], len(batch.rejected)
         others = "" if count == 1 else f" (at least {count:,} such records)"
@@ -209,7 +209,7 @@ def refuse_rejected(batch: Batch, where: str, hint: str = _IN_PART) -> None:
 
 
 def _ends_line(path: Path, size: int) -> bool:
-    """Return whether the file ends with a line end. A compressed file always counts, since its format marks the end."""
+    """Return whether the file ends with a line end. Return True for a compressed file, whose format marks the end."""
     if not size:
         return False
     with opened(path) as file:
@@ -223,7 +223,10 @@ Columns = tuple[tuple[str, DataType], ...]
 
 
 def added_columns(columns: Sequence[tuple[str, DataType]], schema: TableSchema, evolve: bool, where: str) -> Columns:
-    """Return the columns that the tracked table lacks, if ``evolve`` accepts them. Raise Refused for a mismatch."""
+    """Return the columns of a source that the tracked table lacks.
+
+    Raise Refused if the table lacks columns and ``evolve`` is False, or if the source lacks a column of the table.
+    """
     both = match_columns(columns, schema, None, True, where)
     refuse_lost([name for name, _ in both.absent], schema.name, where)
     if both.added and not evolve:
@@ -238,16 +241,15 @@ def added_columns(columns: Sequence[tuple[str, DataType]], schema: TableSchema, 
 def rows_of(
     records: Iterable[TextRecord], columns: Columns, where: str, progress: Progress | None, *, counted: str = "row"
 ) -> pa.Table:
-    """Return records, whose cells are texts by name, as rows of these columns; BINARY is base64.
+    """Return the records as rows of ``columns``. The cells of a record are texts, with BINARY values in base64.
 
-    Raise ExtractionError for a value that is not of its column's type; ``counted`` is the word for a record in the
-    message.
+    Raise ExtractionError for a value that is not of its column's type; ``counted`` is the message's word for a record.
     """
     names = tuple(name for name, _ in columns)
     empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]).empty_table()
     pieces, read = [empty], 0
     with connect() as connection:
-        # As in JSON, a missing cell is NULL and an empty text is not.
+        # With the JSON layout, a missing cell is NULL and an empty text is not.
         caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), columns, where, counted=counted)
         for batch in caster.text_batches(records, connection):
             refuse_rejected(batch, where)

@@ -29,11 +29,12 @@ Added = Sequence[tuple[str, DataType]]
 
 @dataclass(frozen=True, repr=False)
 class Polled(Brief):
-    """The result of polling the source of the tracked table ``name``: the rows that ``began`` and ``ended``.
+    """The result of polling the source of the tracked table ``name``.
 
-    ``at`` is the instant of the last change (µs UTC; None: nothing changed). ``late`` counts transactions that got a
-    later instant than their own time. ``open_rows`` is the number of rows the source has now; ``quarantined`` is the
-    number of lines of its feed that went to quarantine.
+    ``began`` and ``ended`` are the numbers of periods that began and ended. ``at`` is the instant of the last change
+    (µs UTC; None: nothing changed). ``late`` is the number of transactions that got a later instant than their own
+    time. ``open_rows`` is the number of rows in the source now. ``quarantined`` is the number of feed lines that went
+    to quarantine.
     """
 
     name: str
@@ -50,8 +51,10 @@ class Polled(Brief):
 
 @dataclass(frozen=True)
 class Accepting:
-    """What a poll accepts that it otherwise refuses: new columns, an emptied source, and invalid lines of a feed, which
-    go to quarantine.
+    """The conditions that a poll accepts instead of refusing them.
+
+    ``evolve`` accepts new columns, ``empty`` accepts a source that has become empty, and ``bad_lines`` puts invalid
+    lines of a feed into quarantine.
     """
 
     evolve: bool = False
@@ -60,8 +63,9 @@ class Accepting:
 
 
 def refuse_emptied(there: pa.Table, count: int, name: str, where: str, *, empty: bool) -> None:
-    """Raise Refused if a source has no rows (``count``) although rows are open (``there``), unless ``empty`` allows
-    it.
+    """Raise Refused if a source has become empty, unless ``empty`` is True.
+
+    ``count`` is the number of rows in the source, and ``there`` contains the open rows of its table.
     """
     if there.num_rows and not count and not empty:
         raise Refused(
@@ -72,14 +76,16 @@ def refuse_emptied(there: pa.Table, count: int, name: str, where: str, *, empty:
 
 
 def source_schema(table: TableRecord) -> TableSchema:
-    """Return the schema with only the columns that come from the source."""
+    """Return the stored schema of the table, restricted to the columns that come from the source."""
     names = values_of(table.stored)
     return replace(table.stored, columns=tuple(each for each in table.stored.columns if each.name in names))
 
 
 @contextmanager
 def polling(home: OpenHome, source: SourceRecord, added: Added = ()) -> Iterator[tuple[Writer, TableRecord]]:
-    """Take the lease; yield the writer and the source's table with the columns added. See ``polling_together``."""
+    """Take the lease; yield the writer and the table of the source with the columns ``added``. See
+    ``polling_together``.
+    """
     with polling_together(home, [source], [added]) as (writer, (table,)):
         yield writer, table
 
@@ -88,11 +94,10 @@ def polling(home: OpenHome, source: SourceRecord, added: Added = ()) -> Iterator
 def polling_together(
     home: OpenHome, sources: Sequence[SourceRecord], added: Sequence[Added]
 ) -> Iterator[tuple[Writer, list[TableRecord]]]:
-    """Take the lease and settle dead writers; yield the writer and the tables of the sources, each with its columns
-    added.
+    """Take the lease and settle the work of dead writers; yield the writer and the tables of the sources.
 
-    Raises Conflict if a source was polled or removed since it was read, because what was read may then be older than
-    what is recorded.
+    ``added`` contains the columns to add to each table first. Raises Conflict if a source was polled or removed since
+    it was read, because the rows that were read may then be older than the recorded ones.
     """
     purpose = f"poll {', '.join(source.name for source in sources)}"
     with home.catalog.writing(purpose, home.clock, wait_us=LEASE_WAIT_US) as writer, renewing_lease(writer, home.clock):
@@ -106,7 +111,9 @@ def polling_together(
 
 
 def settle_polls(home: OpenHome) -> None:
-    """Record the feed positions of polls that died after recording their changes, before the positions are read."""
+    """Record the feed positions of polls that died after they recorded their changes. Call this before reading the
+    positions.
+    """
     if not home.catalog.sources.unsettled():
         return
     with (
@@ -135,25 +142,26 @@ def finished(
     seen: Mapping[str, Any],
     late: int,
 ) -> Polled:
-    """Record the end of a poll in the catalog and return its result."""
+    """Record the end of a poll in the catalog, and return the result of the poll."""
     writer.sources.settle(source.table_id)
     writer.sources.polled(source.table_id, home.clock(), open_rows, seen)
     return Polled(source.name, done.began, done.ended, open_rows, done.last, late)
 
 
 Changes = Callable[[pa.Table], pa.Table]
-"""Returns the changes of a table (``storage.changes``), given its open rows."""
+"""A function that returns the changes of a table (``storage.changes``), given the table's open rows."""
 
 
 def _nothing() -> None:
-    """Do nothing: the default for feeds that need no acknowledgement."""
+    """Do nothing. This is the default for feeds that need no acknowledgement."""
 
 
 @dataclass(frozen=True)
 class TableFeed:
-    """The changes of one table, the columns that the table lacks, and the position reached in the feed (JSON-able).
+    """The changes of one table, the columns that the table lacks (``added``), and the feed position after the changes.
 
-    ``once`` states that none of the changes can be recorded already. ``rejected`` are lines that are not changes.
+    ``seen`` is that position (JSON-able). ``once`` states that none of the changes is recorded already. ``rejected``
+    contains the lines that are not changes.
     """
 
     changes: Changes
@@ -165,7 +173,9 @@ class TableFeed:
 
 @dataclass(frozen=True)
 class FeedBatch:
-    """The changes of several tables from one feed. ``recorded`` is called after all of them are recorded."""
+    """The changes of several tables from one feed. The poll calls ``recorded`` after the changes of all tables are
+    recorded.
+    """
 
     tables: Sequence[TableFeed]
     recorded: Callable[[], None] = _nothing

@@ -1,7 +1,7 @@
 """Read a table of an SQLite database completely, in one read-only transaction, with Python's sqlite3.
 
-SQLite types values rather than columns. So a column's type is inferred from its values, as for JSON lines; a column
-with only blobs is BINARY.
+SQLite assigns types to values rather than columns. So the type of a column is inferred from its values, as for JSON
+lines. A column that contains only blobs is BINARY.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from weft.storage.local_sql import connect, quoted
 
 
 def columns_of_sqlite(path: Path, table: str | None, chosen: Chosen) -> tuple[str, Columns]:
-    """Return the name of the table (the only one if None is given) and its columns. Raises NotFound, ExtractionError
-    and Refused.
+    """Return the name and the columns of the table; if ``table`` is None, of the only table in the database.
+
+    Raises NotFound, ExtractionError and Refused.
     """
     with _reading(path) as connection:
         name = _table(connection, table, path)
@@ -40,9 +41,9 @@ def read_sqlite(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Read all rows of the table with the types of ``schema``, which has the source's columns only.
+    """Read all rows of the table with the types of ``schema``, which has only the columns of the source.
 
-    Raise ExtractionError if it cannot be read completely, Refused for columns that do not match ``schema``.
+    Raise ExtractionError if the table cannot be read completely, and Refused if its columns do not match ``schema``.
     """
     where = printable(str(path))
     with _reading(path) as connection:
@@ -59,14 +60,16 @@ def read_sqlite(
 
 
 def _changed_at(path: Path) -> int:
-    """Return the time of the last write; the latest commits may be in the write-ahead log."""
+    """Return the time of the last write to the database or its write-ahead log, which may have later commits (µs
+    UTC).
+    """
     beside = path.with_name(path.name + "-wal")
     return max(Mark.of(each).modified_ns for each in (path, beside) if each == path or each.exists()) // 1_000
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a read-only transaction with one snapshot."""
+    """Open the database in a read-only transaction with one snapshot."""
     Mark.of(path)
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
@@ -92,7 +95,7 @@ def _names(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _columns(connection: sqlite3.Connection, table: str, chosen: Chosen, path: Path) -> Columns:
-    """Return the columns with types inferred from all values."""
+    """Return the columns of the table, with types inferred from all values."""
     names, where = _names(connection, table), printable(str(path))
     check_names(names, where)
     columns = []
@@ -115,7 +118,7 @@ def _records(connection: sqlite3.Connection, table: str) -> Iterator[TextRecord]
 
 
 def _cell(value: object) -> tuple[str | None, str | None]:
-    """Return the text of a value and its JSON type."""
+    """Return a value as text, and its JSON type; None for each if the value is NULL."""
     if value is None:
         return None, None
     if isinstance(value, bytes):

@@ -30,9 +30,11 @@ MADE: Final = "made"
 
 
 def slot_options(home_id: str, uri: str, slot: str | None, publication: str | None) -> Mapping[str, Any]:
-    """Return the slot and publication options of a source on a server; the home's own names by default.
+    """Return the slot and publication options of a source on a server; without given names, the names of the home's
+    own.
 
-    ``owned`` lists those that belong to the home; they are dropped with the last source that uses them.
+    The option ``made`` lists which of the two the home creates. The home drops such a slot or publication when it
+    removes the last source that uses it.
     """
     home = "".join(each for each in home_id.lower() if each.isalnum())[:12]
     own = f"weft_{home}_{zlib.crc32(uri.encode()):08x}"  # slot names are unique per server, not per database
@@ -41,7 +43,9 @@ def slot_options(home_id: str, uri: str, slot: str | None, publication: str | No
 
 
 def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
-    """Return the columns of a table for logical replication. Raises NotFound, ExtractionError and Refused."""
+    """Return the columns of a table that logical replication publishes. Raises NotFound, ExtractionError and
+    Refused.
+    """
     if table is None:
         raise Refused("--table is missing: a database can have several tables", hint="Write --table public.staff.")
     with connected(check_uri(uri)) as connection:
@@ -51,9 +55,10 @@ def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
 
 
 def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, Any], name: str) -> None:
-    """Make the server retain the table's changes for this home from now on; ``name`` is the source's.
+    """Make the server retain the changes of the table for this home from now on; ``name`` is the name of the source.
 
-    Raises Refused for a table without the necessary replica identity, ExtractionError if the server forbids it.
+    Raises Refused if the table lacks the necessary replica identity, and ExtractionError if the server forbids an
+    operation.
     """
     with connected(uri) as connection:
         oid, _, _ = replicated_columns(connection, table, uri)
@@ -61,14 +66,14 @@ def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, A
         if PUBLICATION in options[MADE]:
             _publish(connection, options[PUBLICATION], table, oid, uri)
         check_publication(connection, options[PUBLICATION], oid)
-        # The publication must exist at the LSN where the slot starts, so create the slot last.
+        # Create the slot last, because the publication must exist at the LSN where the slot starts.
         if SLOT in options[MADE]:
             make_slot(connection, options[SLOT])
         check_slot(connection, options[SLOT], name, uri)
 
 
 def _publish(connection: psycopg.Connection[Any], publication: str, table: str, oid: int, uri: str) -> None:
-    """Add the table to the home's own publication. Raise Refused if the user lacks the privilege."""
+    """Add the table to the home's own publication. Raise Refused if the database user lacks the privilege."""
     from psycopg import errors
 
     try:
@@ -83,10 +88,10 @@ def _publish(connection: psycopg.Connection[Any], publication: str, table: str, 
 
 
 def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | None:
-    """Drop the slot and the publication of a source as far as the ``others``, which use the same slot, do not need
-    them.
+    """Remove the table of a source from the publication; drop the publication and the slot if ``others`` is empty.
 
-    Return a message about what could not be dropped and what to do; None on success.
+    ``others`` are the other sources that use the same slot. Return a message about anything that could not be dropped
+    and how to drop it; None on success.
     """
     uri, options = source.location, source.options
     try:
@@ -102,7 +107,7 @@ def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | N
 
 
 def give_up(uri: str, options: Mapping[str, Any]) -> None:
-    """Drop what ``subscribe`` created for a source that could not be added and that no other source uses."""
+    """Drop the slot and the publication that ``subscribe`` created for a source that could not be added."""
     with suppress(WeftError), connected(uri) as connection:
         if SLOT in options[MADE]:
             drop_slot(connection, options[SLOT])
@@ -120,7 +125,7 @@ _OPTIONS: Final = "'proto_version', '1', 'publication_names', %s"
 
 
 def require_logical(connection: psycopg.Connection[Any], uri: str) -> None:
-    """Raise Refused for a server whose wal_level does not support logical decoding."""
+    """Raise Refused if the ``wal_level`` of the server does not support logical decoding."""
     (level,) = connection.execute("SHOW wal_level").fetchone() or ("",)
     if level != "logical":
         raise Refused(
@@ -133,7 +138,7 @@ def require_logical(connection: psycopg.Connection[Any], uri: str) -> None:
 def check_slot(connection: psycopg.Connection[Any], slot: str, name: str, uri: str) -> int:
     """Return the confirmed LSN of the slot, in bytes; ``name`` is the name of the source.
 
-    Raise Refused for a slot that is missing, belongs to another plugin or database, or has lost WAL.
+    Raise Refused for a slot that is missing, belongs to another plugin or database, or has lost WAL (write-ahead log).
     """
     row = connection.execute(
         "SELECT plugin, database = current_database(), wal_status, confirmed_flush_lsn - '0/0'::pg_lsn "
@@ -160,7 +165,7 @@ def check_slot(connection: psycopg.Connection[Any], slot: str, name: str, uri: s
 
 
 def check_place(connection: psycopg.Connection[Any], name: str, seen: int, confirmed: int, uri: str) -> None:
-    """Raise Refused if the slot has advanced beyond what was recorded, or the server's WAL ends before it."""
+    """Raise Refused if the slot has advanced beyond the LSN ``seen``, or if the server's WAL ends before that LSN."""
     if confirmed > seen:
         raise Refused(
             f"another reader has advanced the slot of {name}, so changes are missing",
@@ -177,13 +182,13 @@ def check_place(connection: psycopg.Connection[Any], name: str, seen: int, confi
 
 
 def log_place(connection: psycopg.Connection[Any], function: str) -> int:
-    """Return the LSN that an SQL function without arguments returns, in bytes."""
+    """Call an SQL function that takes no arguments and returns an LSN; return the LSN in bytes."""
     row = connection.execute(f"SELECT {function}() - '0/0'::pg_lsn".encode()).fetchone()
     return 0 if row is None else int(row[0])
 
 
 def peek(connection: psycopg.Connection[Any], slot: str, publications: Sequence[str], upto: int) -> Iterator[bytes]:
-    """Yield the pgoutput messages of transactions committed up to an LSN, without consuming them."""
+    """Yield the pgoutput messages of the transactions committed up to the LSN ``upto``, without consuming them."""
     with connection.transaction(), connection.cursor(name="weft_feed") as cursor:
         cursor.itersize = _AT_ONCE
         cursor.execute(
@@ -196,12 +201,12 @@ def peek(connection: psycopg.Connection[Any], slot: str, publications: Sequence[
 
 
 def advance(connection: psycopg.Connection[Any], slot: str, place: int) -> None:
-    """Advance the slot to an LSN, so that the server can discard older WAL."""
+    """Advance the slot to the LSN ``place``, so that the server can discard older WAL."""
     connection.execute("SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + %s::numeric)", [slot, place])
 
 
 def make_slot(connection: psycopg.Connection[Any], slot: str) -> None:
-    """Create the slot unless it exists. Waits for running transactions."""
+    """Create the slot unless it exists. PostgreSQL waits for running transactions before it creates a slot."""
     if connection.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchone() is None:
         connection.execute(f"SET statement_timeout = '{_PATIENCE}'".encode())
         connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])

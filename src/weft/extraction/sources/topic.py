@@ -1,8 +1,8 @@
-"""Read a Kafka topic as a change feed: Debezium envelopes or the simple form, one change per record.
+"""Read a Kafka topic as a change feed of Debezium envelopes or changes in the simple form, one per record.
 
-Each partition is ordered, and so is each key, whose changes Debezium writes to one partition. Across partitions,
-records are ordered by the source's time. A poll reads up to the end offsets at its start, at most MOST_RECORDS;
-``seen`` stores the next offset of each partition.
+Each partition is ordered. Debezium writes all changes of a key to one partition, so the changes of a key are ordered,
+too. Records in different partitions are ordered by the source's time. A poll reads at most MOST_RECORDS records, up to
+the end offsets at its start; ``seen`` stores the next offset of each partition.
 """
 
 from __future__ import annotations
@@ -44,13 +44,15 @@ from weft.storage.local_sql import connect
 
 SCHEME: Final = "kafka://"
 MOST_RECORDS: Final = 200_000
-"""The most records of a poll. They are held in memory, and an envelope with its schema takes a few kilobytes."""
+"""The maximum number of records of a poll. All records of a poll are held in memory, and an envelope with its schema
+takes a few kilobytes.
+"""
 
 _URI: Final = re.compile(r"kafka://(?P<servers>[\w.\-\[\]]+:\d+(?:,[\w.\-\[\]]+:\d+)*)/(?P<name>[A-Za-z0-9._-]{1,249})")
 
 
 def topic_of(uri: str) -> Topic:
-    """Return the topic that a URI names. Raise Refused for an invalid URI."""
+    """Return the Kafka topic that the URI names. Raise Refused for an invalid URI."""
     match = _URI.fullmatch(uri)
     if match is None:
         raise Refused(
@@ -62,7 +64,7 @@ def topic_of(uri: str) -> Topic:
 
 
 def columns_of_topic(home: OpenHome, uri: str, table: str | None, chosen: Chosen) -> tuple[tuple[str, DataType], ...]:
-    """Return the columns of the changes in the topic, as far as one poll reads.
+    """Return the columns of the changes in the topic, inferred from the records of one poll.
 
     Raise Refused if the topic has no changes yet; NotFound; ExtractionError.
     """
@@ -80,7 +82,7 @@ def columns_of_topic(home: OpenHome, uri: str, table: str | None, chosen: Chosen
 
 
 def inferred(records: pa.Table, table: str | None, where: str) -> tuple[tuple[str, DataType], ...]:
-    """Return the columns of the changes among the records."""
+    """Return the columns of the changes in the records."""
     reading = FeedReader(table)
     with connect() as connection:
         types = infer_json(_texts(in_order(records), reading), where, connection, CHANGE_COLUMNS)
@@ -90,8 +92,10 @@ def inferred(records: pa.Table, table: str | None, where: str) -> tuple[tuple[st
 
 
 def bounded(begin: Offsets, latest: Offsets, most: int) -> dict[int, int]:
-    """Return the end offsets of a poll: ``latest``, or earlier so that it reads about ``most`` records, divided among
-    the partitions in proportion to their waiting records.
+    """Return the end offset of each partition for a poll: ``latest``, or less if that is more than about ``most``
+    records.
+
+    The ``most`` records are divided among the partitions in proportion to their waiting records.
 
     >>> bounded({0: 0, 1: 50}, {0: 900, 1: 150}, 100)
     {0: 90, 1: 60}
@@ -104,9 +108,9 @@ def bounded(begin: Offsets, latest: Offsets, most: int) -> dict[int, int]:
 
 
 def begin_of(seen: Mapping[str, Any], extent: TopicExtent, uri: str, name: str) -> dict[int, int]:
-    """Return the start offset of each partition; for a new partition, its earliest offset.
+    """Return the start offset of each partition; a new partition starts at its earliest offset.
 
-    Raise Refused if unread records are gone because of retention or because the topic was recreated.
+    Raise Refused if unread records were deleted by retention, or because the topic was recreated.
     """
     if not seen:
         return dict(extent.earliest)
@@ -148,7 +152,7 @@ class Taken:
 
 
 def in_order(records: pa.Table) -> list[Taken]:
-    """Return the records (RECORDS) ordered by the source's time, preserving the order of each partition."""
+    """Return the records (RECORDS) ordered by the source's time; records of one partition stay in order."""
     parts: dict[int, list[Taken]] = {}
     columns = (records.column(each).to_pylist() for each in (PARTITION, OFFSET, VALUE))
     for partition, offset, value in zip(*columns, strict=True):
@@ -160,7 +164,9 @@ def in_order(records: pa.Table) -> list[Taken]:
 
 
 def _time_and_transaction(value: bytes | None) -> tuple[int | None, str | None]:
-    """Return the source's time (µs UTC) and the transaction of a change; None where absent or unreadable."""
+    """Return the source's time (µs UTC) and the transaction of a change. A value that is absent or unreadable is
+    None.
+    """
     try:
         change = json.loads(value or b"null")
     except (ValueError, RecursionError):
@@ -174,9 +180,10 @@ def _time_and_transaction(value: bytes | None) -> tuple[int | None, str | None]:
 
 
 def without_last(taken: Sequence[Taken]) -> list[Taken]:
-    """Return the records without the last transaction, which may be incomplete; all if it is not named.
+    """Return the records without those of the last named transaction, which may be incomplete.
 
-    Records that follow one of its records in a partition are left out, too.
+    Later records in a partition of that transaction are left out, too. If the last record names no transaction, return
+    all records.
     """
     last = next((each.transaction for each in reversed(taken) if each.value is not None), None)
     if last is None:
@@ -190,7 +197,7 @@ def without_last(taken: Sequence[Taken]) -> list[Taken]:
 
 @dataclass
 class TopicPoll:
-    """One poll of a topic for all sources that follow it. Sources at the same offsets share the records.
+    """One poll of a topic for all sources that follow the topic. Sources at the same offsets share the records.
 
     ``quiet`` means that the topic has not grown since the last poll.
     """
@@ -205,7 +212,7 @@ class TopicPoll:
 
     @classmethod
     def begun(cls, home: OpenHome, uri: str, seen: Sequence[Mapping[str, Any]]) -> TopicPoll:
-        """Start a poll at the current end offsets. Raises NotFound, ExtractionError and ExecutionError."""
+        """Start a poll up to the current end offsets. Raises NotFound, ExtractionError and ExecutionError."""
         extent = extent_of_topic(home.kafka_session(), topic_of(uri))
         latest = _keyed(extent.latest)
         return cls(home, uri, extent, all(each and each["latest"] == latest for each in seen))
@@ -220,7 +227,7 @@ class TopicPoll:
         accepting: Accepting,
         progress: Progress | None,
     ) -> TableFeed:
-        """Return the changes of one table since ``seen``, as ``read_feed`` does for a file; raises the same errors."""
+        """Return the changes of one table after the position ``seen``. Raises the errors of ``read_feed``."""
         begin = begin_of(seen, self.extent, self.uri, schema.name)
         taken, end = self._taken(begin)
         known = tuple((column.name, column.type) for column in schema.columns)
@@ -249,7 +256,7 @@ class TopicPoll:
         return TableFeed(lambda _: rows, added, {**reached, "transaction": reading.times.last}, rejected=rejected)
 
     def _taken(self, begin: Offsets) -> tuple[list[Taken], dict[int, int]]:
-        """Return the records of this poll from these offsets, and the offsets after them."""
+        """Return the records that this poll reads from the offsets ``begin``, and the offsets after these records."""
         name = json.dumps(_keyed(begin))
         if name not in self._read:
             end = bounded(begin, self.extent.latest, MOST_RECORDS)
@@ -264,7 +271,9 @@ class TopicPoll:
 
 
 def _after(held: Sequence[Taken], taken: Sequence[Taken], end: Offsets) -> dict[int, int]:
-    """Return the next offset of each partition after the records taken now; ``end`` if none of its records waits."""
+    """Return the next offset of each partition after the records in ``held``; ``end`` if no record of the partition
+    waits.
+    """
     now = {(each.partition, each.offset) for each in held}
     places = dict(end)
     for each in taken:
@@ -284,9 +293,7 @@ def _as_records(taken: Sequence[Taken]) -> pa.Table:
 
 
 def _texts(taken: Sequence[Taken], reading: FeedReader) -> Iterator[TextRecord]:
-    """Yield the changes and the invalid records. The line of a record is its index in ``taken``. A tombstone is
-    skipped.
-    """
+    """Yield the changes and the invalid records, without tombstones. ``line`` of a record is its index in ``taken``."""
     for number, each in enumerate(taken):
         record = None if each.value is None else json_record(number, each.value, reading.parse)
         if record is not None:

@@ -148,7 +148,7 @@ def test_data_says_nothing_to_the_terminal_and_is_cut() -> None:
     assert "x" * 499 + "…" in found.text
     assert "01ff" in found.text and "1.50" in found.text
     wide = written(message(("v" * 60, "w" * 60), ("y", "z"))).text
-    assert f"c1               {'v' * 60}\nc2               {'w' * 60}\n\nanswer since" in wide
+    assert f"c1            {'v' * 60}\nc2            {'w' * 60}\n\nanswer since" in wide
 
 
 def test_instants_are_those_of_the_persons_zone() -> None:
@@ -250,7 +250,10 @@ def test_the_policy_is_the_subscriptions_then_that_of_the_settings() -> None:
         ({}, "smtp.host is not set"),
         ({"host": "h"}, "smtp.from is not set"),
         ({"host": "h", "from": ANN, "user": "w"}, "but no password"),
-        ({"host": "h", "from": ANN, "user": "w", "password_env": "NOT_THERE"}, "the variable NOT_THERE, which smtp.password_env names, is not set"),
+        (
+            {"host": "h", "from": ANN, "user": "w", "password_env": "NOT_THERE"},
+            "the variable NOT_THERE, which smtp.password_env names, is not set",
+        ),
         ({"host": "h", "from": ANN, "user": "w", "password_file": "none"}, "password_file cannot be read"),
         (
             {"host": "h", "from": ANN, "user": "w", "password": "x", "tls": "none"},

@@ -134,7 +134,7 @@ def test_answers_go_again_from_an_ordinal_on_under_new_ids(weft: Weft) -> None:
     weft.deliver()
     assert (_ordinals(weft, "a.jsonl"), _ordinals(weft, "b.jsonl")) == ([1, 2, 3, 2, 3], [1, 2, 3])
     for wrong in (0, 4):
-        with pytest.raises(Refused, match=f"has no answer {wrong}") as found:
+        with pytest.raises(Refused, match=f"has no answer number {wrong}") as found:
             weft.redeliver("q", from_ordinal=wrong)
         assert found.value.hint == "It has the answers 1 to 3."
     assert len(weft.redeliver("q")) == 2

@@ -361,7 +361,7 @@ def test_it_is_printed(weft: Weft, capsys: pytest.CaptureFixture[str], monkeypat
     with places(weft)[0].shared():
         assert run(["maintain", "--retain", "0s", *home]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"posts +4 → 1 +[\d.]+ kB → [\d.]+ kB +nothing: somebody", out)
+    assert re.search(r"posts +4 → 1 +[\d.]+ kB → [\d.]+ kB +nothing: another process", out)
     assert run(["maintain", *home]) == 0
     assert "Nothing to do." in capsys.readouterr().out
     assert run(["maintain", "--retain", "8d", *home]) == 2

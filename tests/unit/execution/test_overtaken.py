@@ -101,7 +101,7 @@ def test_rows_that_another_writer_has_added_are_no_damage(weft: Weft, command: s
 
 
 def test_a_table_that_another_writer_has_dropped_is_no_damage(weft: Weft) -> None:
-    place = ("weft.execution.append_rows", "without_known")
+    place = ("weft.execution.append_rows", "without_stored_keys")
     told = overtaken(weft, *place, LOAD, lambda: weft.drop_table("t"))
     assert told.startswith("LeaseLost another writer took this home over"), told
     assert verify(weft.catalog) == []

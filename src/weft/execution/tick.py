@@ -106,9 +106,11 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
 
 
 def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
-    """Return the instant of a tick: the requested ``t`` if it is given, otherwise the time of the home's clock.
+    """Return the instant of a tick: ``t`` if given, otherwise the time of the home's clock, but at most the first
+    reservation.
 
-    ``at`` is the wall clock's time. Raise ClockError if the home's clock does not allow ``t`` or is not set.
+    ``at`` is the wall clock's time. Raise ClockError if the clock of a replay home is not set, or if a load with --hold
+    is running in a home that was never ticked.
     """
     home = catalog.home()
     if t is None:

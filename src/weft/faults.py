@@ -37,7 +37,7 @@ FAULTS: Final = (QueryFault, LimitExceeded, JvmEnded)
 
 
 def is_of_the_home(error: BaseException) -> bool:
-    """Return whether an error belongs to the home and not to the query during which it was raised."""
+    """Return whether an error does not belong to the query during which it was raised."""
     return not isinstance(error, Exception) or isinstance(error, _OF_THE_HOME)
 
 

@@ -184,8 +184,7 @@ class Arrangement:
         return pa.Table.from_batches(checked, self.schema)
 
     def merge(self) -> int:
-        """Merge runs of similar size, so that look-ups search fewer runs; return by how much the number of runs
-        decreased.
+        """Merge runs of similar size, so that look-ups search fewer runs; return by how many the runs decreased.
 
         Raise ArrangementError if writing fails.
         """
@@ -304,8 +303,9 @@ class Arrangement:
         return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows of a batch without hash and checksum. Raise ArrangementDamaged if a checksum does not match
-        its row.
+        """Return the rows of a batch without their hashes and checksums.
+
+        Raise ArrangementDamaged if a checksum does not match its row.
         """
         carried = pa.RecordBatch.from_arrays(batch.columns[: len(self.schema)], schema=self.schema)
         try:
@@ -329,8 +329,9 @@ class Arrangement:
 
 
 def _equal_rows(rows: pa.RecordBatch, wanted: pa.RecordBatch) -> pa.Array:
-    """Return, for each position, whether the rows of the two batches are equal as keys: NULL equals NULL, NaN equals
-    NaN.
+    """Return, for each position, whether the rows of the two batches are equal as keys.
+
+    NULL equals NULL, and NaN equals NaN.
     """
     same = None
     for one, other in zip(rows.columns, wanted.columns, strict=True):

@@ -39,7 +39,7 @@ _SAMPLES: Final = (
 
 @functools.cache
 def hash_version() -> str:
-    """Return the hashes of fixed values as text; with another hash function in DuckDB, the text differs."""
+    """Return the hashes of fixed values as text, to detect a version of DuckDB with another hash function."""
     row = _connection().sql(f"SELECT {', '.join(_SAMPLES)}").fetchall()[0]
     return "duckdb:" + ",".join(f"{value:016x}" for value in row)
 
@@ -62,7 +62,7 @@ def is_supported(kind: pa.DataType) -> bool:
 
 
 def key_and_row_hashes(batch: pa.RecordBatch, key: Sequence[int]) -> tuple[pa.Array, pa.Array]:
-    """Return two arrays of UINT64 without NULL: for each row, the hash of its key columns, and its checksum.
+    """Return two arrays: the hash of each row's key columns, and each row's checksum (UINT64, never NULL).
 
     ``key`` has the positions of the key columns.
     """
@@ -76,16 +76,16 @@ def key_and_row_hashes(batch: pa.RecordBatch, key: Sequence[int]) -> tuple[pa.Ar
 
 
 def row_checksums(batch: pa.RecordBatch) -> pa.Array:
-    """Return, for each row, its checksum over all columns (UINT64)."""
+    """Return the checksum of each row over all columns (UINT64)."""
     columns = [_bytes_of(column) for column in batch.columns]
     carried = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
     return _one(_computed(carried, f"{_row_hash(len(columns))} AS sum")["sum"])
 
 
 def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Return three arrays: the distinct hashes of the keys in ascending order, and two values for each hash.
+    """Return the distinct hashes of the keys in ascending order, an index for each hash, and a count for each hash.
 
-    The values are the index of one key with this hash, and the number of keys with this hash.
+    The index is that of one key with this hash. The count is the number of keys with this hash.
     """
     columns = [_key_form(column) for column in keys.columns]
     table = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])

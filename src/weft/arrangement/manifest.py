@@ -1,7 +1,7 @@
 """Read and write an arrangement's manifest: the data files that it covers, and its runs, in one JSON file.
 
-The file is replaced as a whole. It has a line of JSON and a line with the CRC-32 of the first. The manifest identifies
-a data file by its location and its size in Delta's log, since Delta never changes a file.
+The file is replaced as a whole. Its first line is JSON, its second line the CRC-32 of the first. The manifest
+identifies a data file by its location and its size in Delta's log, since Delta never changes a file.
 
 The module also deletes an arrangement that is no longer needed.
 """
@@ -57,11 +57,11 @@ class Manifest:
         return sum(run.rows for run in self.runs)
 
     def missing(self, files: Sequence[DataFile], moved: Sequence[Compaction]) -> list[DataFile] | None:
-        """Return those of ``files`` that are not yet covered, or None if the arrangement must be built again.
+        """Return the ``files`` that are not yet covered, or None if a covered file is not among ``files``.
 
-        It must be built again if a covered file is not among ``files``. ``moved`` are the compactions since the last
-        state, in the order of the log. If all files that a compaction removed are covered, the files that it added are
-        covered instead.
+        In the second case the arrangement must be built again. ``moved`` are the compactions since the manifest was
+        written, in the order of the log. If all files that a compaction removed are covered, the files that the
+        compaction added are covered instead.
         """
         covered = dict(self.files)
         for compaction in moved:
@@ -79,7 +79,7 @@ class Manifest:
 
 
 def sizes(files: Sequence[DataFile]) -> dict[str, int]:
-    """Return, for the location of each file, the file's size in bytes."""
+    """Return the size in bytes of each file, by location."""
     return {str(file.location): file.size for file in files}
 
 
@@ -102,8 +102,9 @@ def manifest_bytes(folder: Path) -> bytes | None:
 
 
 def carried_columns(folder: Path) -> tuple[str, ...]:
-    """Return the names of the columns that the arrangement in ``folder`` carries, or () if its manifest cannot be
-    read.
+    """Return the names of the columns that the arrangement in ``folder`` carries.
+
+    Return () if the manifest cannot be read.
     """
     try:
         raw = manifest_bytes(folder)

@@ -1,7 +1,7 @@
 """Choose the runs to merge, and merge their rows in order, with a bounded number of rows in memory.
 
-Runs of similar size form a tier; a full tier becomes a run of the next, so that n rows lie in O(log n) runs and each
-row is written O(log n) times (size-tiered compaction of a log-structured merge tree).
+Runs of similar size form a tier, and a full tier becomes one run of the next tier. So n rows lie in O(log n) runs, and
+each row is written O(log n) times (size-tiered compaction of a log-structured merge tree).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _GREATEST_HASH: Final = (1 << 64) - 1
 
 
 def full_tier(runs: Sequence[RunRecord], *, any_size: bool) -> list[RunRecord]:
-    """Return the runs of the lowest full tier, or [] if no tier is full or if the merge would take too long for a tick.
+    """Return the runs of the lowest full tier, or [] if no tier is full.
 
-    With ``any_size``, no merge takes too long.
+    Also return [] if the merge of the tier would take too long for a tick, unless ``any_size`` is true.
     """
     tiers: dict[int, list[RunRecord]] = {}
     for run in runs:
@@ -96,8 +96,9 @@ def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBat
 
 
 def _bounds(batches: Sequence[pa.RecordBatch], step: int) -> pa.Array:
-    """Return hashes that divide the rows into ranges of about ``step`` rows; a hash with more rows has its own
-    range.
+    """Return hashes that divide the rows into ranges of about ``step`` rows.
+
+    A hash that more rows have is a range of its own.
     """
     stride = max(1, step // _SAMPLES_A_BATCH)
     samples: list[int] = []

@@ -35,7 +35,7 @@ class ArrangementError(StorageError):
 
 
 class ArrangementDamaged(ArrangementError):
-    """Raised if an arrangement differs from what was written. Its state is dropped.
+    """Raised if an arrangement differs from what was written. The arrangement then drops its state.
 
     The caller reads the table, and a later ``catch_up`` builds the arrangement again.
     """
@@ -43,10 +43,10 @@ class ArrangementDamaged(ArrangementError):
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The manifest's entry for a run: file name, row count, size in bytes, and the CRC-32 of all bytes outside
-    ``values``.
+    """The manifest's entry for a run: its file name, row count, size in bytes, and CRC-32.
 
-    ``values`` are the byte ranges (start, length) of the file that the checksums of the rows cover.
+    ``values`` are the byte ranges (start, length) of the file that the checksums of the rows cover. The CRC-32 covers
+    all other bytes.
     """
 
     name: str
@@ -58,7 +58,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class SortedRun:
-    """An open run. Its memory remains readable after another process deletes the file."""
+    """An open run. Its memory remains readable if another process deletes the file."""
 
     record: RunRecord
     batches: tuple[pa.RecordBatch, ...]
@@ -114,9 +114,9 @@ def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 
 
 def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
-    """Return the run of a manifest's entry. Raise ArrangementDamaged if its file differs from what was written.
+    """Return the open run for a manifest's entry.
 
-    Raise FileNotFoundError if the file is missing.
+    Raise ArrangementDamaged if the run's file differs from what was written, and FileNotFoundError if it is missing.
     """
     path = folder / record.name
     try:
@@ -144,7 +144,9 @@ def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
 
 
 def is_cut(folder: Path, record: RunRecord) -> bool:
-    """Return whether the size of a run's file has changed. Reading the mapped memory would then end the process."""
+    """Return whether the size of a run's file has changed; in this case reading the mapped memory would end the
+    process.
+    """
     try:
         return os.stat(folder / record.name).st_size != record.size
     except FileNotFoundError:
@@ -198,8 +200,9 @@ def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
 
 
 def halving(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
-    """Return what ``insertion_points`` returns, without search_sorted: halve the ranges of all searches at the same
-    time.
+    """Return what ``insertion_points`` returns, without search_sorted.
+
+    All searches halve their ranges in the same steps.
     """
     low = pa.repeat(pa.scalar(0, pa.uint64()), len(wanted))
     high = pa.repeat(pa.scalar(len(values), pa.uint64()), len(wanted))
@@ -215,8 +218,8 @@ def halving(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
 
 
 def matches(values: pa.Array, wanted: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the positions in ``values`` that equal a wanted value, and for each position the index of that wanted
-    value.
+    """Return the positions in ``values`` whose value is wanted, and for each position the index of its value in
+    ``wanted``.
 
     The positions are UINT64, the indices INT64. Both arguments must be ascending, and the wanted values must be
     distinct.

@@ -127,8 +127,9 @@ def _from_memory(reader: Reader, request: _Request) -> tuple[list[list[str | Non
 
 
 def _from_files(reader: Reader, request: _Request) -> tuple[list[list[str | None]], int]:
-    """Return the first rows and the row count of a query for which Spark reads files: count first, then sort and
-    limit.
+    """Return the first rows and the row count of a query for which Spark reads files.
+
+    Count the rows first, then sort and limit them.
     """
     result = reader.keep(reader.spark.sql(_text(request.query, request.branches, request.most)).distinct())
     count = result.count()
@@ -140,7 +141,7 @@ def _from_files(reader: Reader, request: _Request) -> tuple[list[list[str | None
 
 
 def _text(query: Query, branches: Sequence[Branch], most: int) -> str:
-    """Return the SQL of the UNION ALL of the branches, guarded by ``most``; a row may occur more than once."""
+    """Return SQL with the UNION ALL of the branches, guarded by ``most``; a row may occur more than once."""
     names = ", ".join(f"q.{output.name}" for output in query.outputs)
     texts = [f"SELECT {names}\nFROM ({branch.sql}) AS q" for branch in branches]
     return guarded("\nUNION ALL ".join(texts) or _nothing(query), most)

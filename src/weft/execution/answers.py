@@ -1,8 +1,8 @@
 """Unite the branches of a tick into one relation of ledger rows: ``query_id, first_at, row_hash, row``.
 
 Every branch produces the same general form, so that one union serves all plans. In this form a row is an array of
-strings, without loss. The hash of a row covers a versioned, type-tagged, length-prefixed encoding of the row's values
-by position (design section 1).
+strings, which represent every value without loss. The hash of a row covers a versioned, type-tagged, length-prefixed
+encoding of the row's values by position (design section 1).
 """
 
 from __future__ import annotations
@@ -136,8 +136,9 @@ def candidates(
 
 
 def _united(selects: Sequence[str]) -> str:
-    """Return SQL with the UNION ALL of the SELECTs. Many SELECTs form a tree, since Spark's parser recurses along a
-    chain.
+    """Return SQL with the UNION ALL of the SELECTs.
+
+    Many SELECTs form a tree, since Spark's parser recurses along a chain.
     """
     if len(selects) > _UNITED:
         size = -(-len(selects) // _UNITED)
@@ -161,8 +162,7 @@ def guarded(select: str, most: int) -> str:
 def gave_too_many(error: Exception) -> bool:
     """Return whether the condition of ``guarded`` raised this Spark error.
 
-    Compare the error's condition and parameter, not its text: the text of another error may quote the SQL of
-    ``guarded``.
+    The error's condition and parameter decide, since the text of another error may quote the SQL of ``guarded``.
     """
     from pyspark.errors import PySparkException
 
@@ -192,9 +192,7 @@ def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
 
 
 def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
-    """Return the UNION ALL of the relations, which have the general form; without ``parts``, return an empty
-    relation.
-    """
+    """Return the UNION ALL of the relations in the general form; if ``parts`` is empty, return an empty relation."""
     if parts:
         return reduce(lambda a, b: a.unionAll(b), parts)
     return spark.range(0).selectExpr(

@@ -165,8 +165,9 @@ def _store(
     reservation: Reservation,
     counted: tuple[int, int],
 ) -> Appended:
-    """Commit the rows to Delta and record them in the catalog; ``counted`` are the numbers of known and of late
-    rows.
+    """Commit the rows to Delta and record them in the catalog.
+
+    ``counted`` has the number of known rows and the number of late rows.
     """
     version = commit_rows(writer, place, stamped, reservation)
     failpoint("ingest.written")
@@ -181,13 +182,12 @@ def _store(
 
 
 def settle(writer: Writer) -> tuple[Settled, ...]:
-    """Close the reservations that dead writers left open, and finish an interrupted undo of a load. Spark is not
-    needed.
+    """Close the reservations that dead writers left open, and finish an interrupted undo of a load, without Spark.
 
     The caller must have just taken the lease. A reservation whose commit is in Delta becomes committed. The staged rows
     of a reservation (part of an append to several tables) are committed to Delta now. Any other reservation is
-    abandoned. Before that, its number is used up in Delta, so that its writer can no longer commit, even if that writer
-    still lives.
+    abandoned. Before that, the number of the reservation is used up in Delta, so that its writer can no longer commit,
+    even if that writer still lives.
     """
     writer.loads.forget_dead(writer.lease.acquired_at)
     finish_undoing(writer)
@@ -218,8 +218,9 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
 def _new_rows(
     writer: Writer, place: Location, table: TableRecord, batch: pa.Table, distinct_on: tuple[str, ...] | None
 ) -> pa.Table:
-    """Return the rows of the batch that the table does not have, in order of arrival; of equal rows, return the
-    first.
+    """Return the rows of the batch that the table does not have, in order of arrival.
+
+    Of rows with equal keys, only the first is returned.
     """
     if not distinct_on:
         return batch if _rises(batch.column(SEQ)) else batch.sort_by(SEQ)
@@ -238,9 +239,7 @@ def _new_rows(
 def _rows_not_in_table(
     look_ups: LookUps, table: TableRecord, files: Sequence[DataFile], rows: pa.Table, keys: tuple[str, ...]
 ) -> pa.Table | None:
-    """Return those of ``rows`` whose keys are not in the table's arrangement, or None if the arrangement cannot be
-    used.
-    """
+    """Return the ``rows`` whose keys are not in the table's arrangement, or None if the arrangement cannot be used."""
     new = []
     for at in range(0, rows.num_rows, driver_reader.BOUNDS.keys):
         piece = rows.slice(at, driver_reader.BOUNDS.keys)
@@ -255,16 +254,16 @@ def _rows_not_in_table(
 
 
 def properties(table: TableRecord) -> dict[str, str]:
-    """Return the Delta properties of a table, which limit statistics to the start column.
+    """Return the Delta properties of a table. They limit the statistics in the log to the start column.
 
-    The statistics of instants locate new rows and thresholds for queries. Other statistics would only lengthen the log.
+    The statistics of the start column locate new rows and thresholds. Other statistics would only lengthen the log.
     """
     with_statistics = instants([table.stored.start], stored_schema(table.stored))
     return {"delta.appendOnly": "true", COLUMNS_PROPERTY: named_columns(with_statistics)}
 
 
 def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
-    """Return the home's clock, which rows without own time receive as their ts.
+    """Return the time of the home's clock, which rows without own time receive as their ts.
 
     Raise ClockError if the batch has such a row and the clock of a replay home was never set.
     """
@@ -295,9 +294,7 @@ def _least(batch: pa.Table, now: int) -> int:
 
 
 def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int) -> pa.Table:
-    """Return the rows of ``batch``, which is in order of arrival, in the table's columns with their ts, sorted by
-    ts.
-    """
+    """Return the rows with their ts, in the table's columns, sorted by ts. ``batch`` is in order of arrival."""
     ts = pc.max_element_wise(pc.fill_null(batch.column(OWN_TIME), now), pa.scalar(floor, pa.int64()))
     arrays = {name: batch.column(name) for name in batch.column_names}
     arrays[table.schema.start] = ts.cast(pa.timestamp("us", "UTC"))

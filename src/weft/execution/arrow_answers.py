@@ -34,7 +34,7 @@ def without_known(rows: pa.Table, known: pa.Table) -> pa.Table:
 
 
 def added(rows: pa.Table) -> dict[int, Added]:
-    """Return, for each query id, the number of the query's rows and their greatest instant."""
+    """Return, for each query id, the number of the query's rows and the greatest instant of these rows."""
     counted = _by_query(rows, [("first_at", "count"), ("first_at", "max")])
     return {
         key: Added(number, last)

@@ -11,7 +11,7 @@ from typing import Final
 _OBJECTS: Final = 200_000
 _lock: Final = threading.Lock()
 _running: Final[list[None]] = []
-"""List with one entry for each thread that is inside the block."""
+"""List with one entry for each thread that is inside a block of ``fewer_collections``."""
 _before: Final[list[int]] = []
 
 

@@ -31,8 +31,7 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class Compacted:
-    """The result of one compaction, which replaced ``files`` small files of the table ``name`` (or the ledger) by one
-    file.
+    """The result of one compaction, which replaced ``files`` small files of the table or ledger ``name`` by one file.
 
     The replaced files had ``size`` bytes; the new file has ``new_size`` bytes (None in a dry run). The table had
     ``before`` files before the compaction and has ``after`` files now.
@@ -51,7 +50,7 @@ class Compacted:
 class Cleaned:
     """The deletion of data files and log files that a table or the ledger no longer needs.
 
-    ``size`` is the total size of these files in bytes. ``problem`` says why the files were not deleted.
+    ``size`` is the total size of these files in bytes. ``problem`` says why the files were not deleted, or is None.
     """
 
     name: str
@@ -78,7 +77,7 @@ def synopsis_tables(catalog: CatalogParts) -> list[StoredTable]:
 
 
 def stored_tables(catalog: CatalogParts) -> list[StoredTable]:
-    """Return those of the home's tables, with the ledger, that have at least one commit."""
+    """Return the home's tables and the ledger, but only those that have at least one commit."""
     tables = [
         StoredTable(table.name, table.path, Sorting(table.stored.start, (table.stored.start,)))
         for table in catalog.tables.all()
@@ -88,16 +87,16 @@ def stored_tables(catalog: CatalogParts) -> list[StoredTable]:
 
 
 def groups_to_compact(home: OpenHome, table: StoredTable) -> list[tuple[DataFile, ...]]:
-    """Return the groups of files of a table that compaction would each replace by one file."""
+    """Return groups of files of a table; compaction would replace each group by one file."""
     files = delta_snapshot(home.catalog.data / table.path, check_files=False).files
     return compactable(files, table.sorting.neighbours, compaction.BOUNDS)
 
 
 def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> Iterator[Compacted]:
-    """Replace the files of the group by one file, or by a few files if one would need too much memory; yield each
-    result.
+    """Replace the files of the group by one file, or by a few files if one would need too much memory.
 
-    Stop early if another process has removed one of the files. Raise LeaseBusy, LeaseLost or StorageError.
+    Yield the result for each new file. Stop early if another process has removed one of the files. Raise LeaseBusy,
+    LeaseLost or StorageError.
     """
     place, remaining = home.catalog.data / table.path, tuple(group)
     while len(remaining) > 1:
@@ -142,7 +141,7 @@ def _are_there(place: Location, group: Sequence[DataFile]) -> bool:
 
 
 def to_compact(home: OpenHome, table: StoredTable) -> Iterator[Compacted]:
-    """Yield, for each group of files, the result that ``compact`` would have according to the log."""
+    """Yield, for each group of files, the result that ``compact`` would yield, without compacting the files."""
     after = len(delta_snapshot(home.catalog.data / table.path, check_files=False).files)
     for group in groups_to_compact(home, table):
         before, after = after, after - len(group) + 1

@@ -1,9 +1,9 @@
 """Cache the open rows of a tracked table, so that a poll need not read the whole history.
 
 The cache is one Parquet file with a checksum for each table, on the driver's local disk. It is derived from the table's
-log and may be deleted at any time. The file names the state of the log by the catalog's counts, which identify a state
-because rows are only added and their instants rise. A cache file that is missing, damaged or of another state of the
-log is built again from the log.
+log and may be deleted at any time. The file records for which state of the log it is valid, by the catalog's row count
+and last instant. These two identify a state, since rows are only added and their instants rise. A cache file that is
+missing, damaged or of another state of the log is built again from the log.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def current_rows(writer: Writer, table: TableRecord) -> pa.Table:
 
 
 def cached_open_rows(home: Path, table: TableRecord) -> pa.Table | None:
-    """Return the table's open periods from the cache in the folder ``home``, or None if the cache does not have
-    them.
+    """Return the table's open periods from the cache of the home in the folder ``home``, or None if they are not
+    cached.
     """
     return _cached(layout.present_folder(home) / f"{table.table_id}.parquet", table)
 
@@ -77,8 +77,9 @@ def _mark(table: TableRecord) -> bytes:
 
 
 def _cached(file: Path, table: TableRecord) -> pa.Table | None:
-    """Return the cached rows for the current state of the table's log, or None if the file is missing, outdated or
-    damaged.
+    """Return the cached rows for the current state of the table's log.
+
+    Return None if the file is missing, outdated or damaged.
     """
     if table.rows < FEWEST or not file.exists():
         return None

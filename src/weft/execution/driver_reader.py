@@ -1,8 +1,8 @@
 """Read the small relations of a tick in the driver, since no Spark job is as fast as reading a file or two.
 
-Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read the rows. Only the
-bounds below decide between the two. ``readings`` chooses, without Spark, how to read each relation that branches name.
-It proceeds step by step, since a look-up may take its keys from the rows of another.
+Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read the rows. Only
+``Bounds`` decides between the two. ``readings`` chooses, without Spark, how to read each relation that branches name.
+It proceeds step by step, since a look-up may take its keys from the rows of another look-up.
 
 The tick makes Spark views of these readings (``temp_views``); ``explain --tick`` shows them (``forecast``).
 """
@@ -269,9 +269,7 @@ def _stored_of(relation: Relation, columns: Iterable[str]) -> set[str]:
 
 
 def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]) -> pa.Table:
-    """Return the rows as queries see them. For a tracked table, return ``columns`` of the periods that the log rows
-    record.
-    """
+    """Return the rows as queries see them. For a tracked table, return ``columns`` of the periods in the log rows."""
     if isinstance(relation, Results) or not relation.tracked:
         return rows
     return periods(rows).select(stored_schema(relation.schema, columns).names)
@@ -294,14 +292,15 @@ def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]
 
 
 def may_look_up(relation: Relation, columns: Iterable[str]) -> bool:
-    """Return whether a look-up by these columns finds all stored rows about the periods or rows that match."""
+    """Return whether a look-up by these columns finds everything that is stored about the matching rows.
+
+    This is not so for the end column of a tracked table, whose value may differ between the records of a period.
+    """
     return isinstance(relation, Results) or not relation.tracked or relation.schema.end not in set(columns)
 
 
 def news_files(relation: Relation, files: Iterable[DataFile], slices: Sequence[Slice]) -> list[DataFile]:
-    """Return those of the relation's files that may have rows in any of the slices, according to the files'
-    statistics.
-    """
+    """Return the relation's files that may have rows in any of the slices, according to the files' statistics."""
     names = LEDGER_COLUMNS if isinstance(relation, Results) else None
     return [file for file in files if any(may_hold(file, part, names) for part in slices)]
 
@@ -343,7 +342,7 @@ def _instant(micros: int) -> pa.Scalar:
 
 
 def _among(column: pa.ChunkedArray, parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Return, for each value of the column, whether it occurs in ``parts``.
+    """Return, for each value of ``column``, whether it occurs in ``parts``.
 
     For floats, return true for every value except NULL, since -0.0 and 0.0 are equal in SQL but not in Arrow's
     ``is_in``.
@@ -401,7 +400,7 @@ def _in_order(paths: Iterable[Access]) -> list[list[Access]]:
     for path in paths:
         step: Access = path
         while True:
-            # Group whole tables and news by view, look-ups by table.
+            # Group whole tables and news by view, and look-ups by step and table.
             key = (step.step, step.table) if isinstance(step, Lookup) else (0, step.view)
             groups.setdefault(key, {})[step] = None
             if not isinstance(step, Lookup):

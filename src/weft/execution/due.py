@@ -1,4 +1,4 @@
-"""Decide when a tick can skip a query: nothing arrived, and time alone adds no row before a known instant."""
+"""Decide whether a tick can skip a query, because no row arrived and time alone adds no row before a known instant."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: i
 def quiet_queries(
     members: Iterable[Member], plans: Mapping[int, Plan], tables: Mapping[str, Relation], t0: int | None
 ) -> set[int]:
-    """Return the ids of the quiet queries (``is_quiet``). Queries with equal plan, window and ``next_due`` are tested
-    once.
+    """Return the ids of the quiet queries (``is_quiet``).
+
+    Queries with the same plan, window and ``next_due`` are tested once.
     """
     verdicts: dict[tuple[int, int | None, int, int | None], bool] = {}
     ids = set()

@@ -41,9 +41,9 @@ Way = Literal["nothing", "rows", "files"]
 
 @dataclass(frozen=True)
 class RelationRead:
-    """How one relation is read: its name in the SQL of branches, a description ``what``, the reader ``by``, the method
-    ``how``.
+    """How one relation is read.
 
+    ``view`` is its name in the SQL of branches, ``what`` a description, ``by`` the reader and ``how`` the method.
     ``rows`` is the number of rows in the driver's memory. It is None if Spark reads the rows, or if the number is
     unknown before the tick.
     """
@@ -57,12 +57,11 @@ class RelationRead:
 
 @dataclass(frozen=True, repr=False)
 class Forecast(Brief):
-    """The next tick of ``query``, over the window [tau, t) in microseconds UTC; ``tau`` is None for the query's first
-    tick.
+    """The next tick of ``query``, over the window [tau, t) in microseconds UTC.
 
-    ``known`` describes how the tick finds the answers that are already in the ledger. ``quiet`` explains why the tick
-    has nothing to do, or is None. ``lower`` are the names of the queries whose results this query reads; these queries
-    run first.
+    ``tau`` is None for the query's first tick. ``known`` describes how the tick finds the answers that are already in
+    the ledger. ``quiet`` explains why the tick has nothing to do, or is None. ``lower`` has the names of the queries
+    whose results this query reads; these queries run first.
     """
 
     query: QueryRecord
@@ -116,7 +115,7 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
 
 
 def _replay_instant(catalog: CatalogParts) -> int | None:
-    """Return the instant assumed for the next tick of a replay home: the first one after everything that was loaded.
+    """Return the instant assumed for the next tick of a replay home, which is after all loaded rows.
 
     Return None if the home has a wall clock or if nothing was loaded.
     """

@@ -33,8 +33,9 @@ _compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Shape] = {}
 
 
 def from_now_form(record: PlanRecord, tables: Mapping[str, TableSchema]) -> StoredForm:
-    """Return the stored form that the record's plan has with ``--from now``; raise PlanMismatch as ``compiled``
-    does.
+    """Return the stored form that the record's plan has with ``--from now``.
+
+    Raise PlanMismatch as ``compiled`` does.
     """
     return stored_form(replace(compiled(record, tables), from_now=True))
 
@@ -77,10 +78,9 @@ def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
 
 
 def window_start(query: QueryRecord, tau: int | None) -> int | None:
-    """Return the instant at which a query's window begins: ``tau``, or the instant of the installation with ``--from
-    now``.
+    """Return the instant at which a query's window begins, or None if it begins at the start of time.
 
-    Return None if the window begins at the start of time.
+    The instant is ``tau`` if given, otherwise the instant of the installation of a query with ``--from now``.
     """
     return query.from_instant if tau is None and query.from_mode == "now" else tau
 
@@ -125,12 +125,12 @@ class Group:
 
     @property
     def first(self) -> bool:
-        """Whether the group's queries have no answers yet, so that Q^M runs."""
+        """Whether the group's windows have no beginning, so that the branches of the first delivery (Q^M) run."""
         return self.members[0].tau is None
 
     def branches(self) -> tuple[Branch, ...]:
-        """Return the branches to run: with inlined constants for one query, or with a parameter table for several
-        queries.
+        """Return the branches to run: with constants in the SQL for one query, or with a parameter table for
+        several.
         """
         events = self.shape.first if self.first else self.shape.branches
         if self.time_driven_only:
@@ -155,8 +155,8 @@ class Group:
 
         The result is false if the branch's instant is a constant outside every member's window. Law: a branch requires
         tau <= s < t of its instant s, besides other conditions (``derivation.incremental``). So if s is one constant
-        for all rows, the window decides. An instant that is NULL is never reached. The instant of the closed form is
-        the greatest of several instants and has another condition, so the result is true for the closed form.
+        for all rows, the window decides. An instant that is NULL is never reached. The result is true for the closed
+        form, whose instant is the greatest of several instants and has another condition.
         """
         if event.driver.kind == "greatest":
             return True
@@ -185,7 +185,7 @@ def instant(micros: int) -> Literal:
 
 
 def grouped(members: Iterable[Member], plans: Mapping[int, Plan], t0: int | None) -> tuple[tuple[Group, ...], ...]:
-    """Return the members of a tick in groups of one plan, one tuple of groups for each kind of window.
+    """Return the groups of a tick's members, one tuple of groups for each kind of window; a group has one plan.
 
     Members whose windows have the same end and approximately the same length are in one tuple. Members whose window has
     no beginning come last.

@@ -77,11 +77,12 @@ class History(Tabular):
 
 
 def history(home: OpenHome, name: str, where: str | None, limit: int | None, known: int | None = None) -> History:
-    """Return at most ``limit`` of the periods that satisfy the SQL condition ``where``; for either, None means all.
+    """Return the periods that satisfy the SQL condition ``where``, and at most ``limit`` of them.
 
-    The condition may use the columns, valid_from, valid_to and NOW(). A condition starts Spark. ``known`` selects the
-    periods as they were recorded at an instant (µs UTC). Raise NotFound, SqlError, ExecutionError, StorageError, and
-    Refused if the table is not tracked or both ``where`` and ``known`` are given.
+    If ``where`` is None, all periods are returned; if ``limit`` is None, their number is not limited. The condition may
+    use the columns, valid_from, valid_to and NOW(). A condition starts Spark. ``known`` selects the periods as they
+    were recorded at an instant (µs UTC). Raise NotFound, SqlError, ExecutionError, StorageError, and Refused if the
+    table is not tracked or both ``where`` and ``known`` are given.
     """
     table = home.catalog.tables.named(name)
     if table.log is None:
@@ -126,9 +127,9 @@ def _all(
 def _matching(
     home: OpenHome, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
 ) -> tuple[tuple[Stretch, ...], int]:
-    """Return the periods that satisfy a condition, and their number, by a query in Spark.
+    """Return the periods that satisfy the condition ``where``, and their number, by a query in Spark.
 
-    The table is queried without its end column, so that the query sees ended rows as well.
+    The query treats the table as one without an end column, so that it sees ended rows as well.
     """
     lasting = replace(table, schema=replace(table.schema, end=None))
     keys, others = ordered[: len(table.keys)], ordered[len(table.keys) :]

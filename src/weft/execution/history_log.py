@@ -31,8 +31,9 @@ from weft.storage.periods import TS, read_log
 class Recorded:
     """The result of appending changes to a log.
 
-    ``began`` and ``ended`` are the numbers of periods that began and ended. The changes lie between two instants (µs
-    UTC), which are None if nothing changed. ``rows`` are the log rows that were stored, or None.
+    ``began`` and ``ended`` are the numbers of periods that began and ended. ``first`` and ``last`` are the instants of
+    the first and the last change (µs UTC), or None if nothing changed. ``rows`` are the log rows that were stored, or
+    None.
     """
 
     began: int

@@ -51,18 +51,14 @@ class OpenHome:
         return any("topic" in source.options for source in self.catalog.sources.all())
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """Return the schemas of the home's tables as the queries ``texts`` see them, and of the results that these
-        queries name.
-
-        The keys are the names in SQL.
-        """
+        """Return the schemas of the home's tables, and of the results that the queries ``texts`` mention, by name."""
         return schemas(self.catalog, *texts)
 
     def now(self) -> int:
-        """Return the time of the home's clock: the wall clock's time, or on a replay home the last ``--now``, else the
-        last ts.
+        """Return the time of the home's clock.
 
-        Raise ClockError if a replay home has neither.
+        This is the wall clock's time. On a replay home, it is the last ``--now``, or the last ts if no ``--now`` was
+        given. Raise ClockError if a replay home has neither.
         """
         known = self.catalog.home().now_at(self.clock())
         if known is None:
@@ -84,9 +80,9 @@ class OpenHome:
 
     @contextmanager
     def writing(self, purpose: str, wait_us: int = LEASE_WAIT_US) -> Iterator[Writer]:
-        """Hold the write lease while the block runs, after settling what dead writers left behind, including a tick.
+        """Hold the write lease while the block runs, after settling what dead writers left behind.
 
-        Wait up to ``wait_us`` microseconds for the lease. Raise LeaseBusy.
+        A tick that died is settled, too. Wait up to ``wait_us`` microseconds for the lease. Raise LeaseBusy.
         """
         from weft.execution.tick import settle_tick
 
@@ -127,8 +123,9 @@ def finish_purges(writer: Writer, at: int) -> None:
 
 @contextmanager
 def renewing_lease(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
-    """Renew the lease every minute while the block runs, since a tick or the build of an arrangement may outlast a
-    lease.
+    """Renew the lease every minute while the block runs.
+
+    A tick or the build of an arrangement may last longer than a lease.
     """
     over = threading.Event()
 

@@ -33,11 +33,11 @@ def isolated(
     compute: Callable[[list[Item]], Result],
     set_aside: Callable[[Mapping[int, ExecutionError]], None],
 ) -> list[Result]:
-    """Return the results of ``compute`` for the items (by query id), without the items that fail alone.
+    """Return the results of ``compute`` for the items (by query id), and set aside the items that fail alone.
 
-    Items that fail alone are passed to ``set_aside``. If ``compute`` succeeds for all items, the list has one result.
-    After a failure the items are halved until a failing item is alone, and the list has one result for each part that
-    succeeded. A failing ``compute`` must leave nothing behind. Raise errors that belong to the home (``faults``).
+    If ``compute`` succeeds for all items together, the list has one result. After a failure the items are halved until
+    a failing item is alone, and the list has one result for each part that succeeded. A failing ``compute`` must leave
+    nothing behind. Raise errors that belong to the home (``faults``).
     """
     failed: dict[int, ExecutionError] = {}
     results = list(_parts(items, compute, failed)) if items else []

@@ -1,8 +1,8 @@
 """Look up rows by key in the driver, through arrangements that catch up with their table on use.
 
-Catching up writes files, so only the holder of the home's lease may do it. Without the lease, a caller can still learn
-which method a look-up would use. A faulty arrangement costs only speed: the result names the fault, and the caller
-reads the table.
+Catching up writes files, so only the holder of the home's lease may do it. Without the lease, a caller can only learn
+which method a look-up would use, or scan a small table. A faulty arrangement costs only speed: the result describes the
+fault, and the caller reads the table.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ ANSWER: Final = ledger_schema("query_id", "row_hash")
 def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Compaction]:
     """Return the compactions that removed files which the arrangement covers.
 
-    The list is empty if no compaction did, or if the log no longer records the compactions. In the second case the
-    arrangement is built again.
+    If the log no longer records these compactions, the list is empty, and the arrangement is built again.
     """
     gone = arrangement.gone(files)
     if not gone or not files:
@@ -52,7 +51,7 @@ class LookUpResult:
     """The result of a look-up: the reader ``by``, a description ``how``, and the rows.
 
     If ``by`` is "Spark", no rows were looked up; the caller must read the table. ``rows`` is also None if an
-    arrangement is behind and must not be written, and the table is too large to scan.
+    arrangement is behind but may not be extended, and the table is too large to scan.
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -85,7 +84,7 @@ class LookUps:
         key_column = table.column(column)
         assert key_column is not None
         folder = self.folder / f"{table.id}-{key_column.id}"
-        # Each plan reads other columns, and plans come and go. Carry every column that any look-up has needed.
+        # Carry every column that any look-up has needed, since plans come and go and each reads other columns.
         schema = stored_schema(table, {key_column.name, *columns, *carried_columns(folder)})
         return self._look_up(folder, (key_column.name,), schema, files, keys)
 

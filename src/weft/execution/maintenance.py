@@ -141,7 +141,7 @@ def _path(home: OpenHome, table: TableSchema) -> str:
 
 
 def look_ups_of_plans(catalog: CatalogParts) -> LookedUp:
-    """Return the tables and columns by which the plans of installed queries look up rows, with the columns that they
+    """Return the columns by which the plans of installed queries look up rows of tables, with the columns that they
     read.
     """
     records = catalog.queries.plans()
@@ -248,8 +248,9 @@ def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str],
 
 
 def _is_read_by_views(catalog: CatalogParts, table_id: int) -> bool:
-    """Return whether the table is the log of a view or an input of a view; refreshes look up rows of both, by any
-    column.
+    """Return whether the table is the log of a view or an input of a view.
+
+    A refresh looks up rows of such tables, by any column.
     """
     return any(table_id == view.table_id or table_id in view.reads for view in catalog.views.all())
 

@@ -1,5 +1,6 @@
-"""Evaluate a formula along a log of time points, batch by batch; memory holds one batch and the state of the
-synopsis.
+"""Evaluate a formula along a log of time points, batch by batch.
+
+Memory holds one batch and the state of the synopsis.
 """
 
 from __future__ import annotations
@@ -61,8 +62,7 @@ def _evaluated(
 ) -> tuple[State, pa.Table, DivisionByZero | None]:
     """Return the state after the time points, the answers at these time points, and None.
 
-    If a term divides by 0, stop before the first time point at which this happens, and return the error instead of
-    None.
+    If a term divides by 0, stop before the first time point at which this happens; the third value is then the error.
     """
     failure: DivisionByZero | None = None
     while True:
@@ -74,8 +74,9 @@ def _evaluated(
 
 
 def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
-    """Return, for each predicate of a formula, the types of its columns. A dated predicate has the columns that the log
-    has.
+    """Return, for each predicate of a formula, the types of its columns in the log.
+
+    In the log, a dated predicate lacks the column of its time point.
     """
     atoms = (part for part in subformulas(formula) if isinstance(part, Atom) and part.predicate != POINTS)
     by_predicate = {}

@@ -1,8 +1,8 @@
-"""Find the new answers among the rows of branches: each row once, with its first instant, if the ledger does not have
-it.
+"""Find the new answers among the rows of branches.
 
-If all input rows are in the driver's memory, Spark runs one job and ``arrow_answers`` does the rest. The driver then
-looks up which answers the ledger has already, as far as it can. Otherwise Spark does everything.
+Each new answer is a row that the ledger does not have. It is returned once, with its first instant. If all input rows
+are in the driver's memory, Spark runs one job and ``arrow_answers`` does the rest; the driver then looks up which
+answers the ledger has already, as far as it can. Otherwise Spark does everything.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NONE: Final = ledger_schema("query_id", "first_at", "row_hash", "row").empty_ta
 class NewAnswers:
     """The new rows of some queries.
 
-    ``added`` has the number of new rows of each query, ``first`` their least instant in microseconds.
+    ``added`` has the number of new rows of each query, ``first`` the least instant of these rows in microseconds.
     """
 
     spark: SparkSession
@@ -91,7 +91,7 @@ def new_answers(
 
 
 def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) -> pa.Table | None:
-    """Return the rows in the driver's memory, or None if there are too many for it."""
+    """Return the rows in the driver's memory, or None if the driver's memory cannot hold them."""
     with phase(COMPUTING):
         results = [in_memory(spark, part) for part in (parts if apart and parts else [union(spark, parts)])]
     tables = [each for each in results if each is not None]
@@ -99,7 +99,7 @@ def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) 
 
 
 def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:
-    """Return the ids and hashes of those ``rows`` that the ledger has, or a superset of them."""
+    """Return the query ids and hashes of those ``rows`` that the ledger has; the result may have further ones."""
     keys = rows.select(ANSWER.names)
     look_up = known_answers(reader.ledger, queries, keys, reader.bounds, reader.look_ups)
     if look_up.rows is not None:
@@ -134,11 +134,10 @@ def _without(rows: DataFrame | pa.Table, queries: Collection[int]) -> DataFrame 
 
 
 def _fresh(reader: Reader, candidate_rows: DataFrame, known_to: Sequence[int]) -> DataFrame:
-    """Return each candidate row that the ledger does not have, once, with its first instant, cached in memory."""
+    """Return the candidate rows that the ledger does not have, each once with its first instant, cached in memory."""
     from pyspark.sql import functions as F
 
-    # Most rows occur once. After a repartitioning Spark sorts the rows once; otherwise Spark also sorts them before the
-    # exchange.
+    # Most rows occur once. If the rows are repartitioned first, Spark sorts them once instead of twice.
     once = (
         candidate_rows.repartition("query_id", "row_hash")
         .groupBy("query_id", "row_hash")
@@ -192,7 +191,8 @@ def _numbered(
 def known_answers(
     ledger: Sequence[DataFile], queries: Sequence[int], keys: pa.Table, bounds: Bounds, look_ups: LookUps | None
 ) -> LookUpResult:
-    """Look up which of the answers ``keys`` (query id, hash) are in the ledger's files; the result may be a superset.
+    """Look up which of the answers ``keys`` (query id, hash) are in the ledger's files; the result may have further
+    answers.
 
     All answers in ``keys`` belong to ``queries``.
     """
@@ -207,7 +207,7 @@ def known_answers(
 
 
 def answer_files(ledger: Sequence[DataFile], queries: Sequence[int]) -> list[DataFile]:
-    """Return those of the ledger's files that may have answers of ``queries``."""
+    """Return the ledger's files that may have answers of ``queries``."""
     if not queries:
         return []
     low, high = min(queries), max(queries)

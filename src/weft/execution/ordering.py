@@ -21,7 +21,7 @@ from weft.algebra.schema import DataType
 Columns: TypeAlias = Mapping[int, Sequence[DataType]]
 """The types of a query's columns, by query id."""
 Kinds: TypeAlias = tuple[str, ...]
-"""The types as which a query's columns are compared, by Spark's names."""
+"""The types as which a query's columns are compared, by their names in Spark."""
 
 _COMPARED: Final = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "TIMESTAMP", "DATE"), "BIGINT"),
@@ -32,7 +32,7 @@ _HERE: Final = ["query_id", "first_at"]
 
 
 def kinds_of(columns: Columns) -> dict[Kinds, list[int]]:
-    """Return, for each combination of compared types, the ids of the queries that have columns of these types."""
+    """Return the ids of the queries for each combination of types as which their columns are compared."""
     by_kinds: dict[Kinds, list[int]] = {}
     for query_id, types in columns.items():
         by_kinds.setdefault(tuple(map(_kind, types)), []).append(query_id)

@@ -55,7 +55,7 @@ class Output:
 class Outputs:
     """The outputs of one tick; ``again`` is true if the tick had died and runs again.
 
-    ``stored`` has an entry (path, Delta version, rows of the whole table) for each table that was written, by path.
+    ``stored`` has, for the path of each table that was written, the path, the Delta version and the table's row count.
     """
 
     writer: Writer
@@ -143,9 +143,7 @@ class Outputs:
             folder.clear()
 
     def give_up(self, name: str, path: str) -> None:
-        """If the tick had died, make sure that a process that still computes this output can no longer commit the
-        output.
-        """
+        """If the tick had died, make sure that a late process can no longer commit this output."""
         if not self.again:
             return
         if path == layout.LEDGER:  # a late process must not create the ledger
@@ -153,7 +151,7 @@ class Outputs:
         spend(self.writer.data / path, output_app_id(name), self.tick_id)
 
     def _stored(self, path: str, version: int) -> tuple[int, tuple[str, int, int]]:
-        """Return the number of rows that a commit added, and the entry (path, version, rows of the whole table)."""
+        """Return the number of rows that a commit added, and the path, version and row count of the whole table."""
         table = self.writer.data / path
         added = sum(file.rows or 0 for file in added_files(table, version))
         now = delta_snapshot(table, check_files=False)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FEW: Final = 1_000
-"""Greatest number of queries that are all passed to Spark without such a check."""
+"""Greatest number of queries that are passed to Spark without a check which of them may get a row."""
 _JOINED: Final = 1_000_000
 """Greatest number of rows in a join of a branch's relations in the driver."""
 _COMPARED: Final = (*INTEGRAL, "STRING")
@@ -66,7 +66,7 @@ def parameters(group: Group, table: TableSchema) -> pa.Table:
 
 
 def relevant_parameters(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalRows]) -> pa.Table:
-    """Return the parameters of the queries for which a branch may yield a row, or a superset of them.
+    """Return the parameters of the queries for which a branch may yield a row; the result may contain further queries.
 
     Law: besides other conditions, a branch requires that each of its keys (``keys_of``) in a parameter row equals the
     corresponding column in some row of a view.
@@ -88,7 +88,7 @@ def relevant_parameters(rows: pa.Table, branches: Sequence[Branch], local: Mappi
 def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.Array | None:
     """Return the positions of the parameter rows that match the branch's rows.
 
-    Return None if none of the branch's keys has its rows in the driver's memory.
+    Return None if no relation that the branch ties to a parameter has its rows in the driver's memory.
     """
     together: list[pa.Table] = []
     for alias, path in branch.paths.items():
@@ -114,8 +114,9 @@ def _comparable(ties: Sequence[Tie], alias: str) -> dict[str, ColumnRef]:
 def _add(
     together: list[pa.Table], there: LocalRows, tied: Mapping[str, ColumnRef], linked: Sequence[Tie], types: pa.Schema
 ) -> None:
-    """Add the parameter values of a relation to ``together``, joined to those of another relation if the branch joins
-    both.
+    """Add the parameter values of a relation to ``together``.
+
+    If the branch joins this relation to another relation in ``together``, the values are joined as well.
     """
     columns = {name: there.column(ref.column).cast(types.field(name).type) for name, ref in tied.items()}
     columns |= {_label(own): there.column(own.column) for own, _ in linked}

@@ -57,7 +57,7 @@ def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
 def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
     """Return the files of the Delta table at ``path``, or an empty tuple if the table has no commit.
 
-    The table's version is that of ``snapshots`` (by path), which the first use for a path fills.
+    The version is that of the snapshot in ``snapshots`` (by path). If there is none, add the current snapshot.
     """
     if path not in snapshots:
         place = data / path
@@ -131,8 +131,9 @@ class Reader:
         return self.frames[name].select(*map(quoted, spark_schema(table, {*columns, table.start}).names))
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> DataFrame:
-        """Return the rows of a relation that lie in any of the slices, cached because the new rows of a tick are
-        few.
+        """Return the rows of a relation that lie in any of the slices.
+
+        The rows are cached, since the new rows of a tick are few.
         """
         from pyspark.sql import functions as F
 
@@ -178,7 +179,7 @@ class Reader:
             return rows.localCheckpoint(eager=False)
 
     def release(self) -> None:
-        """Release the cached relations. If the JVM has ended, its cache is gone, so ignore the error."""
+        """Release the cached relations. If the JVM has ended, the cache is gone, and errors of Spark are ignored."""
         with suppress(*spark_errors()):
             for data in self.cached:
                 data.unpersist()

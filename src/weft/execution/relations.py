@@ -38,8 +38,8 @@ class Results:
         return self.query.results
 
     def extended(self, rows: int, last_ts: int | None) -> Results:
-        """Return these results extended by the query's next ``rows`` answers, whose greatest first instant is
-        ``last_ts``.
+        """Return these results with the query's next ``rows`` answers added; ``last_ts`` is their greatest first
+        instant.
         """
         known = [each for each in (self.last_ts, last_ts) if each is not None]
         return replace(self, rows=self.rows + rows, last_ts=max(known, default=None))
@@ -49,7 +49,7 @@ Relation: TypeAlias = "TableRecord | Results"
 
 
 def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]:
-    """Return the home's tables and the results of the queries with the ids ``read``, by name, as the catalog records
+    """Return the home's tables and the results of the queries ``read`` (by id), by name, as the catalog records
     them.
     """
     by_name: dict[str, Relation] = {table.name: table for table in catalog.tables.all()}
@@ -61,13 +61,11 @@ def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]
 
 _LEDGER_SCHEMA: Final = "query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, row ARRAY<STRING>"
 LEDGER_COLUMNS: Final = {FIRST_AT: "first_at", ORDINAL: "ordinal"}
-"""For the columns of results that the query itself does not have, the ledger's names."""
+"""For each column of results that is not a column of the query, the name of the column in the ledger."""
 
 
 def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: Results) -> DataFrame:
-    """Return the answers in the ledger files with the query's column names and types, plus ``_first_at`` and
-    ``_ordinal``.
-    """
+    """Return the answers in the ledger files, in the query's columns plus ``_first_at`` and ``_ordinal``."""
     from pyspark.sql import functions as F
 
     stored = spark.read.schema(_LEDGER_SCHEMA).parquet(*(file.location.spark for file in files))
@@ -116,8 +114,8 @@ _OWN: Final = ((ORDINAL, "ordinal"), (FIRST_AT, "first_at"), ("_tick", "tick"))
 def answer_frame(
     session: Callable[[], SparkSession], data: Location, query: QueryRecord, after: int, last: int
 ) -> DataFrame | None:
-    """Return the answers with ordinals from ``after`` + 1 to ``last``, unordered, or None if no file contains such
-    answers.
+    """Return the answers with ordinals from ``after`` + 1 to ``last``, in any order, or None if no file has any of
+    them.
 
     The columns are ``_ordinal``, ``_first_at``, ``_tick`` and the query's columns; a repeated name gets a number.
     """

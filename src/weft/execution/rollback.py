@@ -29,8 +29,8 @@ def finish_undoing(writer: Writer) -> None:
 def remove_quarantined(writer: Writer, digests: Sequence[str]) -> None:
     """Delete the quarantined contents with these digests, unless a record refers to them.
 
-    Nobody adds to the quarantine while the index is read, since a load reuses stored content with the same digest. If
-    others use the quarantine for longer than ``_PATIENCE_SECONDS``, the content stays.
+    No other process uses the quarantine meanwhile, since a load reuses stored content with the same digest. If others
+    use the quarantine for longer than ``_PATIENCE_SECONDS``, the content stays.
     """
     folder = writer.data / layout.QUARANTINE
     if not digests or not folder.exists():

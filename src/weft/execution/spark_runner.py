@@ -74,8 +74,7 @@ def few_enough(most: int) -> Iterator[None]:
 def ad_hoc_reader(
     spark: SparkSession, data: Location, tables: Mapping[str, Relation]
 ) -> Iterator[tuple[Reader, Limits]]:
-    """Provide a reader for a query outside of ticks, with the limits of a query; release the reader's memory
-    afterwards.
+    """Provide a reader for a query outside of ticks, and the limits of a query; release the reader's cache afterwards.
 
     Raise ExecutionError if Spark cannot run the query, LimitExceeded if the query exceeds the limits of a tick.
     """
@@ -130,7 +129,7 @@ class SparkRunner:
         self._small = small
 
     def run(self, compute: Callable[[Reader], Result], seconds: float) -> Result:
-        """Return what ``compute`` returns within ``seconds``.
+        """Return the result of ``compute``, which may take ``seconds``.
 
         If the JVM ended for an unknown reason, try a second time, since somebody may have killed the JVM. Raise the
         errors of ``compute`` as one of FAULTS, and errors of the home unchanged. A session that does not start is an
@@ -155,8 +154,9 @@ class SparkRunner:
 
     @contextmanager
     def planned(self) -> Iterator[Reader]:
-        """Provide a reader of the live JVM; in the block, this thread has its turn with Spark, with the settings of
-        ``begin``.
+        """Provide a reader of the live JVM. In the block, this thread has its turn with Spark.
+
+        Spark's settings in the block are those that ``begin`` selected.
         """
         with turn():
             reader = self._ready()
@@ -179,9 +179,9 @@ class SparkRunner:
 
 
 def _warm(reader: Reader) -> None:
-    """Run a trivial query, since the first jobs of a JVM take many times as long as later ones.
+    """Run a trivial query, since the first jobs of a JVM take many times as long as later jobs.
 
-    That time must not count against a query.
+    The time of these first jobs must not count against a query.
     """
     new_answers(reader, most=1)
     stored = next((name for name in reader.tables if reader.files(name)), None)

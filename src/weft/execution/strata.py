@@ -25,7 +25,7 @@ from weft.planning.plan import Plan
 
 
 def strata(queries: Iterable[QueryRecord]) -> tuple[tuple[int, tuple[QueryRecord, ...]], ...]:
-    """Return pairs of a stratum's number and the queries in this stratum, by ascending number."""
+    """Return, for each stratum in ascending order, its number and its queries."""
     by_stratum: dict[int, list[QueryRecord]] = {}
     for query in queries:
         by_stratum.setdefault(query.stratum, []).append(query)
@@ -68,7 +68,7 @@ class WindowStarts:
     earliest_changes: dict[tuple[int, tuple[int, ...], int], int | None] = field(default_factory=dict)
 
     def since(self, query: QueryRecord) -> int | None:
-        """Return the instant (µs UTC) at which a query's window begins; None means that the query never ran.
+        """Return the instant (µs UTC) at which a query's window begins, or None if the query never ran.
 
         With ``--from now``, the window never begins before the installation.
         """

@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
 
 def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: str) -> Mapping[int, Added]:
-    """Compute the new answers of the queries, commit them as the output ``name``, and return what each query gained.
+    """Compute the new answers of the queries, commit them as the output ``name``, and return what was added, by query
+    id.
 
-    The result is by query id. Queries at fault are set aside. Raise ExecutionError if the computation fails although no
-    single query is at fault. Errors of the home are raised as well.
+    Queries at fault are set aside. Raise ExecutionError if the computation fails although no single query is at fault.
+    Errors of the home are raised as well.
     """
     judged = isolated(
         by_query(members), lambda some: due.quiet_queries(some, run.plans, run.tables, run.t0), run.set_aside
@@ -102,7 +103,7 @@ def _together(
 def _write(
     run: TickRun, runner: SparkRunner, new: NewAnswers, members: Sequence[Member], name: str
 ) -> Mapping[int, Added]:
-    """Number the answers and commit them; return what each query gained, by query id."""
+    """Number the answers and commit them; return what was added, by query id."""
     if not new.added:
         return {}
     with runner.planned() as reader:
@@ -118,7 +119,7 @@ def _write(
 def _commit(
     run: TickRun, new: NewAnswers, members: Sequence[Member], name: str, reader: Reader | None
 ) -> Mapping[int, Added]:
-    """Number and commit the answers; return what each query gained, by query id.
+    """Number and commit the answers; return what was added, by query id.
 
     With a ``reader``, Spark computes the rows before it writes them, so that a failure shows which query is at fault.
     """

@@ -115,8 +115,9 @@ class Tabular(Brief):
         return [dict(zip(names, map(_opened, row, kinds), strict=True)) for row in self._values()]
 
     def spark(self) -> DataFrame:
-        """Return the rows as a Spark DataFrame in the home's session; start the session if necessary. Raise
-        ExecutionError.
+        """Return the rows as a Spark DataFrame in the home's session, which is started if necessary.
+
+        Raise ExecutionError if Spark cannot be started.
         """
         from weft.execution.driver_reader import local_frame
 
@@ -207,11 +208,10 @@ _ROWS: Final = 10_000
 
 @contextmanager
 def spark_rows(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[pa.Table]]:
-    """Provide the frame's rows as Arrow tables, in the order of its partitions; ``at`` is the wall clock's instant (µs
-    UTC).
+    """Provide the frame's rows as Arrow tables, in the order of its partitions.
 
-    Folders that dead processes left more than a day ago are deleted. Raise ExecutionError if Spark cannot compute the
-    rows, StorageError if the files cannot be read.
+    ``at`` is the wall clock's instant (µs UTC). Folders that dead processes left more than a day ago are deleted. Raise
+    ExecutionError if Spark cannot compute the rows, StorageError if the files cannot be read.
     """
     parent = data / layout.GIVEN
     for name in parent.names():

@@ -2,9 +2,9 @@
 
     plan (catalog) -> for each stratum: news and look-ups -> branches -> an output (Delta) -> count (catalog)
 
-The instant of the tick is an input, recorded before anything is read. A tick that died runs again at the same t, and
-recognises the outputs that it had committed by their transactions. The tick ends when the catalog records its end. The
-caller holds the lease.
+The instant of the tick is an input, recorded before anything is read. A tick that died runs again at the same instant,
+and recognises the outputs that it had committed by their Delta transactions. The tick ends when the catalog records its
+end. The caller holds the lease.
 """
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
 
 
 def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
-    """Return the instant of a tick: ``t`` if given, otherwise the time of the home's clock, but at most the first
-    reservation.
+    """Return the instant of a tick, which is at most the first instant of an open reservation.
 
-    ``at`` is the wall clock's time. Raise ClockError if the clock of a replay home is not set, or if a load with --hold
-    is running in a home that was never ticked.
+    The instant is ``t`` if given, otherwise the time of the home's clock. ``at`` is the wall clock's time. Raise
+    ClockError if the clock of a replay home is not set, or if a load with --hold is running in a home that was never
+    ticked.
     """
     home = catalog.home()
     if t is None:

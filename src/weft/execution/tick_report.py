@@ -87,7 +87,8 @@ class TickRun:
     def set_aside(self, failed: Mapping[int, WeftError]) -> None:
         """Mark queries as failed, with the reason, and take them out of the tick, before their answers are committed.
 
-        Otherwise a tick that is recovered from its commit in the ledger would count them as queries without answers.
+        Without the mark, a tick that is recovered from its commit in the ledger would count them as queries without
+        answers.
         """
         names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
         reasons = {key: reason(names[key], error) for key, error in failed.items()}
@@ -167,7 +168,7 @@ def _rows(run: TickRun, query: QueryRecord) -> int:
 def _reason(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, int], str | None]) -> str | None:
     """Return a sentence that says why a query got no row.
 
-    ``reasons`` caches the sentences by plan and window, which determine them.
+    ``reasons`` caches the sentences by plan and window, since a sentence depends only on these.
     """
     like = (member.query.plan_id, member.tau, member.t)
     if like not in reasons:

@@ -37,12 +37,11 @@ class Undone(Brief):
 
 
 def undo_load(home: OpenHome, load_id: int) -> Undone:
-    """Remove the rows and records that a load has stored in its table and in quarantine; the table and its columns
-    stay.
+    """Remove the rows and records that a load has stored in its table and in quarantine.
 
-    Raise NotFound, LeaseBusy and StorageError. Raise Conflict if the load is running or was undone before, if it
-    belongs to a tracked table, if this home has delivered answers up to an instant after its first row, or if its rows
-    can no longer be distinguished from others.
+    The table and its columns stay. Raise NotFound, LeaseBusy and StorageError. Raise Conflict in these cases: the load
+    is running or was undone before, it belongs to a tracked table, this home has delivered answers up to an instant
+    after the load's first row, or the rows of the load can no longer be distinguished from others.
     """
     with home.writing(f"undo the load {load_id}") as writer:
         load = writer.load_history.one(load_id)

@@ -16,15 +16,15 @@ from weft.planning.plan import PARAMETERS, Branch
 from weft.storage.delta_log import DataFile
 
 MOST_SLICES: Final = 16
-"""Greatest number of ranges of one column. If a column has more ranges, they are joined at their smallest gaps, which
-limits the length of the filter.
+"""Greatest number of ranges of one column. Further ranges are joined at their smallest gaps, which limits the length of
+the filter.
 """
 _LATEST: Final = 253_402_300_799_000_000
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The rows whose ``column`` lies in [low, high) in microseconds UTC; if ``low`` is None, the range has no lower
+    """The rows whose ``column`` lies in [low, high), in microseconds UTC. If ``low`` is None, there is no lower
     bound.
     """
 
@@ -45,7 +45,7 @@ def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bo
 
 
 def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:
-    """Return, for each table, the ranges that contain the driver rows of every branch for every query."""
+    """Return, for each table, the ranges that contain the new rows which any branch reads for any query."""
     ranges: dict[tuple[str, str], set[tuple[int | None, int]]] = {}
     for group, branches in work:
         for branch in branches:

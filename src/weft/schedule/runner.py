@@ -1,6 +1,6 @@
 """Run a home (``weft run``): poll and tick when due until stopped, with the lease held for one tick at a time.
 
-The module detects another process that ticks the same home. Two such processes are safe, since each tick holds the
+The module detects another process that ticks the same home. Two such processes do no harm, since each tick holds the
 lease. But one is enough, and a user who starts the second may not know of the first.
 
 While nothing is due, the module maintains the home step by step, with at most one round in ten minutes.
@@ -36,7 +36,7 @@ from weft.interruption import CancelToken, Stopped, cancellable_by
 from weft.schedule.ticking import Ticked, all_quiet, tick
 
 PACE_US: Final = 10 * 1_000_000
-"""Pause, in microseconds, between the ticks of queries for which the user chose no timeliness."""
+"""Pause between the ticks of queries for which the user chose no timeliness, in microseconds."""
 
 _SLICE_SECONDS: Final = 0.2
 _LEASE_WAIT_US: Final = 30 * 1_000_000
@@ -45,10 +45,10 @@ _REST_US: Final = 200_000
 _FIRST_PAUSE_US: Final = 5 * 1_000_000
 _LONGEST_PAUSE_US: Final = 300 * 1_000_000
 _CARRIER_SECONDS: Final = 5.0
-"""Seconds that the runner, before it ends, waits for a message that is being sent."""
+"""Seconds that the runner waits, before it ends, for a message that is being sent."""
 _GIVE_UP: Final = 3
-"""Number of failures of Spark before its first success after which the runner raises the error and ends. The
-installation of Spark is then at fault.
+"""Number of failures after which the runner raises the error, if Spark has not succeeded before. The installation of
+Spark is then at fault.
 """
 
 
@@ -118,7 +118,7 @@ class Runner:
     _news: threading.Event = field(default_factory=threading.Event, init=False)
 
     def run(self, stop: Stop) -> None:
-        """Poll, tick and deliver until ``stop``.
+        """Poll, tick and deliver until ``stop`` is asked to stop.
 
         Raise errors that no later tick can repair: StorageError, or ExecutionError if Spark never starts.
         """
@@ -144,9 +144,7 @@ class Runner:
             carrier.join(_CARRIER_SECONDS)
 
     def _step(self) -> int:
-        """Poll the sources and tick the queries that are due now; return the microseconds until something is due
-        again.
-        """
+        """Poll the sources and tick the queries that are due; return the microseconds until more is due."""
         return min(self._poll_due(), self._tick_due())
 
     def _poll_due(self) -> int:
@@ -175,7 +173,7 @@ class Runner:
         return max(min(dues, default=LAST_INSTANT) - self.home.clock(), _REST_US)
 
     def _refresh_views(self, refresh: Callable[[OpenHome], tuple[Refreshed, ...]]) -> None:
-        """Call ``refresh`` on the home, and report its errors and the views that failed."""
+        """Refresh views with the function ``refresh``, and report its errors and the views that failed."""
         try:
             done = refresh(self.home)
         except WeftError as error:
@@ -232,7 +230,7 @@ class Runner:
             self._news.wait(self._rest_us() / 1_000_000)
 
     def _rest_us(self) -> int:
-        """Return the microseconds until a digest or a retry is due, at most ``pace_us``."""
+        """Return the microseconds until a digest or a retry is due, or ``pace_us`` if that is less."""
         try:
             at = self.home.clock()
             due = self.home.catalog.subscriptions.next_due(at)

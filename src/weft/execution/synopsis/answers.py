@@ -1,6 +1,4 @@
-"""Convert answers of a synopsis to the ledger's general form, which other queries use as well
-(``execution.answers``).
-"""
+"""Convert answers of a synopsis to the ledger's general form (``execution.answers``)."""
 
 from __future__ import annotations
 

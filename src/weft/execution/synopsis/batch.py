@@ -20,8 +20,9 @@ from weft.storage import columns
 
 
 def arrow_type(type: DataType) -> pa.DataType:
-    """Return the Arrow type for a variable of the given type. Raise ExecutionError for a type that formulas do not
-    have.
+    """Return the Arrow type for a variable of the given type.
+
+    Raise ExecutionError for a type that formulas do not have.
     """
     if type.name not in VARIABLE_TYPES:
         raise ExecutionError(
@@ -47,7 +48,7 @@ class Batch:
 class State:
     """The stored relations after a time point, with the number ``tp`` and the instant ``at`` of this time point.
 
-    Both are None before the first time point. A relation that is missing from ``relations`` has no rows.
+    ``tp`` and ``at`` are None before the first time point. A relation that is missing from ``relations`` has no rows.
     """
 
     tp: int | None = None
@@ -93,9 +94,9 @@ def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
 
 
 def with_dates(synopsis: Synopsis, batch: Batch) -> Batch:
-    """Return the batch with the events that the synopsis needs in addition.
+    """Return the batch, extended by further events that the synopsis needs.
 
-    These are the rows of dated predicates with their time points, and the time points themselves.
+    These events are the rows of dated predicates with their time points, and the time points themselves.
     """
     events = dict(batch.events)
     for predicate, arity in synopsis.predicates:

@@ -60,8 +60,9 @@ def _negated(formula: Formula) -> Formula:
 
 
 def _negates(formula: Formula) -> bool:
-    """Return whether the formula is a Not that removes answers. A Not of a test removes none, since it is itself a
-    test.
+    """Return whether the formula is a Not that removes answers.
+
+    A Not of a test removes no answers, since it is itself a test.
     """
     return isinstance(formula, Not) and not is_test(formula.formula)
 
@@ -80,9 +81,7 @@ def _lessened(operations: Operations, left: Value, test: Formula) -> Value:
 
 
 def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
-    """Yield the parts of a conjunction that may be joined in any order; a part with a negated operand stays one
-    part.
-    """
+    """Yield the parts of a conjunction that may be joined in any order. A difference Q1 ∧ ¬Q2 is one part."""
     if isinstance(formula, And) and not (isinstance(formula.right, Not) if counts else _negates(formula.right)):
         yield from _parts(formula.left, counts=counts)
         yield from _parts(formula.right, counts=counts)
@@ -113,7 +112,7 @@ def _joined(operations: Operations, values: list[Value], tests: list[Formula]) -
 
 
 def _tested(operations: Operations, value: Value, tests: list[Formula]) -> Value:
-    """Return the rows that pass those tests whose variables are bound, and remove these tests from the list."""
+    """Return the rows that pass the tests whose variables are bound; remove these tests from the list ``tests``."""
     if value is None:
         return None
     dialect, steps = operations.engine.dialect, value
@@ -164,7 +163,7 @@ def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:
 
 
 class DivisionByZero(ExecutionError):
-    """Raised if ``division`` divides by 0 in a row at the time point ``tp``; ``test`` is the test that contains it."""
+    """Raised if ``division`` divides by 0 in a row at the time point ``tp``; ``test`` contains the division."""
 
     def __init__(self, division: Computed, test: Formula, tp: int) -> None:
         divisor = term_text(division.arguments[1])

@@ -29,9 +29,9 @@ from weft.storage.removing import Remover
 
 
 def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
-    """Return the tables of which rows are or were discarded: for each table id, the name of a query that discards them.
+    """Return the ids of the tables whose rows are or were discarded.
 
-    The name is "" if rows were discarded and no live query discards more.
+    For each id, the value is the name of a query that discards rows of the table. It is "" if no live query does.
     """
     names = dict.fromkeys(_partial(catalog), "")
     for query, plan in catalog.queries.with_plans_like(SynopsisPlan.MARK):
@@ -41,7 +41,9 @@ def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
 
 
 def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None:
-    """Raise Refused if one of the tables that a query over history reads has discarded rows or will discard rows."""
+    """Raise Refused if rows of one of the tables ``read``, which a query over history reads, are or will be
+    discarded.
+    """
     discarded = discarded_tables(catalog)
     for table in read:
         if table.source == "table" and table.id in discarded:

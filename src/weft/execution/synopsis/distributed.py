@@ -69,7 +69,7 @@ def spark_engine(spark: SparkSession, *, few: bool = False) -> Iterator[SparkEng
     for name in ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone"):
         session.conf.set(name, spark.conf.get(name) or "")
     session.conf.set("spark.sql.ansi.enabled", "true")
-    # A broadcast is a separate job, and Spark would decide on broadcasts by its estimate of the row count.
+    # Do not broadcast: a broadcast is a separate job, and Spark decides on broadcasts by its estimate of the row count.
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     with rows_only(session) if few else scanning(session):
         yield SparkEngine(session)

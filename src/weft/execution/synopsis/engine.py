@@ -27,8 +27,9 @@ class Engine(Protocol):
         """Register ``rows`` as the table ``name``."""
 
     def create_table(self, sql: str) -> str | None:
-        """Create a table with the rows of a query and return its name, or None if the engine knows that the query has
-        no rows.
+        """Create a table with the rows of a query and return its name.
+
+        Return None if the engine knows that the query has no rows.
         """
 
     def rows(self, sql: str) -> pa.Table:

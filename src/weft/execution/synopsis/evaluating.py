@@ -35,15 +35,19 @@ def evaluate(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.
 
 
 def evaluate_shared(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
-    """Return the state after a batch, and the answers of each formula, computed by DuckDB in this process; see
-    ``evaluate``.
+    """Return the state after a batch, and the answers of each formula, as ``evaluate`` does for one formula.
+
+    DuckDB computes them in this process.
     """
     with duckdb_engine() as engine:
         return evaluate_on(synopsis, state, batch, engine)
 
 
 def evaluate_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
-    """Return the state after a batch, and the answers of each formula, computed by ``engine``; see ``evaluate``."""
+    """Return the state after a batch, and the answers of each formula, as ``evaluate`` does for one formula.
+
+    The engine ``engine`` computes them.
+    """
     batch = with_dates(synopsis, batch)
     check(synopsis, state, batch)
     step = _Step(synopsis, state, batch, engine)

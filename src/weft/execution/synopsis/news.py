@@ -108,8 +108,9 @@ class News:
         return read_data_files(files, schema, (field >= bounds["min"]) & (field <= bounds["max"]))
 
     def _instants(self) -> pa.Table:
-        """Return the instants at which rows arrived, in order, with the columns ``at``, ``ts`` and ``rows`` (a
-        count).
+        """Return the instants at which rows arrived, in order.
+
+        The columns are ``at``, ``ts`` and ``rows``, the number of rows that arrived.
         """
         part = Slice(TS, self.tau, self.t)
         counted: list[pa.Table] = []

@@ -95,8 +95,9 @@ class PastOperators:
         return value if left is None else operations.where(value, operations.without(operations.distinct(value), left))
 
     def _looked_back(self, formula: Once | Since, left: Value, right: Value, *, negated: bool) -> Value:
-        """Return the value of ◇ or since, computed from the anchors and their duration; record what to store after the
-        batch.
+        """Return the value of ◇ or since, computed from the anchors and their duration.
+
+        Record the query for the relation to store after the batch.
         """
         operations, extent, interval = self.operations, self.operations.extent, formula.interval
         stored, variables = stored_of(formula, operations.semantics), free_variables(formula)
@@ -160,7 +161,7 @@ class PastOperators:
         return result
 
     def _stored(self, stored: Stored, variables: tuple[Variable, ...]) -> Value:
-        """Return the rows of a relation as stored before the batch."""
+        """Return the rows that a relation had before the batch."""
         rows = self.stored.get(stored)
         if rows is None or not rows.num_rows:
             return None

@@ -1,5 +1,6 @@
-"""Operations on relations over time points, run by an engine; if an operand is known to be empty, no query runs for
-it.
+"""Operations on relations over time points, run by an engine.
+
+If an operand is known to be empty, the engine runs no query.
 """
 
 from __future__ import annotations

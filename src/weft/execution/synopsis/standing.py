@@ -77,9 +77,7 @@ class SynopsisMember:
 
 @dataclass
 class _Results:
-    """The results of some queries: their answers, the changes of stored relations by name, and the last processed
-    states.
-    """
+    """The results of some queries: answers, changes of stored relations by name, and the last processed states."""
 
     answers: list[pa.Table] = field(default_factory=list)
     relations: dict[str, tuple[RelationLog, Change]] = field(default_factory=dict)
@@ -115,7 +113,7 @@ class TickSynopses:
         return self.outputs.find(GONE_THROUGH, _STATES_PATH) is not None
 
     def extend(self, members: Sequence[SynopsisMember]) -> Mapping[int, Added]:
-        """Advance the queries to the ends of their windows, and return what each query gained, by query id.
+        """Advance the queries to the ends of their windows, and return what was added, by query id.
 
         Raise LeaseLost or StorageError. A query that fails is set aside before anything is written.
         """
@@ -198,7 +196,7 @@ class TickSynopses:
         return results
 
     def _changed(self, relation: str, rows: pa.Table) -> dict[str, tuple[RelationLog, Change]]:
-        """Return, by name, the change after which a stored relation has the given rows; return {} if it has them
+        """Return, by name, the change that gives a stored relation the rows ``rows``; {} if the relation has them
         already.
         """
         log = read_relation_log(self.writer.data / path_of(relation), rows.schema)
@@ -206,9 +204,7 @@ class TickSynopses:
         return {} if change is None else {relation: (log, change)}
 
     def _state(self, plan: SynopsisPlan, synopsis: Synopsis, tau: int | None, last: tuple[int, int]) -> State:
-        """Return the stored relations of the queries as of ``tau``; ``last`` is the last state that the queries
-        processed.
-        """
+        """Return the state of the queries as of ``tau``; ``last`` is the last state that the queries processed."""
         assert tau is not None
         relations = {}
         for stored in synopsis.stored:
@@ -299,8 +295,9 @@ def _after(answers: pa.Table, last: int) -> pa.Table:
 
 
 def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
-    """Return the number and time (µs UTC) of the last state before ``tau`` that the plan's queries processed, or
-    None.
+    """Return the number and time (µs UTC) of the last state before ``tau`` that the queries of the plan processed.
+
+    Return None if they processed no state.
     """
     if tau is None:
         return None
@@ -310,7 +307,7 @@ def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int
 
 
 def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str, int]:
-    """Return, for each stored relation of a query, the number of its rows after the query's last tick, by name."""
+    """Return, by name, the number of rows in each stored relation after the last tick at ``tau``."""
     counts = {}
     for stored in plan.stored:
         name, schema = plan.relation(stored), stored_schema(stored)

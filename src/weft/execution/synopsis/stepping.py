@@ -127,8 +127,9 @@ class Stepper:
         return rows
 
     def _inputs(self, formula: Formula) -> tuple[object, ...]:
-        """Return all inputs of a formula's value. If an input has changed since the last time point, it is a different
-        object.
+        """Return all inputs of a formula's value.
+
+        If an input has changed since the last time point, it is a different object.
         """
         if isinstance(formula, (Fixpoint, Defined)):
             return (self.of(self.definitions[formula.name].body),)
@@ -146,9 +147,7 @@ class Stepper:
         return self.operands[formula]
 
     def _looked_at(self, formula: Formula) -> tuple[object, ...]:
-        """Return the inputs of a ◇ or since at the current state: its operands, and the time if the operator has an
-        interval.
-        """
+        """Return the operands of a ◇ or since at the current state, and the time if the operator has an interval."""
         assert isinstance(formula, (Once, Since))
         operands = (self.of(part) for part in self._parts(formula))
         return (*operands, True if formula.interval.everything else self.now)
@@ -352,10 +351,9 @@ class _Table:
         return _Table((*self.variables, *new), rows)
 
     def matched(self, test: Matches) -> _Table:
-        """Return the rows that match the pattern, extended by the values of its groups for variables that are not bound
-        yet.
+        """Return the rows that match the pattern, extended by the variables that the pattern's groups bind.
 
-        If a group took no part in the match, the row is dropped, since the test does not hold for it.
+        If a group took no part in the match, the row is dropped, since the test does not hold for the row.
         """
         groups = group_variables(test, self.variables)
         rows: Rows = {}

@@ -37,8 +37,9 @@ Row: TypeAlias = "tuple[Any, ...]"
 Rows: TypeAlias = "dict[Row, int]"
 Run: TypeAlias = "tuple[int, int]"
 Anchors: TypeAlias = "dict[tuple[Row, Run | None], int]"
-"""Counts of anchors, by row and run. A run is the instants of its first and last anchor, or None if the operator needs
-no instants.
+"""Counts of anchors, by row and run.
+
+A run is a pair of instants, those of its first and its last anchor; None if the operator needs no instants.
 """
 Of: TypeAlias = Callable[[Formula], Rows]
 Sums: TypeAlias = Callable[[int, int], int]
@@ -46,9 +47,7 @@ Sums: TypeAlias = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class CurrentPoint:
-    """A time point with its instant ``at`` and the instant ``earlier`` of the previous time point (None for the
-    first).
-    """
+    """A time point with its instant ``at`` and the instant ``earlier`` of the previous time point, if any."""
 
     tp: int
     at: int
@@ -151,8 +150,9 @@ def _timed(anchors: Anchors) -> Iterator[tuple[tuple[Row, Run], int]]:
 
 
 def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
-    """Yield the runs of each row; two runs are joined if the second begins at most ``reach`` after the end of the
-    first.
+    """Yield the runs of each row.
+
+    Two runs are joined if the second begins at most ``reach`` microseconds after the end of the first.
     """
     by_row: dict[Row, list[Run]] = {}
     for (row, at), _ in _timed(anchors):
@@ -168,7 +168,7 @@ def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
 
 
 def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
-    """Merge the anchors up to the instant ``since`` into one for each row, at the last of their instants.
+    """For each row, merge the anchors up to the instant ``since`` into one, at the last of their instants.
 
     Every later time point sees these anchors.
     """
@@ -316,8 +316,9 @@ def _less(one: Any, other: Any) -> bool:
 
 
 def measured(formula: Aggregate, items: Sequence[Any]) -> Any:
-    """Return the value of an aggregate over a group's items, as SQL computes it, or for no items as MonPoly computes
-    it.
+    """Return the value of an aggregate over a group's items, as SQL computes it.
+
+    If the group is empty, return the value that MonPoly returns.
     """
     function, type = formula.function, formula.output.type
     if not items:

@@ -50,8 +50,9 @@ class BatchValues:
     known: dict[Formula, Value] = field(default_factory=dict)
 
     def value(self, formula: Formula) -> Value:
-        """Return the value of a formula. Raise DerivationError for a formula that can only be evaluated state by
-        state.
+        """Return the value of a formula.
+
+        Raise DerivationError for a formula that can only be evaluated state by state.
         """
         form = alpha_canonical(formula)
         if form not in self.known:

@@ -32,7 +32,7 @@ class Walk:
     def answers(self, formula: Formula, schema: pa.Schema) -> pa.Table:
         """Return the answers of one formula at each time point, sorted by all columns of ``schema``.
 
-        Raise LimitExceeded if the time limit of the block is reached.
+        Raise LimitExceeded if the time limit of the query has expired.
         """
         before = {stored: _anchors(stored, rows) for stored, rows in self.state.relations.items() if stored.stepped}
         stepping = Stepper(formula, self.synopsis.semantics, self._leaf, before)

@@ -1,3 +1,1 @@
-"""Execution of temporal views: compute the changes of views from the logs of the tables that they read, and record
-them.
-"""
+"""Execution of temporal views: compute the changes of views from the logs of their inputs, and record these changes."""

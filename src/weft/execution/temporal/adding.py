@@ -1,9 +1,8 @@
 """Add and remove temporal views.
 
-The module also finds or creates the auxiliary views of a home, and rewrites a view to read them instead of tables.
-
-An auxiliary view is stored as any view is, with its own log. It is refreshed before the views that read it, at the same
-instant. If the process dies between the two commits, the next refresh repairs this as it does for any two views.
+The module also finds or creates the auxiliary views of a home, and rewrites a view to read auxiliary views instead of
+tables. An auxiliary view is stored as any view is, with its own log. It is refreshed before the views that read it, at
+the same instant. If the process dies between two of these commits, the next refresh does what is missing.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def _clear(writer: Writer, paths: Iterable[str]) -> None:
 
 
 def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
-    """Return the view, changed to read an auxiliary view instead of each table of which it needs only a part.
+    """Return the view, changed to read an auxiliary view instead of each table of which the view needs only a part.
 
     Existing auxiliary views are reused, and missing ones are added. ``at`` is the wall clock's instant, µs UTC.
     """

@@ -1,5 +1,6 @@
-"""Compute the change of a view in this process: the delta over the logs of its inputs, and the rows for the view's
-log.
+"""Compute the change of a view in this process.
+
+The change is the delta over the logs of the view's inputs; the module computes the rows for the view's log from it.
 """
 
 from __future__ import annotations
@@ -108,10 +109,10 @@ class _Refresh:
         return self._own(view, f"SELECT {listed(columns_of(self.width))} FROM {value}"), value
 
     def refreshed(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
-        """Return the names of two DuckDB tables: the periods of the rows that the view's delta touches, before and
-        after.
+        """Return the names of two DuckDB tables with the rows that the view's delta touches, and their periods.
 
-        Return None if the delta certainly touches no row.
+        The first table has the periods before the refresh, the second those after it. Return None if the delta
+        certainly touches no row.
         """
         parameters = {REFRESHED.name: Literal(tau, TIMESTAMP)}
         changed = [table for table in self.view_plan.tables if self._changed(table, tau)]

@@ -60,15 +60,14 @@ class Logs:
     parts: int = 0
 
     def of(self, table: TableRecord, schema: TableSchema) -> LoggedTable:
-        """Return the log of a table, limited to the columns of ``schema``. Nothing is read before ``whole`` is
-        called.
-        """
+        """Return the log of a table, limited to the columns of ``schema``; ``whole`` creates the log's DuckDB view."""
         self.tables[table.table_id] = table
         return LoggedTable(self.sql, f"log_{table.table_id}", table.stored, schema)
 
     def whole(self, log: LoggedTable) -> LoggedTable:
-        """Create the DuckDB view of the whole log, and return the log. Raise StorageError if a file is missing or
-        damaged.
+        """Create the DuckDB view of the whole log, and return the log.
+
+        Raise StorageError if a file is missing or damaged.
         """
         if log.log not in self.wholes:
             self.wholes.add(log.log)
@@ -96,10 +95,11 @@ class Logs:
         return replace(log, log=name)
 
     def near(self, log: LoggedTable, among: Among) -> LoggedTable:
-        """Return the log, or for a large log only the log rows that match ``among`` in one of its columns.
+        """Return the log, or for a large log only the log rows that match ``among`` in at least one column.
 
-        An arrangement finds the matching rows. It is preferably by a column of the table's key. If ``among`` has all
-        columns, it may be by the whole row. If no look-up is possible, the result is the whole log.
+        An arrangement finds the matching rows. The arrangement is by a column of the table's key if ``among`` has such
+        a column, by all columns if ``among`` has all of them, and otherwise by the first column of ``among``. If no
+        look-up is possible, the result is the whole log.
         """
         return self._look_up(log, among, self.look_ups) or self.whole(log)
 
@@ -161,8 +161,9 @@ class Logs:
     def _look_up_rows(
         self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps
     ) -> pa.Table | None:
-        """Return the log rows whose values in the columns ``own`` occur in ``wanted``, or None if no look-up is
-        possible.
+        """Return the log rows whose values in the columns ``own`` occur in ``wanted``.
+
+        Return None if no look-up is possible.
         """
         schema, files = stored_schema(log.stored), self.files[log.stored.id]
         columns = [column.name for name in own if (column := log.stored.column(name)) is not None]
@@ -178,8 +179,11 @@ class Logs:
         rows.
 
         The end of a period is never later than its record. So for a period that holds since ``first``, one of three
-        cases applies. Either the period was recorded since ``first``. Or it was open before and still is. Or its end
-        was recorded after ``known``; then its row is among the changed rows.
+        cases applies:
+
+        - The period was recorded since ``first``.
+        - The period was open before ``first`` and still is.
+        - The end of the period was recorded after ``known``. Then its row is among the changed rows.
         """
         low = min((first - 2) // GRAIN * GRAIN, known)
         key = (log.stored.id, low, known)

@@ -154,8 +154,8 @@ def refresh_named(home: OpenHome, name: str) -> None:
 def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
     """Return the instant of a refresh: ``now`` if given, otherwise the time of the home's clock.
 
-    On a replay home, the instant without ``now`` is late enough to cover everything that has arrived. As long as
-    nothing arrives, it stays at the last refresh of views.
+    On a replay home without ``now``, the instant is not before the last arrival. As long as nothing arrives, the
+    instant stays that of the last refresh of views.
     """
     if now is not None:
         return now
@@ -200,11 +200,10 @@ def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
 
 
 def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed:
-    """Refresh one view at ``t`` and return the result. ``Views.begin`` and the refreshes of all inputs must come
-    before.
+    """Refresh one view at ``t`` and return the result.
 
-    ``at`` is the wall clock's instant; ``t`` and ``at`` are µs UTC. Raise LeaseLost, StorageError, ExecutionError or
-    PlanMismatch.
+    ``Views.begin`` and the refreshes of all inputs must come before. ``at`` is the wall clock's instant; ``t`` and
+    ``at`` are µs UTC. Raise LeaseLost, StorageError, ExecutionError or PlanMismatch.
     """
     tables = {table.table_id: table for table in writer.tables.all()}
     own = tables[view.table_id]

@@ -96,7 +96,7 @@ def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
 
 
 def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:
-    """Yield the length (µs) of each moving window whose rows end only if rows of its tables end, with these tables."""
+    """Yield the length (µs) of each moving window whose rows end only if a table's rows end, with the tables."""
     for part in subexpressions(relation):
         if isinstance(part, Extension) and isinstance(part.window, Literal) and isinstance(part.window.value, int):
             below = list(subexpressions(part.input))

@@ -1,8 +1,8 @@
 """Query the log of a tracked table: its periods as known at an instant, and their change between two instants.
 
-The change between two instants is ∇R and ΔR, computed for the rows that have log records in between. ∇R has the
-instants at which a row held according to the earlier state but not to the later one, and ΔR the reverse. All queries
-are SQL for ``TemporalSql``.
+The change between two instants is ∇R and ΔR, computed for the rows that have log records between these instants. ∇R has
+the time during which a row held as known at the first instant, but not as known at the second. ΔR has the reverse. All
+queries are SQL for ``TemporalSql``.
 """
 
 from __future__ import annotations
@@ -68,19 +68,16 @@ class LoggedTable:
         return f"{low}{TS} <= {render.timestamp(until)}"
 
     def bounded(self, column: str, low: int, high: int) -> str:
-        """Return an SQL query for the rows ``c1 … cn`` that have a log row whose ``column`` is in [low, high) (µs
-        UTC).
-        """
+        """Return an SQL query for the rows ``c1 … cn`` that have a log row with ``column`` in [low, high) (µs UTC)."""
         heads = (f"{name} AS c{number}" for number, name in enumerate(self.names, 1))
         bounds = f"{column} >= {render.timestamp(low)} AND {column} < {render.timestamp(high)}"
         return f"SELECT DISTINCT {listed(heads)} FROM {self.log} WHERE {bounds}"
 
     def known(self, until: int, among: Among | None = None, since: int | None = None) -> str:
-        """Return an SQL query for the periods known at ``until`` (µs UTC), with the columns ``c1 … cn, valid_from,
-        valid_to``.
+        """Return an SQL query for the periods ``c1 … cn, valid_from, valid_to`` known at ``until`` (µs UTC).
 
-        With ``among``, the query returns the periods of matching rows only. With ``since``, it cuts off the parts of
-        periods before that instant.
+        With ``among``, the query returns the periods of matching rows only. With ``since``, the query cuts off the
+        parts of periods before that instant.
         """
         text = self.periods(until, among)
         heads = (f"{name} AS c{number}" for number, name in enumerate(self.names, 1))
@@ -93,7 +90,7 @@ class LoggedTable:
         return text if len(values_of(self.stored)) == self.width else coalesced_locally(text, self.width)
 
     def periods(self, until: int, among: Among | None = None) -> str:
-        """Return an SQL query for the periods known at ``until``, with all value columns of the log under their own
+        """Return an SQL query for the periods known at ``until``, with the log's value columns under their own
         names.
         """
         every = [quoted(name) for name in values_of(self.stored)]
@@ -114,8 +111,7 @@ class LoggedTable:
         return Among(relation, tuple((name, f"c{number}") for number, name in enumerate(columns, 1)))
 
     def make_change(self, name: str, touched: str, after: int, until: int) -> tuple[str | None, str | None]:
-        """Create DuckDB tables of ∇R and ΔR between two instants for the rows ``touched``, and return the names of the
-        tables.
+        """Create DuckDB tables of ∇R and ΔR between two instants for the rows ``touched``, and return their names.
 
         The names begin with ``name``. An empty table is not created; its name is None.
         """
@@ -133,8 +129,7 @@ class LoggedTable:
 
 
 def change_of(old: str, new: str, width: int) -> str:
-    """Return an SQL query for the rows to append to a log so that the stored periods ``old`` become the periods
-    ``new``.
+    """Return an SQL query for the rows to append to a log so that its periods change from ``old`` to ``new``.
 
     For a period that disappears, the query returns a row with an end equal to its start. Both arguments are names of
     relations ``c1 … cn, valid_from, valid_to``.

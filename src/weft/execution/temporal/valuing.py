@@ -1,7 +1,7 @@
-"""Compute the values of a refresh's expressions, each as a DuckDB table; run nothing for values known to be empty.
+"""Compute the values of a refresh's expressions, each as a DuckDB table.
 
-A batch changes little, so many of these values are empty. If the inputs of an operator are empty, its value is often
-known to be empty without a statement. Common subexpressions are computed once.
+A batch changes little, so many of these values are empty. If the inputs of an operator are empty, the operator's value
+is often known to be empty, and no statement is run. Common subexpressions are computed once.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ class RefreshValues:
         return self.of(relation) or self._empty(relation)
 
     def drop_all_but(self, relation: Temporal) -> None:
-        """Drop the tables of all values except that of ``relation``, since they are large over a whole history."""
+        """Drop the tables of all values except that of ``relation``, since these tables are large over a whole
+        history.
+        """
         for name in {name for name in self.texts.values() if name is not None} - {self.values[relation]}:
             self.sql.drop(name)
         self.texts.clear()
@@ -127,7 +129,7 @@ class RefreshValues:
         return second if first is None and alike else self._computed(relation)
 
     def _computed(self, relation: Temporal) -> Value:
-        """Return the value that the operator's SQL computes from the tables of its inputs."""
+        """Return the table with the relation's value, computed by the operator's SQL from the tables of its inputs."""
         for part in inputs(relation):
             self.chain.known[part] = self.table_of(part)
         sql = self.chain.query(relation)
@@ -138,8 +140,9 @@ class RefreshValues:
         return self._table(sql, lambda: sql)
 
     def _table(self, key: object, text: Callable[[], str]) -> Value:
-        """Return the table with this key; if it does not exist yet, create it from the query. Return None if it is
-        empty.
+        """Return the table with this key, or None if it is empty.
+
+        If the table does not exist yet, create it from the query ``text``.
         """
         if key not in self.texts:
             name = f"value_{len(self.texts) + 1}"
@@ -158,7 +161,7 @@ class RefreshValues:
     def _looked_up(self, base: Base, semijoin: Semijoin, since: Scalar | None) -> Value:
         """Return the tuples of a table that match tuples of another relation.
 
-        With ``since``, return only the parts of their periods from that instant on.
+        With ``since``, the periods of the tuples are cut off before that instant.
         """
         keys, on = semijoin.right, semijoin.on
         while isinstance(keys, Projection) and keys not in self.values and (below := _below(keys, on)) is not None:
@@ -199,8 +202,9 @@ class RefreshValues:
         return self._table(sql, lambda: sql)
 
     def _bounds(self, within: Within) -> Slice | None:
-        """Return the slice of period starts or ends that a window covers, or None if an open period may lie in the
-        window.
+        """Return the slice of period starts or ends that a window covers.
+
+        Return None if an open period may lie in the window.
         """
         low, high = max(map(self.instant, within.lows)), min(map(self.instant, within.highs))
         if within.column == VALID_FROM:
@@ -219,12 +223,12 @@ class RefreshValues:
 
 
 def _cheapest_first(relation: Temporal) -> list[Temporal]:
-    """Return the inputs of a relation, changes first, since the others need no computation if a change is empty."""
+    """Return the inputs of a relation, changes first. If a change is empty, the other inputs need not be computed."""
     return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
 
 
 def _below(projection: Projection, on: On) -> On | None:
-    """Return the pairs of ``on`` with the columns that the projection selects instead of the projection's outputs.
+    """Return the pairs of ``on``, with each output of the projection replaced by the column that it selects.
 
     Return None if one of these outputs is not a plain column.
     """

@@ -1,9 +1,10 @@
 """Decide which errors belong to one query and which to the home.
 
 An error belongs to the home if any other query would meet the same error: an error of the catalog, the lease, the
-clock, damaged data, or the operating system (a full disk). Such an error ends the current operation. KeyboardInterrupt,
-SystemExit and ``interruption.Stopped`` belong to no query either. Every other error belongs to the query whose
-computation raised it. ``execution.isolate`` finds that query, sets it aside with the reason, and computes the others.
+clock, damaged data, or the operating system (a full disk). An error of the home ends the current operation.
+KeyboardInterrupt, SystemExit and ``interruption.Stopped`` belong to no query either. Every other error belongs to the
+query whose computation raised it. ``execution.isolate`` finds that query, sets it aside with the reason, and computes
+the others.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def isolated_error(error: Exception, logs: Path, at: int, doing: str) -> WeftErr
 
 
 def log_defect(folder: Path, at: int, doing: str, error: BaseException) -> Path | None:
-    """Append a traceback to ``weft.log`` in ``folder``; return the file, or None if the file cannot be written.
+    """Append a traceback to ``weft.log`` in ``folder``; return the path of the log, or None if it cannot be written.
 
     ``at`` is the wall clock's instant (µs UTC), ``doing`` the command or the operation.
     """

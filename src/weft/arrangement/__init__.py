@@ -1,7 +1,7 @@
 """Arrangements: indexes of tables, in which the cost of a look-up does not grow with the table.
 
-An arrangement contains rows of a table in the order of a hash of key columns. It is derived data on this machine's
-disk. It is not part of a backup, and it is built again if it is lost or damaged. The term and the idea are from
+An arrangement contains rows of a table in the order of a hash of key columns. An arrangement is derived data on this
+machine's disk: it is not part of a backup, and is built again if it is lost or damaged. The term and the idea are from
 McSherry, Lattuada, Schwarzkopf, Roscoe: *Shared Arrangements* (VLDB 2020); runs are merged as in O'Neil, Cheng,
 Gawlick, O'Neil: *The Log-Structured Merge-Tree* (1996).
 """

@@ -127,10 +127,10 @@ class Arrangement:
     ) -> None:
         """Cover exactly the given files: add the rows of files that are new, and forget files that are gone.
 
-        ``read`` yields the rows of new files as any number of tables. These tables have the columns of the schema, in
-        any order and possibly with others. If covered files are gone, everything is built again, unless ``moved`` has
-        the compactions that replaced them, in the order of the log. Raise ArrangementError if writing fails or if
-        ``read`` yields another number of rows than the log records.
+        ``read`` yields the rows of new files as any number of tables. The tables that ``read`` yields have the columns
+        of the schema, in any order and possibly with others. If covered files are gone, everything is built again,
+        unless ``moved`` has the compactions that replaced them, in the order of the log. Raise ArrangementError if
+        writing fails or if ``read`` yields another number of rows than the log records.
         """
         with self._writing():
             self._load()

@@ -1,7 +1,7 @@
 """Read and write an arrangement's manifest: the data files that it covers, and its runs, in one JSON file.
 
-The file is replaced as a whole. Its first line is JSON, its second line the CRC-32 of the first. The manifest
-identifies a data file by its location and its size in Delta's log, since Delta never changes a file.
+The file is replaced as a whole. The first line of the file is JSON, the second line the CRC-32 of the first. The
+manifest identifies a data file by its location and its size in Delta's log, since Delta never changes a file.
 
 The module also deletes an arrangement that is no longer needed.
 """

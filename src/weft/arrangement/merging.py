@@ -80,7 +80,8 @@ def in_order(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
 def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows in the order of their hashes, in batches of about ``step`` rows.
 
-    Far more than ``step`` rows may have the same hash (for example the key NULL). Such rows need no sorting.
+    Far more than ``step`` rows may have the same hash (for example the key NULL). Rows with the same hash need no
+    sorting.
     """
     if not parts:
         return

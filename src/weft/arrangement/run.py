@@ -58,7 +58,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class SortedRun:
-    """An open run. Its memory remains readable if another process deletes the file."""
+    """An open run. The memory of the run remains readable if another process deletes the file."""
 
     record: RunRecord
     batches: tuple[pa.RecordBatch, ...]
@@ -221,7 +221,7 @@ def matches(values: pa.Array, wanted: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return the positions in ``values`` whose value is wanted, and for each position the index of its value in
     ``wanted``.
 
-    The positions are UINT64, the indices INT64. Both arguments must be ascending, and the wanted values must be
+    The positions are UINT64, the indices INT64. ``values`` and ``wanted`` must be ascending, and ``wanted`` must be
     distinct.
     """
     starts = insertion_points(values, wanted, "left")

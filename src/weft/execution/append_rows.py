@@ -186,8 +186,8 @@ def settle(writer: Writer) -> tuple[Settled, ...]:
 
     The caller must have just taken the lease. A reservation whose commit is in Delta becomes committed. The staged rows
     of a reservation (part of an append to several tables) are committed to Delta now. Any other reservation is
-    abandoned. Before that, the number of the reservation is used up in Delta, so that its writer can no longer commit,
-    even if that writer still lives.
+    abandoned. Before that, the number of the abandoned reservation is used up in Delta, so that its writer can no
+    longer commit, even if the writer still lives.
     """
     writer.loads.forget_dead(writer.lease.acquired_at)
     finish_undoing(writer)
@@ -254,7 +254,7 @@ def _rows_not_in_table(
 
 
 def properties(table: TableRecord) -> dict[str, str]:
-    """Return the Delta properties of a table. They limit the statistics in the log to the start column.
+    """Return the Delta properties of a table. These properties limit the statistics in the log to the start column.
 
     The statistics of the start column locate new rows and thresholds. Other statistics would only lengthen the log.
     """

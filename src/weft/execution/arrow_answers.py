@@ -1,6 +1,6 @@
 """Compute new answers in the driver's memory: remove duplicates, subtract known answers, number the rest.
 
-This module uses Arrow only; it runs no Spark job and reads no file. Its tables have the ledger's general form:
+This module uses Arrow only; it runs no Spark job and reads no file. The tables have the ledger's general form:
 ``query_id BIGINT, first_at TIMESTAMP, row_hash BINARY, row ARRAY<STRING>``.
 """
 

@@ -1,9 +1,10 @@
 """Cache the open rows of a tracked table, so that a poll need not read the whole history.
 
-The cache is one Parquet file with a checksum for each table, on the driver's local disk. It is derived from the table's
-log and may be deleted at any time. The file records for which state of the log it is valid, by the catalog's row count
-and last instant. These two identify a state, since rows are only added and their instants rise. A cache file that is
-missing, damaged or of another state of the log is built again from the log.
+The cache is one Parquet file with a checksum for each table, on the driver's local disk. The file is derived from the
+table's log and may be deleted at any time. The file records for which state of the log it is valid, by the catalog's
+row count and last instant. The row count and the last instant identify a state of the log, since rows are only added
+and their instants rise. A cache file that is missing, damaged or of another state of the log is built again from the
+log.
 """
 
 from __future__ import annotations

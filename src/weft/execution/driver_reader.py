@@ -2,7 +2,7 @@
 
 Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read the rows. Only
 ``Bounds`` decides between the two. ``readings`` chooses, without Spark, how to read each relation that branches name.
-It proceeds step by step, since a look-up may take its keys from the rows of another look-up.
+The choice is made step by step, since a look-up may take its keys from the rows of another look-up.
 
 The tick makes Spark views of these readings (``temp_views``); ``explain --tick`` shows them (``forecast``).
 """
@@ -98,8 +98,8 @@ class LocalRows:
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Return the rows as a Spark DataFrame with one partition, so that a join of two such DataFrames needs no exchange.
 
-    The limit tells Spark the row count. It also keeps Spark from moving a condition with a subquery, and the join that
-    replaces such a condition, below the coalescing.
+    The limit tells Spark the row count. The limit also keeps Spark from moving a condition with a subquery, and the
+    join that replaces such a condition, below the coalescing.
     """
     if not rows.num_rows:  # pyspark needs a chunk for each column, even an empty one
         rows = pa.table([pa.array([], field.type) for field in rows.schema], rows.schema)
@@ -120,8 +120,9 @@ def _spelled(schema: pa.Schema, name: str) -> str:
 class Reading:
     """The choice of how to read one relation: the reader ``by``, a description ``how``, and the rows.
 
-    If ``rows`` is None, the rows are not in the driver's memory. If ``by`` is "Spark", Spark reads them. Otherwise
-    nothing may be written, and the tick would have to catch up an arrangement first.
+    ``rows`` is None if the rows are not in the driver's memory. If ``by`` is then "Spark", Spark reads the rows. If
+    ``by`` is then "arrangement", the arrangement is behind its table and nothing may be written here; a tick would
+    first extend the arrangement.
     """
 
     by: Literal["driver", "arrangement", "Spark"]

@@ -30,7 +30,7 @@ def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> boo
 
 
 def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: int | None) -> bool:
-    """Return whether the query's window cannot contain a new answer, so that the tick can skip the query.
+    """Return whether the query's window can contain no new answer, so that the tick can skip the query.
 
     ``t0`` is the instant at which time begins (None: not known yet); constant answers begin there. ``next_due`` remains
     valid until a row arrives. Answers that a lower stratum found in the same tick count as rows that arrived.

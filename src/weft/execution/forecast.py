@@ -44,7 +44,7 @@ class RelationRead:
     """How one relation is read.
 
     ``view`` is its name in the SQL of branches, ``what`` a description, ``by`` the reader and ``how`` the method.
-    ``rows`` is the number of rows in the driver's memory. It is None if Spark reads the rows, or if the number is
+    ``rows`` is the number of rows in the driver's memory. ``rows`` is None if Spark reads the rows, or if the number is
     unknown before the tick.
     """
 

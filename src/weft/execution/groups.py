@@ -27,7 +27,7 @@ from weft.planning.warnings import REPLACE_WITH_DEFINITION, reads_periods
 Shape: TypeAlias = "Plan | SynopsisPlan"
 """A plan of a query that Spark runs, or of a query that runs as a synopsis.
 
-Both kinds of plan say which tables the query reads and how it depends on time.
+Both kinds of plan say which tables a query reads and how the query depends on time.
 """
 _compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Shape] = {}
 

@@ -51,7 +51,10 @@ class OpenHome:
         return any("topic" in source.options for source in self.catalog.sources.all())
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """Return the schemas of the home's tables, and of the results that the queries ``texts`` mention, by name."""
+        """Return the schemas of the home's tables, and of the results that the queries ``texts`` mention, by name.
+
+        The schema of a view that depends on NOW includes the view's definition if one of the queries mentions the view.
+        """
         return schemas(self.catalog, *texts)
 
     def now(self) -> int:

@@ -1,8 +1,8 @@
 """Maintain arrangements and data files (`weft maintain`), step by step, with the lease held for one step at a time.
 
-Maintenance of arrangements has three kinds of step. It builds the arrangements that installed plans need if they are
-missing or far behind, so that no tick has to build them. It merges the runs of an arrangement, so that look-ups read
-fewer runs. It deletes the arrangements that neither a plan nor a view needs.
+Maintenance of arrangements has three kinds of step. One kind builds the arrangements that installed plans need if they
+are missing or far behind, so that no tick has to build them. Another merges the runs of an arrangement, so that
+look-ups read fewer runs. The third deletes the arrangements that neither a plan nor a view needs.
 
 Maintenance of data files compacts small files and deletes files that are no longer needed (``compacting``).
 """

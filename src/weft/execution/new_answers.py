@@ -1,8 +1,9 @@
 """Find the new answers among the rows of branches.
 
-Each new answer is a row that the ledger does not have. It is returned once, with its first instant. If all input rows
+A new answer is a row that the ledger does not have; each is returned once, with its first instant. If all input rows
 are in the driver's memory, Spark runs one job and ``arrow_answers`` does the rest; the driver then looks up which
-answers the ledger has already, as far as it can. Otherwise Spark does everything.
+answers the ledger has already, as far as it can. If some input rows are not in the driver's memory, Spark does
+everything.
 """
 
 from __future__ import annotations

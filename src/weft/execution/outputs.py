@@ -1,9 +1,9 @@
 """Write the outputs of a tick, each to a Delta table of the home in a separate transaction.
 
-An *output* has a name, a path and the rows that this tick adds. Its commit carries ``txnAppId`` weft-NAME and the
-tick's id as ``txnVersion``; Delta refuses a repeated or fenced commit (design section 6). The catalog records an output
-before and after its commit. When a tick that died runs again, it uses the outputs that are already in Delta and
-computes the rest again.
+An *output* has a name, a path and the rows that this tick adds. The commit of an output carries ``txnAppId`` weft-NAME
+and the tick's id as ``txnVersion``; Delta refuses a repeated or fenced commit (design section 6). The catalog records
+an output before and after its commit. When a tick that died runs again, it uses the outputs that are already in Delta
+and computes the rest again.
 
 Outputs are the answers of each stratum, the answers of synopses, and the states of synopses.
 """

@@ -149,10 +149,10 @@ def _joined(new: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFrame
 def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> None:
     """For queries that got no row, record the instant at which time alone next adds a row.
 
-    If rows keep arriving, the next tick runs these queries anyway. In this case the instant is computed only if the
-    driver's memory holds the input rows. If Spark cannot compute the instant, the instant stays unknown, and the next
-    tick runs the query. A query that exceeds its limits here, or hits a defect, is set aside, since it would do the
-    same at each tick.
+    If rows keep arriving, the next tick runs these queries anyway, so the instant is computed only if the driver's
+    memory holds the input rows. If Spark cannot compute the instant, the instant stays unknown, and the next tick runs
+    the query. A query that exceeds its limits here, or hits a defect, is set aside, since it would do the same at each
+    tick.
     """
     arrived = isolated(
         by_query(members),

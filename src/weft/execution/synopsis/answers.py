@@ -21,7 +21,8 @@ _VERSION: Final = "1"
 def ledger_rows(part: FormulaEvents, answers: pa.Table, points: pa.Table, query: QueryRecord) -> pa.Table:
     """Return the answers of one formula of a query as ledger rows, each once, with the ``ts`` of its first state.
 
-    ``answers`` has the columns ``tp, c1 … ck [, n]``. Raise ExecutionError if an output cannot be computed.
+    The first state of an answer is the first at which it is an answer. ``answers`` has the columns ``tp, c1 … ck [,
+    n]``. Raise ExecutionError if an output cannot be computed.
     """
     if not answers.num_rows:
         return NO_ANSWERS

@@ -31,7 +31,8 @@ from weft.storage.removing import Remover
 def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
     """Return the ids of the tables whose rows are or were discarded.
 
-    For each id, the value is the name of a query that discards rows of the table. It is "" if no live query does.
+    For each id, the value is the name of a query that discards rows of the table. The value is "" if no live query
+    discards rows of the table.
     """
     names = dict.fromkeys(_partial(catalog), "")
     for query, plan in catalog.queries.with_plans_like(SynopsisPlan.MARK):

@@ -1,8 +1,9 @@
 """Add and remove temporal views.
 
 The module also finds or creates the auxiliary views of a home, and rewrites a view to read auxiliary views instead of
-tables. An auxiliary view is stored as any view is, with its own log. It is refreshed before the views that read it, at
-the same instant. If the process dies between two of these commits, the next refresh does what is missing.
+tables. An auxiliary view is stored as any view is, with its own log. An auxiliary view is refreshed before the views
+that read it, at the same instant. If the process dies between two of these commits, the next refresh does what is
+missing.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Logs:
     def _pooled(self, log: LoggedTable, own: tuple[str, ...], wanted: pa.Table, rows: pa.Table) -> LoggedTable:
         """Add log rows to those that earlier look-ups by the same columns found, and return all of them as a log.
 
-        A full pool is not extended. In that case, the result combines the pool with the new rows.
+        A full pool of log rows is not extended; the result then combines the pool with the new rows.
         """
         new, pool = self._name(), self.pools.get((log.stored.id, own))
         self.sql.given(new, rows)
@@ -183,7 +183,7 @@ class Logs:
 
         - The period was recorded since ``first``.
         - The period was open before ``first`` and still is.
-        - The end of the period was recorded after ``known``. Then its row is among the changed rows.
+        - The end of the period was recorded after ``known``, and the row of the period is among the changed rows.
         """
         low = min((first - 2) // GRAIN * GRAIN, known)
         key = (log.stored.id, low, known)

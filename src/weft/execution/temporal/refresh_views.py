@@ -125,8 +125,8 @@ def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, exact
     """Refresh views so that they can be read at ``at`` (µs UTC); return the instant at which to read them.
 
     The result is ``at`` if ``exact`` is true, otherwise the instant of the last refresh. No view can be refreshed as of
-    an instant before F. In that case the views are refreshed at the time of the home's clock, and their periods contain
-    the past. Raise the error of a failed refresh, LeaseBusy or StorageError.
+    an instant before F. If ``at`` is before F, the views are refreshed at the time of the home's clock, and their
+    periods contain the past. Raise the error of a failed refresh, LeaseBusy or StorageError.
     """
     later = exact and at >= home.catalog.home().watermark
     if not exact or later or any(view.tau is None or view.tau < at for view in views):

@@ -131,8 +131,8 @@ class LoggedTable:
 def change_of(old: str, new: str, width: int) -> str:
     """Return an SQL query for the rows to append to a log so that its periods change from ``old`` to ``new``.
 
-    For a period that disappears, the query returns a row with an end equal to its start. Both arguments are names of
-    relations ``c1 … cn, valid_from, valid_to``.
+    For a period that disappears, the query returns a row with an end equal to its start. ``old`` and ``new`` are names
+    of relations ``c1 … cn, valid_from, valid_to``.
     """
     rows = columns_of(width)
     same = " AND ".join(f"a.{each} IS NOT DISTINCT FROM b.{each}" for each in (*rows, VALID_FROM))

@@ -1,7 +1,7 @@
 """Named points at which a test may kill the process, as a power cut would.
 
-Every durable step of a load, a tick and a delivery passes one. Nothing happens unless ``WEFT_FAILPOINT`` names the
-point: ``tick.written`` kills at the first pass, ``tick.written:3`` at the third.
+Every durable step of a load, a tick and a delivery passes such a point. ``WEFT_FAILPOINT`` names the point that kills:
+``tick.written`` kills the process the first time it reaches that point, ``tick.written:3`` the third time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _passes: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """Kill this process by SIGKILL if ``WEFT_FAILPOINT`` names this point (design law 6)."""
+    """Kill this process by SIGKILL if ``WEFT_FAILPOINT`` names the point ``name`` (design law 6)."""
     wanted = os.environ.get("WEFT_FAILPOINT")
     if not wanted:
         return

@@ -1,4 +1,4 @@
-"""Cooperative cancellation of a command that runs in a server's process, not where the user typed it (``weft serve``).
+"""Stop a command that runs in a server's process (``weft serve``) and not in the process that the user started.
 
 Ctrl-C raises an exception in the main thread only. A command in a server's thread checks its ``CancelToken`` at the
 points where stopping leaves nothing incomplete: while it waits for a lease or for its turn, and between batches.
@@ -12,11 +12,11 @@ from contextvars import ContextVar
 
 
 class Stopped(BaseException):
-    """Raised in a command that was asked to stop. As with SystemExit, handlers of Exception do not catch it."""
+    """Raised in a command that was asked to stop. Like SystemExit, it is not caught by handlers of Exception."""
 
 
 class CancelToken:
-    """A request to stop one command.  Any thread may cancel it, more than once."""
+    """A request to stop one command. Any thread may cancel the token, more than once."""
 
     def __init__(self) -> None:
         self.cancelled = False
@@ -24,18 +24,18 @@ class CancelToken:
 
     @property
     def ends_something(self) -> bool:
-        """Whether the token was cancelled and has ended an operation that the command was waiting for."""
+        """Whether the token was cancelled while the command waited for an operation that cancelling ends."""
         return self.cancelled and bool(self._ends)
 
     def cancel(self) -> None:
-        """Ask the command to stop, and end the operation that it waits for, if possible."""
+        """Ask the command to stop. If the command waits for an operation that can be ended, end this operation."""
         self.cancelled = True
         for end in tuple(self._ends):
             end()
 
     @contextmanager
     def on_cancel(self, end: Callable[[], None]) -> Iterator[None]:
-        """Call ``end`` if the token is cancelled while the block runs, in the thread that cancels it."""
+        """While the block runs, let ``cancel`` call ``end``, in the thread that cancels the token."""
         self._ends.append(end)
         try:
             yield
@@ -47,13 +47,13 @@ _current: ContextVar[CancelToken | None] = ContextVar("cancel_token", default=No
 
 
 def current_cancel_token() -> CancelToken | None:
-    """Return the token that can cancel this command, or None."""
+    """Return the token that can cancel the command in this thread, or None."""
     return _current.get()
 
 
 @contextmanager
 def cancellable_by(cancel_token: CancelToken) -> Iterator[None]:
-    """Let the token stop the block in this thread."""
+    """Make ``cancel_token`` the current token of this thread while the block runs."""
     token = _current.set(cancel_token)
     try:
         yield
@@ -62,7 +62,7 @@ def cancellable_by(cancel_token: CancelToken) -> Iterator[None]:
 
 
 def stop_here() -> None:
-    """Raise Stopped if the command was asked to stop. Call it where nothing is incomplete."""
+    """Raise Stopped if the command was asked to stop. Call this function where no operation is incomplete."""
     cancel_token = _current.get()
     if cancel_token is not None and cancel_token.cancelled:
         raise Stopped

@@ -1,9 +1,9 @@
-"""Arrangements: rows of a table in the order of a hash of key columns, for look-ups whose cost does not grow with the
-table.
+"""Arrangements: indexes of tables, in which the cost of a look-up does not grow with the table.
 
-An arrangement is derived state on this machine's disk: it is no source of truth, is in no backup, and is rebuilt if it
-is lost or damaged. The term and the idea are from McSherry, Lattuada, Schwarzkopf, Roscoe: *Shared Arrangements* (VLDB
-2020); runs are merged as in O'Neil, Cheng, Gawlick, O'Neil: *The Log-Structured Merge-Tree* (1996).
+An arrangement contains rows of a table in the order of a hash of key columns. An arrangement is derived data on this
+machine's disk: it is not part of a backup, and is built again if it is lost or damaged. The term and the idea are from
+McSherry, Lattuada, Schwarzkopf, Roscoe: *Shared Arrangements* (VLDB 2020); runs are merged as in O'Neil, Cheng,
+Gawlick, O'Neil: *The Log-Structured Merge-Tree* (1996).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Open an arrangement, catch up with its table's files, look up the rows of keys, and merge runs.
+"""Open an arrangement, extend it to its table's current files, look up the rows of keys, and merge runs.
 
-``behind`` says what catching up would read; ``catch_up`` covers exactly the given files; ``lookup`` then answers for
-these. If one of them raises ArrangementError, the caller reads the table instead; after ArrangementDamaged, the next
-``catch_up`` rebuilds everything.
+``behind`` returns how many rows ``catch_up`` would read. ``catch_up`` makes the arrangement cover exactly the given
+files, and ``lookup`` then searches the rows of these files. If one of these methods raises ArrangementError, the caller
+reads the table instead. After ArrangementDamaged, the next ``catch_up`` builds the whole arrangement again.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ _ATTEMPTS: Final = 5
 
 
 class Arrangement:
-    """Rows of a table in the order of a hash of their key columns, stored on this machine's disk and rebuildable at any
-    time.
+    """Rows of a table in the order of a hash of their key columns, stored on this machine's disk.
 
-    One process writes at a time (it holds the home's lease); any number read. An object is not thread-safe.
-    ``why_rebuilt`` says why existing state is not used (None: it is used, or there was none).
+    An arrangement can be built again at any time. Only the process that holds the home's lease may write an
+    arrangement; any number of processes may read it. An object of this class is not thread-safe. ``why_rebuilt`` says
+    why the existing state was not used; it is None if that state is used or if there was none.
     """
 
     def __init__(self, folder: Path, key: Sequence[str], schema: pa.Schema) -> None:
-        """Use ``open``."""
+        """Do not call this directly; use ``open``."""
         self.folder = folder
         self.key = tuple(key)
         self.schema = schema.remove_metadata()
@@ -71,10 +71,10 @@ class Arrangement:
 
     @classmethod
     def open(cls, folder: Path, key: Sequence[str], schema: pa.Schema) -> Arrangement:
-        """Open the arrangement in ``folder`` with the columns of ``schema``, which include the key.
+        """Return the arrangement in ``folder`` with the columns of ``schema``, which include the key.
 
-        State that is damaged, incomplete, or of another key, schema, format or hash counts as absent. Raise
-        ArrangementError if the schema lacks a key column or has a type that is not supported.
+        If the state in the folder is damaged, incomplete, or of another key, schema, format or hash, it is ignored.
+        Raise ArrangementError if the schema lacks a key column or has a type that is not supported.
         """
         kinds = {field.name: field.type for field in schema}
         unfit = [field.name for field in schema if not is_supported(field.type)]
@@ -91,7 +91,7 @@ class Arrangement:
 
     @property
     def rows(self) -> int:
-        """The number of rows in the covered files; 0 without state."""
+        """The number of rows in the covered files, or 0 if the arrangement has no state."""
         return self._manifest.rows if self._manifest else 0
 
     @property
@@ -101,11 +101,14 @@ class Arrangement:
 
     @property
     def runs_to_merge(self) -> int:
-        """The number of runs that ``merge`` would merge into fewer."""
+        """The number of runs that ``merge`` would replace by fewer runs."""
         return sum(map(len, merging.groups_to_merge([run.record for run in self._runs])))
 
     def gone(self, files: Sequence[DataFile]) -> list[str]:
-        """Return the covered files that are not among ``files``. Unless compactions explain them, a rebuild follows."""
+        """Return the covered files that are not among ``files``.
+
+        If there are such files and no compaction explains their absence, ``catch_up`` builds the arrangement again.
+        """
         self._load()
         there = sizes(files)
         return [place for place in self._manifest.files if place not in there] if self._manifest else []
@@ -122,11 +125,12 @@ class Arrangement:
         read: Callable[[Sequence[DataFile]], Iterable[pa.Table]],
         moved: Sequence[Compaction] = (),
     ) -> None:
-        """Cover exactly these files: add the rows of new files, which ``read`` yields as any number of tables.
+        """Cover exactly the given files: add the rows of files that are new, and forget files that are gone.
 
-        The tables have the columns of the schema, in any order and possibly with others. If covered files are gone,
-        everything is rebuilt, unless ``moved`` names the compactions that replaced them, in the order of the log. Raise
-        ArrangementError if writing fails or if ``read`` yields another number of rows than the log records.
+        ``read`` yields the rows of new files as any number of tables. The tables that ``read`` yields have the columns
+        of the schema, in any order and possibly with others. If covered files are gone, everything is built again,
+        unless ``moved`` has the compactions that replaced them, in the order of the log. Raise ArrangementError if
+        writing fails or if ``read`` yields another number of rows than the log records.
         """
         with self._writing():
             self._load()
@@ -148,12 +152,12 @@ class Arrangement:
             self._commit(sizes(files), records)
 
     def lookup(self, keys: pa.Table, *, null_safe: bool = False, most: int | None = None) -> pa.Table:
-        """Return all rows (columns of the schema) whose key equals a row of ``keys`` (columns by position), each once.
+        """Return all rows whose key equals a row of ``keys``, each once, with the columns of the schema.
 
-        NULL in a key equals nothing, or with ``null_safe`` NULL. If a key occurs twice, rows of another key with the
-        same hash may be returned, too (in about rows × keys / 2⁶⁴ of all cases). Raise ArrangementDamaged if rows
-        differ from what was written, and ArrangementError without state or before more than ``most`` rows are in
-        memory.
+        The columns of ``keys`` correspond to the key by position. NULL in a key equals no value; with ``null_safe``, it
+        equals NULL. If ``keys`` has a row twice, the result may also contain rows of another key with the same hash (in
+        about rows × keys / 2⁶⁴ of all cases). Raise ArrangementDamaged if stored rows differ from what was written.
+        Raise ArrangementError if the arrangement has no state or if more than ``most`` rows match.
         """
         if self._manifest is None:
             raise ArrangementError("the arrangement has no state to look up in", where=str(self.folder), hint=_HINT)
@@ -180,7 +184,7 @@ class Arrangement:
         return pa.Table.from_batches(checked, self.schema)
 
     def merge(self) -> int:
-        """Merge runs of similar size, so that look-ups search fewer; return how many runs disappeared.
+        """Merge runs of similar size, so that look-ups search fewer runs; return by how many the runs decreased.
 
         Raise ArrangementError if writing fails.
         """
@@ -234,7 +238,7 @@ class Arrangement:
         self._take(None, None, ())
 
     def _damaged(self, why: str) -> ArrangementDamaged:
-        """Drop the state permanently: its manifest is not loaded again."""
+        """Drop the state for good, so that its manifest is not loaded again, and return the error to raise."""
         self._distrusted = self._raw
         self._refuse(why)
         return ArrangementDamaged(f"an arrangement is damaged: {why}", where=str(self.folder), hint=_HINT)
@@ -260,7 +264,7 @@ class Arrangement:
         return table.select(self.schema.names).cast(self.schema)
 
     def _merged(self, records: Sequence[RunRecord], group: Sequence[RunRecord]) -> list[RunRecord]:
-        """Return the records with one merged run instead of the group."""
+        """Merge the runs of the group into one run, and return ``records`` with this run instead of the group."""
         one = write_run(self.folder, self.schema, merging.in_order(self._opened(group)))
         failpoint("arrangement.merged")
         if one.rows != sum(record.rows for record in group):
@@ -276,14 +280,14 @@ class Arrangement:
         failpoint("arrangement.cleaned")
 
     def _clean(self) -> None:
-        """Delete files that the state does not name: replaced ones, and those of a process that was killed."""
+        """Delete files that the manifest does not name: replaced runs, and files of a process that was killed."""
         named = {record.name for record in self._manifest.runs} if self._manifest else set()
         for path in self.folder.iterdir():
             if path.name == UNFINISHED or (path.suffix == RUN_SUFFIX and path.name not in named):
                 path.unlink(missing_ok=True)
 
     def _key_rows(self, keys: pa.Table, null_safe: bool) -> pa.RecordBatch | None:
-        """Return the keys in one batch with the key's types, or None if no key can equal anything."""
+        """Return the keys as one batch with the types of the key columns, or None if no key can equal a stored key."""
         kinds = [self.schema.field(name).type for name in self.key]
         if keys.num_columns != len(kinds):
             raise ArrangementError(
@@ -299,7 +303,10 @@ class Arrangement:
         return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the carried columns of the rows, after verifying each row's checksum."""
+        """Return the rows of a batch without their hashes and checksums.
+
+        Raise ArrangementDamaged if a checksum does not match its row.
+        """
         carried = pa.RecordBatch.from_arrays(batch.columns[: len(self.schema)], schema=self.schema)
         try:
             intact = pc.all(pc.equal(row_checksums(carried), batch.column("sum"))).as_py()
@@ -322,7 +329,10 @@ class Arrangement:
 
 
 def _equal_rows(rows: pa.RecordBatch, wanted: pa.RecordBatch) -> pa.Array:
-    """Compare two batches row by row as keys: NULL equals NULL, NaN equals NaN."""
+    """Return, for each position, whether the rows of the two batches are equal as keys.
+
+    NULL equals NULL, and NaN equals NaN.
+    """
     same = None
     for one, other in zip(rows.columns, wanted.columns, strict=True):
         equal = pc.fill_null(pc.equal(one, other), False)
@@ -334,7 +344,7 @@ def _equal_rows(rows: pa.RecordBatch, wanted: pa.RecordBatch) -> pa.Array:
 
 
 def _chunks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same rows in tables small enough to be sorted at once."""
+    """Yield the same rows in tables that are small enough to be sorted in memory."""
     held: list[pa.Table] = []
     rows = size = 0
     for table in tables:

@@ -1,8 +1,8 @@
 """Compute the hash that orders an arrangement's rows, and each row's checksum, with DuckDB's hash().
 
 Columns are hashed by their bytes (text as bytes, instants and dates as integers, decimals as 16 bytes), so that neither
-depends on how DuckDB interprets a type. In a key, values that Spark considers equal have equal hashes: -0.0 and 0.0,
-every NaN, and NULL with NULL for `<=>`. In a checksum they differ.
+the hash nor the checksum depends on how DuckDB interprets a type. In a key, values that Spark considers equal have
+equal hashes: -0.0 and 0.0, every NaN, and NULL with NULL for `<=>`. In a checksum, these values differ.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _SAMPLES: Final = (
 
 @functools.cache
 def hash_version() -> str:
-    """Return the hashes of fixed values, which identify a DuckDB with another hash function."""
+    """Return the hashes of fixed values as text, to detect a version of DuckDB with another hash function."""
     row = _connection().sql(f"SELECT {', '.join(_SAMPLES)}").fetchall()[0]
     return "duckdb:" + ",".join(f"{value:016x}" for value in row)
 
 
 def is_supported(kind: pa.DataType) -> bool:
-    """Return whether columns of the type are supported; a list is supported except in the key."""
+    """Return whether an arrangement supports columns of the type. A list is supported, but not in the key."""
     types = pa.types
     return bool(
         types.is_signed_integer(kind)
@@ -62,7 +62,10 @@ def is_supported(kind: pa.DataType) -> bool:
 
 
 def key_and_row_hashes(batch: pa.RecordBatch, key: Sequence[int]) -> tuple[pa.Array, pa.Array]:
-    """Return for each row the hash of its key columns (by position) and its checksum: UINT64, never NULL."""
+    """Return two arrays: the hash of each row's key columns, and each row's checksum (UINT64, never NULL).
+
+    ``key`` has the positions of the key columns.
+    """
     columns = [_bytes_of(column) for column in batch.columns]
     carried = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
     key_columns = [_key_form(batch.column(position)) for position in key]
@@ -73,15 +76,16 @@ def key_and_row_hashes(batch: pa.RecordBatch, key: Sequence[int]) -> tuple[pa.Ar
 
 
 def row_checksums(batch: pa.RecordBatch) -> pa.Array:
-    """Return each row's checksum over all columns: UINT64."""
+    """Return the checksum of each row over all columns (UINT64)."""
     columns = [_bytes_of(column) for column in batch.columns]
     carried = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
     return _one(_computed(carried, f"{_row_hash(len(columns))} AS sum")["sum"])
 
 
 def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Return the distinct hashes of keys in ascending order, and for each the index of one of its keys and their
-    number.
+    """Return the distinct hashes of the keys in ascending order, an index for each hash, and a count for each hash.
+
+    The index is that of one key with this hash. The count is the number of keys with this hash.
     """
     columns = [_key_form(column) for column in keys.columns]
     table = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])
@@ -95,7 +99,7 @@ def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]
 
 
 def _key_hash(columns: Sequence[pa.Array]) -> str:
-    """Return the SQL of the key's hash; adding 0.0 turns -0.0 into 0.0."""
+    """Return the SQL expression for the hash of a key; adding 0.0 turns -0.0 into 0.0."""
     terms = []
     for at, column in enumerate(columns):
         name = {pa.float32(): "FLOAT", pa.float64(): "DOUBLE"}.get(column.type)
@@ -112,7 +116,7 @@ def _key_form(column: pa.Array) -> pa.Array:
 
 
 def _bytes_of(column: pa.Array) -> pa.Array:
-    """Return the same memory with a type that is interpreted as bytes or integers only."""
+    """Return the column's memory with a type that DuckDB reads as bytes or integers only."""
     kind = column.type
     if pa.types.is_string(kind):
         return column.view(pa.binary())
@@ -126,14 +130,18 @@ def _bytes_of(column: pa.Array) -> pa.Array:
 
 
 def _computed(table: pa.Table, expressions: str) -> Any:
-    """Evaluate expressions over a table. Registering the table and parsing a statement would take three times as
-    long.
+    """Return the values of SQL expressions over a table.
+
+    Registering the table and parsing a statement would take three times as long.
     """
     return _connection().from_arrow(table).project(expressions).to_arrow_table()
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """Return this thread's connection, which preserves row order; opening one takes longer than a look-up."""
+    """Return this thread's connection, which preserves row order.
+
+    The connection is cached, since opening one takes longer than a look-up.
+    """
     connection: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
     if connection is None:
         connection = duckdb.connect(":memory:")

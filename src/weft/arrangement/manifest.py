@@ -31,13 +31,18 @@ UNFINISHED: Final = "manifest.json.unfinished"
 
 
 class StateRefused(Exception):
-    """State that is not used: damaged, or of another format, key, schema or hash; the text says which."""
+    """Raised if the state of an arrangement cannot be used.
+
+    The state is damaged, or of another format, key, schema or hash; the message says which.
+    """
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The state of an arrangement: ``schema`` has the name and type of each carried column, ``files`` place and size of
-    files.
+    """The state of an arrangement.
+
+    ``schema`` has the name and type of each carried column, and ``files`` has the size in bytes of each covered file by
+    location.
     """
 
     hash_version: str
@@ -52,11 +57,11 @@ class Manifest:
         return sum(run.rows for run in self.runs)
 
     def missing(self, files: Sequence[DataFile], moved: Sequence[Compaction]) -> list[DataFile] | None:
-        """Return the files that are not yet covered; None if a covered file is not among them, so that a rebuild is
-        needed.
+        """Return the ``files`` that are not yet covered, or None if a covered file is not among ``files``.
 
-        ``moved`` are the compactions since, in the order of the log. If all files that a compaction removed are
-        covered, the files that it added are covered instead.
+        In the second case the arrangement must be built again. ``moved`` are the compactions since the manifest was
+        written, in the order of the log. If all files that a compaction removed are covered, the files that the
+        compaction added are covered instead.
         """
         covered = dict(self.files)
         for compaction in moved:
@@ -74,17 +79,20 @@ class Manifest:
 
 
 def sizes(files: Sequence[DataFile]) -> dict[str, int]:
-    """Return the place and size in bytes of each file."""
+    """Return the size in bytes of each file, by location."""
     return {str(file.location): file.size for file in files}
 
 
 def columns_of(schema: pa.Schema) -> tuple[tuple[str, str], ...]:
-    """Return the name and type of each column."""
+    """Return the name and the type, as text, of each column."""
     return tuple((field.name, str(field.type)) for field in schema)
 
 
 def manifest_bytes(folder: Path) -> bytes | None:
-    """Return the content of the manifest, or None if there is none. Raise StateRefused if it cannot be read."""
+    """Return the content of the manifest, or None if the folder has no manifest.
+
+    Raise StateRefused if the manifest cannot be read.
+    """
     try:
         return (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -94,7 +102,10 @@ def manifest_bytes(folder: Path) -> bytes | None:
 
 
 def carried_columns(folder: Path) -> tuple[str, ...]:
-    """Return the names of the columns that the state in ``folder`` carries; empty without readable state."""
+    """Return the names of the columns that the arrangement in ``folder`` carries.
+
+    Return () if the manifest cannot be read.
+    """
     try:
         raw = manifest_bytes(folder)
         return tuple(name for name, _ in json.loads(raw.rpartition(b"\n")[0])["schema"]) if raw else ()
@@ -103,7 +114,10 @@ def carried_columns(folder: Path) -> tuple[str, ...]:
 
 
 def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema) -> Manifest:
-    """Parse a manifest. Raise StateRefused if it is damaged or of another format, hash, key or schema."""
+    """Return the manifest that ``raw`` contains.
+
+    Raise StateRefused if the manifest is damaged or has another format, hash, key or schema.
+    """
     body, _, check = raw.rpartition(b"\n")
     if check != _check(body):
         raise StateRefused("its manifest is damaged")
@@ -125,7 +139,7 @@ def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema)
 
 
 def write_manifest(folder: Path, manifest: Manifest, new: Sequence[RunRecord]) -> bytes:
-    """Force the ``new`` runs to disk, make this manifest the state, and return its content. Raise OSError."""
+    """Force the ``new`` runs to disk, replace the manifest file, and return the file's content. Raise OSError."""
     for run in new:
         _force(folder / run.name)
     failpoint("arrangement.forced")
@@ -162,9 +176,9 @@ def _force(path: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Delete the arrangement, manifest first, so that an interrupted deletion leaves files but no state.
+    """Delete the arrangement. The manifest is deleted first, so an interrupted deletion leaves files but no state.
 
-    The caller holds the home's lease. Raise ArrangementError if it cannot be deleted.
+    The caller must hold the home's lease. Raise ArrangementError if a file cannot be deleted.
     """
     try:
         (folder / MANIFEST).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """Choose the runs to merge, and merge their rows in order, with a bounded number of rows in memory.
 
-Runs of similar size form a tier; a full tier becomes a run of the next, so that n rows lie in O(log n) runs and each
-row is written O(log n) times (size-tiered compaction of a log-structured merge tree).
+Runs of similar size form a tier, and a full tier becomes one run of the next tier. So n rows lie in O(log n) runs, and
+each row is written O(log n) times (size-tiered compaction of a log-structured merge tree).
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from weft.arrangement.run import RunRecord, SortedRun, insertion_points
 
 BATCH_ROWS: Final = 1 << 19
 BATCH_BYTES: Final = 128 << 20
-"""Bounds of what is sorted at once: rows, and approximate bytes."""
+"""Bounds for the rows that are sorted at once: their number, and their approximate size in bytes."""
 
 FANOUT: Final = 8
 LEAST_TIER_ROWS: Final = 4096
 MERGED_AT_ONCE: Final = 300_000
-"""A catch-up leaves larger merges to ``merge``, so that no tick waits for them, unless there are more runs than …"""
+"""Greatest number of rows that a catch-up merges, so that no tick waits for a long merge. Larger merges are left to
+``merge``, unless the arrangement has more than ``MOST_RUNS`` runs.
+"""
 MOST_RUNS: Final = 40
 
 _SAMPLES_A_BATCH: Final = 8
@@ -30,7 +32,10 @@ _GREATEST_HASH: Final = (1 << 64) - 1
 
 
 def full_tier(runs: Sequence[RunRecord], *, any_size: bool) -> list[RunRecord]:
-    """Return the runs of the lowest full tier; empty if no tier is full or the merge would take too long for a tick."""
+    """Return the runs of the lowest full tier, or [] if no tier is full.
+
+    Also return [] if the merge of the tier would take too long for a tick, unless ``any_size`` is true.
+    """
     tiers: dict[int, list[RunRecord]] = {}
     for run in runs:
         tiers.setdefault(_tier(run.rows), []).append(run)
@@ -42,7 +47,10 @@ def full_tier(runs: Sequence[RunRecord], *, any_size: bool) -> list[RunRecord]:
 
 
 def groups_to_merge(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Return groups of runs to merge, so that each remaining run is several times as large as the next smaller one."""
+    """Return groups of runs to merge.
+
+    After the merges, each run has several times as many rows as all smaller runs together.
+    """
     groups: list[list[RunRecord]] = []
     for run in sorted(runs, key=lambda each: each.rows):
         if groups and run.rows <= FANOUT * sum(each.rows for each in groups[-1]):
@@ -53,7 +61,7 @@ def groups_to_merge(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
 
 
 def in_order(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of the runs in the order of their hash, one range of hashes after another."""
+    """Yield all rows of the runs in the order of their hashes, one range of hashes after another."""
     batches = [batch for run in runs for batch in run.batches]
     step = _rows_at_once([run.record for run in runs])
     bounds = _bounds(batches, step)
@@ -70,7 +78,9 @@ def in_order(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
 
 
 def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in order. Rows of a single hash may far exceed ``step`` (NULL is a key, too), but need no
+    """Yield the rows in the order of their hashes, in batches of about ``step`` rows.
+
+    Far more than ``step`` rows may have the same hash (for example the key NULL). Rows with the same hash need no
     sorting.
     """
     if not parts:
@@ -87,7 +97,10 @@ def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBat
 
 
 def _bounds(batches: Sequence[pa.RecordBatch], step: int) -> pa.Array:
-    """Return hashes that bound ranges of about ``step`` rows; a hash with more rows has a range of its own."""
+    """Return hashes that divide the rows into ranges of about ``step`` rows.
+
+    A hash that more rows have is a range of its own.
+    """
     stride = max(1, step // _SAMPLES_A_BATCH)
     samples: list[int] = []
     for batch in batches:

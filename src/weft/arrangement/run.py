@@ -31,18 +31,22 @@ _checked: set[tuple[object, ...]] = set()
 
 
 class ArrangementError(StorageError):
-    """An arrangement cannot be written or used; its table is unaffected, so read that."""
+    """Raised if an arrangement cannot be written or used. The table is unaffected, so the caller reads the table."""
 
 
 class ArrangementDamaged(ArrangementError):
-    """An arrangement differs from what was written, and has dropped its state; read the table, and catch up later."""
+    """Raised if an arrangement differs from what was written. The arrangement then drops its state.
+
+    The caller reads the table, and a later ``catch_up`` builds the arrangement again.
+    """
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The manifest's entry for a run: file name, rows, size in bytes, and the CRC-32 of all bytes outside ``values``.
+    """The manifest's entry for a run: its file name, row count, size in bytes, and CRC-32.
 
-    ``values`` are the ranges (first byte, length) of the file that the rows' checksums cover.
+    ``values`` are the byte ranges (start, length) of the file that the checksums of the rows cover. The CRC-32 covers
+    all other bytes.
     """
 
     name: str
@@ -54,7 +58,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class SortedRun:
-    """An open run. Its memory remains readable after another process deletes the file."""
+    """An open run. The memory of the run remains readable if another process deletes the file."""
 
     record: RunRecord
     batches: tuple[pa.RecordBatch, ...]
@@ -62,7 +66,10 @@ class SortedRun:
     greatest: pa.Array
 
     def lookup(self, wanted: pa.Array) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-        """Yield the rows whose hash is in ``wanted`` (ascending, distinct), each with the index of that hash."""
+        """Yield batches of the rows whose hash is in ``wanted``, each with the indices of these hashes in ``wanted``.
+
+        ``wanted`` must be ascending and distinct.
+        """
         begin = insertion_points(wanted, self.least, "left").to_pylist()
         end = insertion_points(wanted, self.greatest, "right").to_pylist()
         for batch, first, last in zip(self.batches, begin, end, strict=True):
@@ -73,13 +80,13 @@ class SortedRun:
 
 
 def run_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the columns of a run's file."""
+    """Return the schema of the file of a run, given the schema of the arrangement."""
     fields = [pa.field(f"c{at}", field.type) for at, field in enumerate(schema)]
     return pa.schema([*fields, pa.field("hash", pa.uint64()), pa.field("sum", pa.uint64())])
 
 
 def sorted_rows(batch: pa.RecordBatch, key: Sequence[int]) -> pa.RecordBatch:
-    """Return the rows with hash and checksum, in the order of the hash."""
+    """Return the rows with two more columns, their hash and their checksum, in the order of the hash."""
     hashes, sums = key_and_row_hashes(batch, key)
     names = [f"c{at}" for at in range(batch.num_columns)]
     rows = pa.RecordBatch.from_arrays([*batch.columns, hashes, sums], names=[*names, "hash", "sum"])
@@ -87,9 +94,9 @@ def sorted_rows(batch: pa.RecordBatch, key: Sequence[int]) -> pa.RecordBatch:
 
 
 def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RunRecord:
-    """Write rows, given in the order of their hash, to a new file, which is not yet forced to disk.
+    """Write rows to a new file, without forcing the file to disk; return the manifest's entry for the run.
 
-    Raise OSError or an Arrow exception if writing fails.
+    The rows must be in the order of their hash. Raise OSError or an Arrow exception if writing fails.
     """
     path = folder / f"run-{uuid.uuid4().hex}{RUN_SUFFIX}"
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run_schema(schema)) as writer:
@@ -107,8 +114,9 @@ def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 
 
 def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
-    """Open a run. Raise ArrangementDamaged if the file differs from what was written, FileNotFoundError if it is
-    missing.
+    """Return the open run for a manifest's entry.
+
+    Raise ArrangementDamaged if the run's file differs from what was written, and FileNotFoundError if it is missing.
     """
     path = folder / record.name
     try:
@@ -136,7 +144,9 @@ def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
 
 
 def is_cut(folder: Path, record: RunRecord) -> bool:
-    """Return whether the file's size has changed; reading its mapped memory would then end the process."""
+    """Return whether the size of a run's file has changed; in this case reading the mapped memory would end the
+    process.
+    """
     try:
         return os.stat(folder / record.name).st_size != record.size
     except FileNotFoundError:
@@ -152,7 +162,7 @@ def _batches(buffer: pa.Buffer) -> tuple[pa.RecordBatch, ...]:
 
 
 def _value_ranges(buffer: pa.Buffer, batches: Sequence[pa.RecordBatch]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of the columns' values, which are in each column's last buffer."""
+    """Yield the byte ranges (start, length) of the columns' values, which are in the last buffer of each column."""
     for batch in batches:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             last = column.buffers()[-1]
@@ -175,13 +185,14 @@ def _identity(path: Path, record: RunRecord) -> tuple[object, ...]:
 
 
 HAS_SEARCH_SORTED: Final = hasattr(pc, "search_sorted")
-"""Arrow has search_sorted since 26.0, which does not support Python 3.10."""
+"""Whether this version of Arrow has search_sorted. Arrow has it since 26.0, which does not support Python 3.10."""
 
 
 def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
-    """Return for each wanted value (UINT64, no NULL) how many of the ascending ``values`` lie before it: UINT64.
+    """Return, for each wanted value, how many of the ascending ``values`` lie before it.
 
-    ``side`` is ``left``, or ``right`` to count equal values as well.
+    If ``side`` is ``left``, only smaller values count; if it is ``right``, equal values count as well. All arrays are
+    UINT64, and ``wanted`` contains no NULL.
     """
     if HAS_SEARCH_SORTED:
         return pc.search_sorted(values, wanted, side=side)
@@ -189,7 +200,10 @@ def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
 
 
 def halving(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
-    """Do the same without search_sorted: all searches take each halving step together."""
+    """Return what ``insertion_points`` returns, without search_sorted.
+
+    All searches halve their ranges in the same steps.
+    """
     low = pa.repeat(pa.scalar(0, pa.uint64()), len(wanted))
     high = pa.repeat(pa.scalar(len(values), pa.uint64()), len(wanted))
     lies_before = pc.less if side == "left" else pc.less_equal
@@ -204,10 +218,11 @@ def halving(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
 
 
 def matches(values: pa.Array, wanted: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the positions in ``values`` that equal a wanted value (UINT64), and for each the index of that value
-    (INT64).
+    """Return the positions in ``values`` whose value is wanted, and for each position the index of its value in
+    ``wanted``.
 
-    Both arguments are ascending, and the wanted values are distinct.
+    The positions are UINT64, the indices INT64. ``values`` and ``wanted`` must be ascending, and ``wanted`` must be
+    distinct.
     """
     starts = insertion_points(values, wanted, "left")
     counts = pc.subtract(insertion_points(values, wanted, "right"), starts).cast(pa.int64())

@@ -1,4 +1,4 @@
-"""Run a query once, at one instant, without installing it: Q(s) (``weft try``)."""
+"""Run a query once, at one instant s, without installing it (``weft try``). The answer is Q(s)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Answer(Tabular):
-    """The answer Q(s) of a query: distinct rows, sorted, at most as many as the limit allows.
+    """The answer Q(s) of a query: distinct, sorted rows, of which at most ``limit`` are returned.
 
-    ``count`` is the number of all rows, ``at`` is s (µs UTC), ``session`` is the Spark session that ran the query.
+    ``count`` is the number of all rows of Q(s), even if the limit left some out. ``at`` is the instant s (µs UTC).
+    ``session`` is the Spark session that ran the query.
     """
 
     columns: tuple[tuple[str, DataType], ...]
@@ -65,9 +66,10 @@ def ask(
     limit: int | None,
     order: Sequence[Key] = (),
 ) -> Answer:
-    """Run the query over the rows alive at ``s`` (microseconds UTC) with NOW = s.
+    """Run the query over the rows alive at ``s`` (microseconds UTC), with NOW = s, and return the answer.
 
-    ``limit`` None returns every row. The rows are sorted by the keys of ``order``, then by all columns.
+    If ``limit`` is None, the answer contains every row. The rows are sorted by the keys of ``order``, then by all
+    columns.
 
     Raise ExecutionError if Spark cannot run the query, LimitExceeded (a subclass) if the query exceeds the limits of a
     tick, and StorageError if a table is damaged.
@@ -89,7 +91,7 @@ def ask(
 class _Request:
     """A query with its branches at one instant.
 
-    ``limit`` is the number of rows to return; a query with more than ``most`` rows fails.
+    ``limit`` is the number of rows to return. The query fails if it has more than ``most`` rows.
     """
 
     query: Query
@@ -99,7 +101,7 @@ class _Request:
     order: Sequence[Key]
 
     def sorted(self, rows: DataFrame) -> DataFrame:
-        """Sort the rows by the keys, then by all columns."""
+        """Return the rows sorted by the keys of ``order``, then by all columns."""
         return rows.orderBy(*(_sorting(rows, key) for key in self.order), *rows.columns)
 
 
@@ -111,7 +113,10 @@ def _sorting(rows: DataFrame, key: Key) -> Column:
 
 
 def _from_memory(reader: Reader, request: _Request) -> tuple[list[list[str | None]], int] | None:
-    """Return the first rows and the row count from one job over rows in memory; None if there are too many rows."""
+    """Return the first rows and the row count of the query, computed by one Spark job over rows in memory.
+
+    Return None if the result is too large for the driver.
+    """
     distinct = reader.spark.sql(_text(request.query, request.branches, min(request.most, COLLECTED))).distinct()
     result = in_memory(reader.spark, _encoded(request.query, request.sorted(distinct)))
     if result is None:
@@ -122,7 +127,10 @@ def _from_memory(reader: Reader, request: _Request) -> tuple[list[list[str | Non
 
 
 def _from_files(reader: Reader, request: _Request) -> tuple[list[list[str | None]], int]:
-    """Return the first rows and the row count where Spark reads the files: count first, then sort and limit."""
+    """Return the first rows and the row count of a query for which Spark reads files.
+
+    Count the rows first, then sort and limit them.
+    """
     result = reader.keep(reader.spark.sql(_text(request.query, request.branches, request.most)).distinct())
     count = result.count()
     if count > request.most:
@@ -133,19 +141,19 @@ def _from_files(reader: Reader, request: _Request) -> tuple[list[list[str | None
 
 
 def _text(query: Query, branches: Sequence[Branch], most: int) -> str:
-    """Return the UNION ALL of the branches; a row may occur more than once."""
+    """Return SQL with the UNION ALL of the branches, guarded by ``most``; a row may occur more than once."""
     names = ", ".join(f"q.{output.name}" for output in query.outputs)
     texts = [f"SELECT {names}\nFROM ({branch.sql}) AS q" for branch in branches]
     return guarded("\nUNION ALL ".join(texts) or _nothing(query), most)
 
 
 def _encoded(query: Query, rows: DataFrame) -> DataFrame:
-    """Return one column ``row``: each row as an array of texts."""
+    """Return the rows as a DataFrame with one column ``row``, an array of texts."""
     refs = (ColumnRef("q", output.name, output.value.type) for output in query.outputs)
     return rows.alias("q").selectExpr(f"ARRAY({', '.join(encoded(ref) for ref in refs)}) AS row")
 
 
 def _nothing(query: Query) -> str:
-    """Return SQL with the query's columns and no row."""
+    """Return SQL that yields the query's columns and no rows."""
     columns = (f"CAST(NULL AS {output.value.type}) AS {output.name}" for output in query.outputs)
     return f"SELECT {', '.join(columns)} WHERE FALSE"

@@ -1,8 +1,8 @@
 """Unite the branches of a tick into one relation of ledger rows: ``query_id, first_at, row_hash, row``.
 
-Every branch produces the same general form, so that one union serves all plans: a row is an array of strings
-(lossless), and its hash covers a versioned, type-tagged, length-prefixed encoding of the values by position (design
-section 1).
+Every branch produces the same general form, so that one union serves all plans. In this form a row is an array of
+strings, which represent every value without loss. The hash of a row covers a versioned, type-tagged, length-prefixed
+encoding of the row's values by position (design section 1).
 """
 
 from __future__ import annotations
@@ -28,38 +28,43 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _VERSION = "1"
-"""Version of the encoding under the hash. A new version would deliver old answers again."""
+"""Version of the encoding that is hashed. With another version, every old answer would count as new and be delivered
+again.
+"""
 
 
 MANY: Final = "a task of Weft gave too many rows"
-"""Error message of a task that stops because its branch produces too many rows."""
+"""Error message of a Spark task that stops because its branch produces too many rows."""
 
 _RAISED: Final = "USER_RAISED_EXCEPTION"
 """Spark's error condition for RAISE_ERROR. Queries cannot call RAISE_ERROR."""
 
 COLLECTED: Final = 5_000
-"""Most rows that the queries of a branch may return to the driver, before the factor of ``guarded`` (half a
-million).
+"""Number of rows that the queries of a branch may return to the driver.
+
+``guarded`` multiplies this number by ``_REPEATED``, so a task fails after half a million rows.
 """
 
 _TOO_LARGE: Final = "spark.driver.maxResultSize"
-"""Setting named in Spark's error for a result with too many bytes for the driver."""
+"""Name of the setting that Spark's error quotes if a result has too many bytes for the driver."""
 
 _REPEATED: Final = 100
-"""Rows that a branch may produce for each row its queries may add: the same row may occur many times."""
+"""Number of rows that a branch may produce for each answer that its queries may add, since a branch may produce the
+same row many times.
+"""
 
 
 _UNITED: Final = 16
-"""Most SELECTs in one UNION ALL chain."""
+"""Greatest number of SELECTs in one UNION ALL chain."""
 
 _ROWS_OF_A_TASK: Final = 2**33
-"""Spark's monotonically_increasing_id counts the rows of a task in its lower 33 bits."""
+"""Spark's monotonically_increasing_id numbers the rows of each task in its lower 33 bits."""
 
 
 def ledger_select(branch: Branch, query_id: int | None) -> str:
-    """Return the SQL of a branch in the ledger's general form.
+    """Return SQL that selects the rows of a branch in the ledger's general form.
 
-    ``query_id`` None: the branch has a column ``_query_id``.
+    If ``query_id`` is None, the branch has a column ``_query_id``.
     """
     refs = [ColumnRef("b", output.name, output.value.type) for output in branch.outputs if output.name != "_query_id"]
     key = "b._query_id" if query_id is None else f"CAST({query_id} AS BIGINT)"
@@ -80,7 +85,7 @@ def _hash(refs: Sequence[ColumnRef]) -> str:
 
 
 def _identity(ref: ColumnRef) -> str:
-    """Return the stored form, with -0.0 and 0.0 made equal."""
+    """Return SQL for the stored form of a column's value, in which -0.0 and 0.0 are equal."""
     if ref.type.name in ("DOUBLE", "FLOAT"):
         return f"IF({ref.scan}.{ref.column} = 0, '0.0', {encoded(ref)})"
     return encoded(ref)
@@ -88,7 +93,7 @@ def _identity(ref: ColumnRef) -> str:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The rows of the branches of some groups, in the general form; a row may occur more than once.
+    """The rows that the branches of some groups produce, in the ledger's general form; a row may occur more than once.
 
     ``small`` is true if all input rows are in the driver's memory. ``branches`` is the number of branches.
     """
@@ -101,11 +106,11 @@ class Candidates:
 def candidates(
     reader: Reader, groups: Sequence[Group], most: int | None, *, collected: int | None = None, small_only: bool = False
 ) -> Candidates:
-    """Register the views that the groups' branches read and return the union of the branches; compute nothing yet.
+    """Register the views that the groups' branches read, and return the union of the branches without computing it.
 
     A task that produces far too many rows fails with the message ``MANY`` before it fills the disk. The limit is a
-    multiple of ``most`` rows for each query (None: no limit) and, if all input is small, of ``collected``. With
-    ``small_only``, raise NotSmall if a view needs rows that are not in the driver's memory.
+    multiple of ``most`` rows for each query; None means no limit. If all input is small, the limit is also a multiple
+    of ``collected`` rows. With ``small_only``, raise NotSmall if a view needs rows that are not in the driver's memory.
     """
     spark = reader.spark
     work = [(group, group.branches()) for group in groups]
@@ -124,14 +129,17 @@ def candidates(
         bounds += [collected] if collected is not None and views.small else []
         selects = [ledger_select(branch, single) for branch in branches_of_group]
         parts += [guarded(each, min(bounds)) for each in selects] if bounds else selects
-    # One SQL text: Spark analyses a DataFrame made from others from scratch.
+    # Spark would analyse a DataFrame composed of other DataFrames from scratch, so use one SQL text.
     with phase(ANALYSIS):
         rows = spark.sql(_united(parts)) if parts else union(spark, [])
     return Candidates(rows, views.small, len(parts))
 
 
 def _united(selects: Sequence[str]) -> str:
-    """Return the UNION ALL of the SELECTs, as a tree if there are many: Spark's parser recurses along a chain."""
+    """Return SQL with the UNION ALL of the SELECTs.
+
+    Many SELECTs form a tree, since Spark's parser recurses along a chain.
+    """
     if len(selects) > _UNITED:
         size = -(-len(selects) // _UNITED)
         selects = [_united(selects[at : at + size]) for at in range(0, len(selects), size)]
@@ -139,7 +147,10 @@ def _united(selects: Sequence[str]) -> str:
 
 
 def guarded(select: str, most: int) -> str:
-    """Return the SELECT with a condition that fails a task after many times ``most`` rows. It needs no exchange."""
+    """Return the SELECT with a condition that fails a Spark task after ``_REPEATED`` times ``most`` rows.
+
+    The condition needs no exchange between tasks.
+    """
     allowed = min(most * _REPEATED, _ROWS_OF_A_TASK - 1)
     return (
         f"SELECT * FROM (\n{select}\n) AS g\n"
@@ -149,9 +160,9 @@ def guarded(select: str, most: int) -> str:
 
 
 def gave_too_many(error: Exception) -> bool:
-    """Return whether ``guarded`` raised this Spark error.
+    """Return whether the condition of ``guarded`` raised this Spark error.
 
-    The condition and its parameter decide: the text of another error may quote the SQL of ``guarded``.
+    The error's condition and parameter decide, since the text of another error may quote the SQL of ``guarded``.
     """
     from pyspark.errors import PySparkException
 
@@ -165,9 +176,9 @@ def gave_too_many(error: Exception) -> bool:
 
 
 def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
-    """Return the result of one job that reads no file, or None if the result is too large for the driver.
+    """Return the rows, computed by one Spark job that reads no file, or None if the result is too large for the driver.
 
-    ``rows`` are ``guarded`` by ``COLLECTED``.
+    ``rows`` must be ``guarded`` by ``COLLECTED``.
     """
     try:
         with rows_only(spark):
@@ -181,7 +192,7 @@ def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
 
 
 def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
-    """Return the UNION ALL of relations in the general form; an empty relation if there are none."""
+    """Return the UNION ALL of the relations in the general form; if ``parts`` is empty, return an empty relation."""
     if parts:
         return reduce(lambda a, b: a.unionAll(b), parts)
     return spark.range(0).selectExpr(
@@ -193,7 +204,7 @@ def union(spark: SparkSession, parts: Sequence[DataFrame]) -> DataFrame:
 
 
 def columns_by_table(branches: Iterable[Branch]) -> dict[str, set[str]]:
-    """Return for each table the columns that any branch reads."""
+    """Return, for each table, the columns that any of the branches reads."""
     columns: dict[str, set[str]] = {}
     for branch in branches:
         for table, names in columns_read(branch).items():

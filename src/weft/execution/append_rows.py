@@ -1,9 +1,14 @@
 """Append rows to tables: reserve in the catalog, commit to Delta behind a fence, record in the catalog.
 
-See design sections 1 and 6. A batch goes through four states. The catalog *reserves* its instants, so that no tick
-passes them. One Delta commit that carries the reservation's number *writes* the rows. The writer finds the commit in
-Delta's log and forces it to disk. The catalog *commits* the reservation. A writer that dies in between leaves an open
-reservation, and the next writer settles it by looking at Delta.
+A batch goes through four states (design sections 1 and 6):
+
+1. The catalog *reserves* the batch's instants, so that no tick passes them.
+2. The writer *writes* the rows in one Delta commit that carries the number of the reservation.
+3. The writer finds the commit in Delta's log and forces it to disk.
+4. The catalog *commits* the reservation.
+
+A writer that dies in between leaves an open reservation. The next writer settles this reservation by looking for the
+commit in Delta.
 """
 
 from __future__ import annotations
@@ -34,23 +39,26 @@ from weft.storage.local_sql import count_differing, first_per_key, without_keys_
 from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
 OWN_TIME: Final = "_own_time"
-"""Batch column: the ts that the row asks for (microseconds UTC), or NULL."""
+"""Batch column with the ts that the row asks for (microseconds UTC), or NULL."""
 SEQ: Final = "_seq"
-"""Batch column: the row's place in the order of arrival, unique in a batch."""
+"""Batch column with the row's position in the order of arrival, unique in a batch."""
 
 OnLate = Callable[[Sequence[int], int], None]
-"""Called with the places (``_seq``) of late rows and with F (the watermark), before anything of the batch is
-written.
+"""A function that ``append`` calls with the positions (``_seq``) of late rows and with F (the watermark), before
+anything of the batch is written.
 """
 
 
 @dataclass(frozen=True)
 class Appended:
-    """The result of appending a batch: counts of rows ``stored``, already ``known``, and stored but ``late``.
+    """The result of appending a batch.
 
-    ``differ`` counts known rows whose other values differ from the stored row's. A row is late if its own time lies
-    before F; its ts is then F. ``version`` is the Delta version of the commit, ``first_ts`` and ``last_ts`` are the
-    least and greatest stored ts; all three are None if nothing was stored.
+    ``stored`` is the number of rows that were stored, ``known`` the number of rows that the table had already. ``late``
+    is the number of stored rows whose own time lies before F; their ts is F. ``differ`` is the number of known rows
+    whose other values differ from the stored row's.
+
+    ``version`` is the Delta version of the commit. ``first_ts`` and ``last_ts`` are the least and greatest stored ts.
+    All three are None if nothing was stored.
     """
 
     stored: int
@@ -64,14 +72,14 @@ class Appended:
 
 @dataclass(frozen=True)
 class Settled:
-    """A dead writer's reservation after settling; ``rows`` is 0 if none of its rows had reached Delta."""
+    """A dead writer's reservation after settling; ``rows`` is 0 if no row of the reservation had reached Delta."""
 
     reservation: Reservation
     rows: int
 
 
 def table_app_id(table_id: int) -> str:
-    """Return the ``txnAppId`` of a table's commits."""
+    """Return the ``txnAppId`` that the Delta commits of a table carry."""
     return f"weft-table-{table_id}"
 
 
@@ -84,18 +92,18 @@ def append(
     distinct_on: tuple[str, ...] | None,
     on_late: OnLate | None = None,
 ) -> Appended:
-    """Store the rows of ``batch`` that the table does not have yet, all or none of them.
+    """Store those rows of ``batch`` that the table does not have yet, either all of them or none.
 
-    ``batch`` has the table's columns except its start column, plus ``_own_time`` and ``_seq``. ``at`` is the wall
-    clock's instant in microseconds UTC. ``distinct_on`` names the columns that identify a row; two NULLs are equal, and
-    of equal rows in the batch the first by ``_seq`` counts. None: every row is new.
+    ``batch`` has the table's columns except the start column, and the columns ``_own_time`` and ``_seq``. ``at`` is the
+    wall clock's instant in microseconds UTC. ``distinct_on`` names the columns that identify a row; two NULLs are
+    equal. Of equal rows in the batch, only the first by ``_seq`` counts. If ``distinct_on`` is None, every row is new.
 
-    A row's ts is its own time if it has one, else the home's clock, and at least F. A row whose own time lies before F
-    is late: its ts is F, or, if ``on_late`` is given, the row is left out.
+    The ts of a row is its own time, or the home's clock if the row has no own time, but at least F. A row whose own
+    time lies before F is late: its ts is F. If ``on_late`` is given, late rows are left out instead.
 
-    Raise LeaseLost if another writer took over; the table then has nothing of the batch. Raise ClockError for rows
-    without own time on a replay home whose clock was never set, and StorageError if the table cannot be read or
-    written. Errors of ``on_late`` pass through.
+    Raise LeaseLost if another writer took over; then no row of the batch is in the table. Raise ClockError if a row has
+    no own time and the clock of a replay home was never set. Raise StorageError if the table cannot be read or written.
+    Errors that ``on_late`` raises pass through.
     """
     settle(writer)
     place = writer.data / table.path
@@ -128,7 +136,7 @@ def append(
 def _differing(
     place: Location, table: TableRecord, batch: pa.Table, fresh: pa.Table, distinct_on: tuple[str, ...]
 ) -> int:
-    """Count the known rows of the batch that differ from the stored row, or from the equal new row of the batch."""
+    """Return how many known rows of the batch differ from the stored row, or from the equal new row in the batch."""
     names = [*(name for name in stored_schema(table.schema).names if name != table.schema.start), SEQ]
     known = batch.filter(pc.invert(pc.is_in(batch.column(SEQ), value_set=fresh.column(SEQ).combine_chunks())))
     files = [file.location for file in delta_snapshot(place, check_files=False).files] if has_commits(place) else []
@@ -138,9 +146,9 @@ def _differing(
 def late_beforehand(
     catalog: CatalogParts, table: TableRecord | None, batch: pa.Table, floor: int, distinct_on: tuple[str, ...]
 ) -> int:
-    """Count the rows of a batch that are new and would be late if F is ``floor``; change nothing.
+    """Return how many new rows of a batch would be late if F were ``floor``; change nothing.
 
-    ``table`` is None if it does not exist yet. A row that occurs twice counts twice.
+    ``table`` is None if the table does not exist yet. A late row that occurs twice in the batch counts twice.
     """
     late = batch.filter(pc.fill_null(pc.less(batch.column(OWN_TIME), floor), False))
     place = None if table is None else catalog.data / table.path
@@ -157,7 +165,10 @@ def _store(
     reservation: Reservation,
     counted: tuple[int, int],
 ) -> Appended:
-    """Commit the rows to Delta and record them in the catalog; ``counted`` are the numbers of known and late rows."""
+    """Commit the rows to Delta and record them in the catalog.
+
+    ``counted`` has the number of known rows and the number of late rows.
+    """
     version = commit_rows(writer, place, stamped, reservation)
     failpoint("ingest.written")
     start = writer.tables.by_id(reservation.table_id).schema.start
@@ -171,11 +182,12 @@ def _store(
 
 
 def settle(writer: Writer) -> tuple[Settled, ...]:
-    """Close the reservations that dead writers left open. The caller has just taken the lease; Spark is not needed.
+    """Close the reservations that dead writers left open, and finish an interrupted undo of a load, without Spark.
 
-    A reservation whose commit is in Delta becomes committed. A reservation with staged rows (part of an append to
-    several tables) is committed to Delta now. Any other is abandoned, after its number is spent in Delta so that its
-    writer can no longer commit if it still lives. An interrupted undo of a load is finished.
+    The caller must have just taken the lease. A reservation whose commit is in Delta becomes committed. The staged rows
+    of a reservation (part of an append to several tables) are committed to Delta now. Any other reservation is
+    abandoned. Before that, the number of the abandoned reservation is used up in Delta, so that its writer can no
+    longer commit, even if the writer still lives.
     """
     writer.loads.forget_dead(writer.lease.acquired_at)
     finish_undoing(writer)
@@ -206,8 +218,9 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
 def _new_rows(
     writer: Writer, place: Location, table: TableRecord, batch: pa.Table, distinct_on: tuple[str, ...] | None
 ) -> pa.Table:
-    """Return the new rows of the batch in order of arrival: the first of equal rows, unless the table has it
-    already.
+    """Return the rows of the batch that the table does not have, in order of arrival.
+
+    Of rows with equal keys, only the first is returned.
     """
     if not distinct_on:
         return batch if _rises(batch.column(SEQ)) else batch.sort_by(SEQ)
@@ -226,7 +239,7 @@ def _new_rows(
 def _rows_not_in_table(
     look_ups: LookUps, table: TableRecord, files: Sequence[DataFile], rows: pa.Table, keys: tuple[str, ...]
 ) -> pa.Table | None:
-    """Return the rows whose keys are not in the table's arrangement, or None if the arrangement cannot be used."""
+    """Return the ``rows`` whose keys are not in the table's arrangement, or None if the arrangement cannot be used."""
     new = []
     for at in range(0, rows.num_rows, driver_reader.BOUNDS.keys):
         piece = rows.slice(at, driver_reader.BOUNDS.keys)
@@ -241,15 +254,19 @@ def _rows_not_in_table(
 
 
 def properties(table: TableRecord) -> dict[str, str]:
-    """Return the Delta properties of a table. Statistics cover the start column only: the statistics of instants locate
-    news and thresholds of queries, and other statistics would only lengthen the log.
+    """Return the Delta properties of a table. These properties limit the statistics in the log to the start column.
+
+    The statistics of the start column locate new rows and thresholds. Other statistics would only lengthen the log.
     """
     with_statistics = instants([table.stored.start], stored_schema(table.stored))
     return {"delta.appendOnly": "true", COLUMNS_PROPERTY: named_columns(with_statistics)}
 
 
 def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
-    """Return the home's clock for rows without own time; raise ClockError on a replay home without a clock."""
+    """Return the time of the home's clock, which rows without own time receive as their ts.
+
+    Raise ClockError if the batch has such a row and the clock of a replay home was never set.
+    """
     if home.clock == "wall":
         return at
     if replay_without_clock(home) and batch.column(OWN_TIME).null_count:
@@ -258,12 +275,12 @@ def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
 
 
 def replay_without_clock(home: HomeRecord) -> bool:
-    """Return whether this is a replay home whose clock was never set."""
+    """Return whether the home is a replay home whose clock was never set."""
     return home.clock == "replay" and (home.last_ts if home.now is None else home.now) == MIN_INSTANT
 
 
 def clock_not_set() -> ClockError:
-    """Return the error for rows without own time on a replay home without a clock."""
+    """Return the error for rows without own time in a replay home whose clock was never set."""
     return ClockError(
         "these rows have no time of their own, and the clock of this replay home is not set yet",
         hint="Name the column with their time (--ts-from), or set the clock: weft tick --now T.",
@@ -271,13 +288,13 @@ def clock_not_set() -> ClockError:
 
 
 def _least(batch: pa.Table, now: int) -> int:
-    """Return the least ts that a row of the batch asks for."""
+    """Return the least ts that a row of the batch asks for; a row without own time asks for ``now``."""
     least: int = pc.min(pc.fill_null(batch.column(OWN_TIME), now)).as_py()
     return least
 
 
 def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int) -> pa.Table:
-    """Return the batch (in order of arrival) with its ts, in the table's columns, sorted by ts."""
+    """Return the rows with their ts, in the table's columns, sorted by ts. ``batch`` is in order of arrival."""
     ts = pc.max_element_wise(pc.fill_null(batch.column(OWN_TIME), now), pa.scalar(floor, pa.int64()))
     arrays = {name: batch.column(name) for name in batch.column_names}
     arrays[table.schema.start] = ts.cast(pa.timestamp("us", "UTC"))
@@ -290,8 +307,9 @@ def _stamp(batch: pa.Table, table: TableRecord, floor: int, now: int) -> pa.Tabl
 
 
 def _rises(column: pa.ChunkedArray) -> bool:
-    """Return whether the column never decreases. Most files are in order, and sorting takes much of the time of a
-    load.
+    """Return whether the values of the column never decrease.
+
+    The rows of most files are in order, and sorting would take much of the time of a load.
     """
     flat = column.combine_chunks()
     return bool(pc.all(pc.less_equal(flat.slice(0, max(len(flat) - 1, 0)), flat.slice(1))).as_py())

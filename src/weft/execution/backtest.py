@@ -31,18 +31,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTS: Final = 60
-"""Number of equal intervals of the window for which answers are counted."""
+"""Number of equal intervals into which the window is divided to count answers."""
 
 
 @dataclass(frozen=True, repr=False)
 class Backtest(Tabular):
-    """The answers that a query would have delivered, in ordinal order (``execution.ordering``); instants in
-    microseconds UTC.
+    """The answers that a query would have delivered, in ordinal order (``execution.ordering``).
 
-    ``answers`` are the first answers, each with its first instant; ``count`` counts all. The window begins at ``since``
-    (None: at the start of time) and ends before ``until``. ``counts`` has the number of first instants in each of the
-    equal intervals between ``begin`` and ``until``. ``nothing`` explains why there is no answer (None: there are
-    answers).
+    All instants are microseconds UTC. ``answers`` are the first answers, each with its first instant; ``count`` is the
+    number of all answers. The window begins at ``since`` (None: at the start of time) and ends before ``until``.
+    ``counts`` is the number of first instants in each of the equal intervals between ``begin`` and ``until``.
+    ``nothing`` explains why the query has no answer, or is None if it has answers.
     """
 
     columns: tuple[tuple[str, DataType], ...]
@@ -75,8 +74,9 @@ class Backtest(Tabular):
 
 @dataclass(frozen=True)
 class Window:
-    """The window [since, until) in microseconds UTC; ``since`` None: from the start. ``t0`` is where time begins, or
-    None.
+    """The window [since, until) in microseconds UTC. If ``since`` is None, the window begins at the start of time.
+
+    ``t0`` is the instant at which time begins, or None if time has not begun.
     """
 
     since: int | None
@@ -92,9 +92,9 @@ def backtest(
     window: Window,
     limit: int | None,
 ) -> Backtest:
-    """Run the query over the window; ``limit`` None returns every answer.
+    """Return the answers that the query would have delivered in the window; if ``limit`` is None, return all of them.
 
-    Raise ExecutionError if Spark cannot run the query, LimitExceeded if it exceeds the limits of a tick, and
+    Raise ExecutionError if Spark cannot run the query, LimitExceeded if the query exceeds the limits of a tick, and
     StorageError if a table is damaged.
     """
     member = Member(_as_standing(plan), window.since, window.until)
@@ -105,7 +105,7 @@ def backtest(
 
 
 def _as_standing(plan: Plan) -> QueryRecord:
-    """Return the catalog record that the query would have, without answers."""
+    """Return the catalog record that a query with this plan would have if it were installed and had no answers."""
     return QueryRecord(
         query_id=0,
         name="",

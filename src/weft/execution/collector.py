@@ -11,16 +11,16 @@ from typing import Final
 _OBJECTS: Final = 200_000
 _lock: Final = threading.Lock()
 _running: Final[list[None]] = []
-"""One entry for each thread inside the block."""
+"""List with one entry for each thread that is inside a block of ``fewer_collections``."""
 _before: Final[list[int]] = []
 
 
 @contextmanager
 def fewer_collections() -> Iterator[None]:
-    """Collect only once in 200,000 new objects inside the block.
+    """Let Python's garbage collector run only once in 200,000 new objects while the block runs.
 
-    A tick creates some objects for each query. At Python's default threshold (700) the collector scanned them
-    repeatedly and took half of the time.
+    A tick creates some objects for each query. At Python's default threshold (700) the collector scanned these objects
+    repeatedly and took half of the tick's time.
     """
     with _lock:
         if not _running:

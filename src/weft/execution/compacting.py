@@ -1,7 +1,7 @@
 """Compact the small files of a home's tables and ledger, and delete the files that are no longer needed.
 
-Compaction writes a new file without the lease and holds the lease for one commit only, so loads and ticks wait briefly.
-It changes no row, so it may stop or die at any point; the next run finds what remains.
+Compaction writes a new file without the lease and takes the lease for one commit only, so loads and ticks wait briefly.
+Compaction changes no row, so it may stop or die at any point; the next run finds the files that remain.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from weft.storage.stored_relations import SINCE
 from weft.storage.verify import require_undamaged
 
 RETENTION_US: Final = LONGEST_RETENTION_US
-"""Default retention of unneeded files, in microseconds."""
+"""Default retention of files that are no longer needed, in microseconds."""
 _PATIENCE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """A compaction: ``files`` small files of the table ``name`` (or the ledger) with ``size`` bytes became one.
+    """The result of one compaction, which replaced ``files`` small files of the table or ledger ``name`` by one file.
 
-    The table had ``before`` files and has ``after``. The new file has ``new_size`` bytes (None in a dry run).
+    The replaced files had ``size`` bytes; the new file has ``new_size`` bytes (None in a dry run). The table had
+    ``before`` files before the compaction and has ``after`` files now.
     """
 
     name: str
@@ -47,9 +48,9 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """The deletion of unneeded data files and log files of a table or the ledger; ``size`` is their total bytes.
+    """The deletion of data files and log files that a table or the ledger no longer needs.
 
-    ``problem`` says why they were not deleted.
+    ``size`` is the total size of these files in bytes. ``problem`` says why the files were not deleted, or is None.
     """
 
     name: str
@@ -70,13 +71,13 @@ class StoredTable:
 
 
 def synopsis_tables(catalog: CatalogParts) -> list[StoredTable]:
-    """Return the tables of synopses. Ticks compact them, but leave the old files."""
+    """Return the tables of synopses. Ticks compact these tables, but do not delete the old files."""
     paths = (each.path for each in catalog.tables.versions() if each.path.startswith(f"{layout.SYNOPSES}/"))
     return [StoredTable(path, path, Sorting(SINCE, (SINCE,))) for path in paths]
 
 
 def stored_tables(catalog: CatalogParts) -> list[StoredTable]:
-    """Return the home's tables and the ledger, without those that have no commit yet."""
+    """Return the home's tables and the ledger, but only those that have at least one commit."""
     tables = [
         StoredTable(table.name, table.path, Sorting(table.stored.start, (table.stored.start,)))
         for table in catalog.tables.all()
@@ -86,15 +87,16 @@ def stored_tables(catalog: CatalogParts) -> list[StoredTable]:
 
 
 def groups_to_compact(home: OpenHome, table: StoredTable) -> list[tuple[DataFile, ...]]:
-    """Return groups of files, each to become one file."""
+    """Return groups of files of a table; compaction would replace each group by one file."""
     files = delta_snapshot(home.catalog.data / table.path, check_files=False).files
     return compactable(files, table.sorting.neighbours, compaction.BOUNDS)
 
 
 def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> Iterator[Compacted]:
-    """Compact the files of the group into one file, or into a few if one would exceed memory.
+    """Replace the files of the group by one file, or by a few files if one would need too much memory.
 
-    Stop early if another process has changed one of the files. Raise LeaseBusy, LeaseLost or StorageError.
+    Yield the result for each new file. Stop early if another process has removed one of the files. Raise LeaseBusy,
+    LeaseLost or StorageError.
     """
     place, remaining = home.catalog.data / table.path, tuple(group)
     while len(remaining) > 1:
@@ -116,7 +118,10 @@ def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> It
 
 
 def _committed(home: OpenHome, table: StoredTable, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
-    """Commit the new file; return how many files the table had and has, or None if the old files are gone."""
+    """Commit the new file and return the number of the table's files before and after the commit.
+
+    Return None if the old files are no longer in the table.
+    """
     with home.writing("maintain") as writer:
         require_undamaged(writer)
         version = commit_rewritten(place, rewritten, writer.lease.token, home.clock())
@@ -136,7 +141,7 @@ def _are_there(place: Location, group: Sequence[DataFile]) -> bool:
 
 
 def to_compact(home: OpenHome, table: StoredTable) -> Iterator[Compacted]:
-    """Yield what ``compact`` would do with each group, according to the log."""
+    """Yield, for each group of files, the result that ``compact`` would yield, without compacting the files."""
     after = len(delta_snapshot(home.catalog.data / table.path, check_files=False).files)
     for group in groups_to_compact(home, table):
         before, after = after, after - len(group) + 1
@@ -144,7 +149,10 @@ def to_compact(home: OpenHome, table: StoredTable) -> Iterator[Compacted]:
 
 
 def clean(home: OpenHome, table: StoredTable, keep_us: int, *, dry_run: bool) -> Iterator[Cleaned]:
-    """Delete the table's files that have been unneeded for ``keep_us``. Raise LeaseBusy or StorageError."""
+    """Delete the files that the table has not needed for ``keep_us`` microseconds; yield the result.
+
+    With ``dry_run``, delete nothing. Raise LeaseBusy or StorageError.
+    """
     place = home.catalog.data / table.path
     unneeded, problem = deletable_files(place, keep_us, home.clock()), None
     if not unneeded.data and not unneeded.log:

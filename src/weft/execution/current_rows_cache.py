@@ -1,8 +1,10 @@
 """Cache the open rows of a tracked table, so that a poll need not read the whole history.
 
-The cache is one Parquet file for each table, behind a checksum, on the driver's local disk. It derives from the log and
-may be deleted at any time. It identifies its log by the catalog's counts: rows are only added, and their instants rise.
-A file that is missing, damaged or of another state of the log is built from the log again.
+The cache is one Parquet file with a checksum for each table, on the driver's local disk. The file is derived from the
+table's log and may be deleted at any time. The file records for which state of the log it is valid, by the catalog's
+row count and last instant. The row count and the last instant identify a state of the log, since rows are only added
+and their instants rise. A cache file that is missing, damaged or of another state of the log is built again from the
+log.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from weft.storage.columns import conformed, stored_schema
 from weft.storage.periods import TS, open_periods
 
 FEWEST: Final = 20_000
-"""Least number of log rows for which the cache is worthwhile."""
+"""Least number of log rows for which a table has a cache."""
 _MARK: Final = b"weft.log"
 _CHECKSUM: Final = 4
 """Length in bytes of the CRC-32 at the start of the file."""
@@ -37,14 +39,16 @@ def current_rows(writer: Writer, table: TableRecord) -> pa.Table:
 
 
 def cached_open_rows(home: Path, table: TableRecord) -> pa.Table | None:
-    """Return the table's open periods from the cache of the home in this folder, or None if the cache has none."""
+    """Return the table's open periods from the cache of the home in the folder ``home``, or None if they are not
+    cached.
+    """
     return _cached(layout.present_folder(home) / f"{table.table_id}.parquet", table)
 
 
 def update_cache(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None) -> None:
-    """Cache the open periods after ``added`` log rows (None: no row) are applied to the open periods ``before``.
+    """Cache the open periods that result if the log rows ``added`` are applied to the open periods ``before``.
 
-    If the file cannot be written, the next reader uses the log.
+    If ``added`` is None, change nothing. If the file cannot be written, the next reader uses the log.
     """
     table = writer.tables.by_id(table_id)
     if table.rows < FEWEST or added is None:
@@ -74,14 +78,17 @@ def _mark(table: TableRecord) -> bytes:
 
 
 def _cached(file: Path, table: TableRecord) -> pa.Table | None:
-    """Return the cached rows of exactly this log, or None if the file is missing, outdated or damaged."""
+    """Return the cached rows for the current state of the table's log.
+
+    Return None if the file is missing, outdated or damaged.
+    """
     if table.rows < FEWEST or not file.exists():
         return None
     try:
         content = file.read_bytes()
     except OSError:
         return None
-    # A power cut may leave an empty file or one of zeros, whose checksum would match.
+    # After a power cut the file may be empty or contain only zeros, and then the checksum would match.
     checked = content[_CHECKSUM:]
     if not checked or zlib.crc32(checked) != int.from_bytes(content[:_CHECKSUM], "big"):
         return None

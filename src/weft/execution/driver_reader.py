@@ -41,14 +41,13 @@ class ReadBounds:
     """The limits of what the driver reads.
 
     - ``whole``: rows of a table that is read whole
-    - ``filtered``: rows of a table that a look-up scans; a larger table uses an arrangement
-    - ``news``: rows of news, or rows that a look-up returns
-    - ``scanned``: rows in the files that are scanned for news
+    - ``filtered``: rows of a table that a look-up scans; for a larger table, the look-up uses an arrangement
+    - ``news``: new rows, or rows that a look-up returns
+    - ``scanned``: rows in the files that are scanned for new rows
     - ``keys``: keys of one look-up
-    - ``loaded``: rows of a table that a load scans for known keys; a larger table uses an arrangement
-    - ``size``: bytes of a result, since few rows with long texts would fill the JVM's memory, too
-    - ``passes``: a load scans a table with up to this many times as many rows as the batch, if the batch exceeds
-      ``keys``
+    - ``loaded``: rows of a table that a load scans for known keys; for a larger table, the load uses an arrangement
+    - ``size``: bytes of a result, since even a few rows with long texts could fill the JVM's memory
+    - ``passes``: if a batch exceeds ``keys``, a load scans a table with up to this many times as many rows as the batch
     """
 
     whole: int = 20_000
@@ -64,27 +63,29 @@ class ReadBounds:
 BOUNDS: Final = ReadBounds()
 """The default bounds."""
 NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1)
-"""Bounds under which Spark reads everything."""
+"""Bounds so low that Spark reads every relation."""
 
 _LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")
 
 
 @dataclass(frozen=True)
 class LocalRows:
-    """Rows of a relation in the driver's memory, with the relation's columns; rows of ``Results`` have the ledger's
-    columns.
+    """Rows of a relation in the driver's memory.
+
+    ``data`` has the columns of the relation. If the relation is a ``Results``, ``data`` has the ledger's columns
+    instead.
     """
 
     relation: Relation
     data: pa.Table
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """Return the rows as a Spark relation (``local_frame``)."""
+        """Return the rows as a Spark DataFrame (``local_frame``)."""
         rows = local_frame(spark, self.data)
         return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, Results) else rows
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Return the values of a column."""
+        """Return the values of the column ``name`` of the relation."""
         if not isinstance(self.relation, Results):
             return self.data.column(_spelled(self.data.schema, name))
         results = self.relation
@@ -96,10 +97,10 @@ class LocalRows:
 
 
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Return the rows as a Spark DataFrame with one partition, so that a join of two needs no exchange.
+    """Return the rows as a Spark DataFrame with one partition, so that a join of two such DataFrames needs no exchange.
 
-    The limit keeps Spark from moving a condition with a subquery, and the join that it becomes, below the coalescing.
-    It also gives Spark the row count.
+    The limit tells Spark the row count. The limit also keeps Spark from moving a condition with a subquery, and the
+    join that replaces such a condition, below the coalescing.
     """
     if not rows.num_rows:  # pyspark needs a chunk for each column, even an empty one
         rows = pa.table([pa.array([], field.type) for field in rows.schema], rows.schema)
@@ -111,17 +112,18 @@ def _decoded(texts: Sequence[str | None], type_: DataType) -> pa.Array:
 
 
 def _spelled(schema: pa.Schema, name: str) -> str:
-    """Return the name as the table's schema spells it: names in SQL are case-insensitive."""
+    """Return ``name`` as the schema spells it, since names in SQL are case-insensitive."""
     folded = name.lower()
     return next(str(each) for each in schema.names if each.lower() == folded)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How one relation is read: the reader ``by`` and a description ``how``.
+    """The choice of how to read one relation: the reader ``by``, a description ``how``, and the rows.
 
-    ``rows`` None: the rows are not in the driver's memory. Spark reads them or, where nothing may be written, the tick
-    would have to catch up an arrangement first.
+    ``rows`` is None if the rows are not in the driver's memory. If ``by`` is then "Spark", Spark reads the rows. If
+    ``by`` is then "arrangement", the arrangement is behind its table and nothing may be written here; a tick would
+    first extend the arrangement.
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -131,7 +133,7 @@ class Reading:
 
 @dataclass
 class DriverReader:
-    """Reads the same files as the tick's ``Reader``; ``files`` returns the files of a relation by name."""
+    """Reads the same files as the tick's ``Reader``; ``files`` returns the files of the relation with a given name."""
 
     tables: Mapping[str, Relation]
     files: Callable[[str], Sequence[DataFile]]
@@ -140,7 +142,7 @@ class DriverReader:
     tables_read: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
 
     def whole(self, name: str, columns: Iterable[str]) -> Reading:
-        """Read a whole relation: the given columns and the start column."""
+        """Read the given columns and the start column of all rows of a relation."""
         rows = rows_of(self.files(name))
         if rows > self.bounds.whole:
             return Reading("Spark", f"the whole table, {over_bound(rows, self.bounds.whole)}")
@@ -160,7 +162,7 @@ class DriverReader:
         return LocalRows(relation, self.tables_read[name, names])
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> Reading:
-        """Read the rows in any of the slices."""
+        """Read the rows of a relation that lie in any of the slices."""
         relation = self.tables[name]
         wanted = log_slices(relation, slices)
         files = news_files(relation, self.files(name), wanted)
@@ -184,8 +186,9 @@ class DriverReader:
         return Reading("driver", how, LocalRows(relation, data))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
-        """Read the rows for which one of the columns in ``keys`` has one of its keys; the result may have other rows,
-        too.
+        """Read the rows that have, in one of the columns in ``keys``, one of the given keys of that column.
+
+        The result may contain further rows.
         """
         count = sum(len(part) for parts in keys.values() for part in parts)
         if count > self.bounds.keys:
@@ -243,7 +246,7 @@ class DriverReader:
         condition: pc.Expression | None,
         most: int | None,
     ) -> pa.Table | None:
-        """Return the rows that satisfy the condition, or None once they exceed ``most`` rows or the size bound."""
+        """Return the rows that satisfy the condition, or None if they exceed ``most`` rows or the size bound."""
         schema = _LEDGER
         if isinstance(relation, Results):
             condition = (pc.field("query_id") == relation.query.query_id) & (pc.field("ordinal") <= relation.rows)
@@ -261,14 +264,14 @@ class DriverReader:
 
 
 def _stored_of(relation: Relation, columns: Iterable[str]) -> set[str]:
-    """Return the stored columns needed for these columns; for a tracked table, all columns of the log."""
+    """Return the stored columns from which ``columns`` are computed; for a tracked table, all columns of the log."""
     if isinstance(relation, Results) or not relation.tracked:
         return set(columns)
     return {column.name for column in relation.stored.columns}
 
 
 def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]) -> pa.Table:
-    """Return the rows as queries see them; for a tracked table, these columns of the periods in the log."""
+    """Return the rows as queries see them. For a tracked table, return ``columns`` of the periods in the log rows."""
     if isinstance(relation, Results) or not relation.tracked:
         return rows
     return periods(rows).select(stored_schema(relation.schema, columns).names)
@@ -277,10 +280,10 @@ def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]
 def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]:
     """Return slices of the stored rows that determine the rows in the given slices.
 
-    In a tracked table, a slice of period ends becomes the log from the start of the slice on: every record about a
-    period that ends in the slice is at or after that start, since a change is recorded at its instant or later. A later
-    record may change the recorded end, so the end itself is not a filter. All records of one period have the same
-    values in the other columns.
+    In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. A change is
+    recorded at its instant or later, so every record about a period that ends in the slice is in this part. A later
+    record may change the recorded end, so the recorded end cannot be the filter. All records of one period have the
+    same values in the other columns.
     """
     if isinstance(relation, Results) or not relation.tracked:
         return tuple(slices)
@@ -291,23 +294,26 @@ def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]
 
 
 def may_look_up(relation: Relation, columns: Iterable[str]) -> bool:
-    """Return whether values of these columns suffice to find everything stored about the rows that have them."""
+    """Return whether a look-up by these columns finds everything that is stored about the matching rows.
+
+    This is not so for the end column of a tracked table, whose value may differ between the records of a period.
+    """
     return isinstance(relation, Results) or not relation.tracked or relation.schema.end not in set(columns)
 
 
 def news_files(relation: Relation, files: Iterable[DataFile], slices: Sequence[Slice]) -> list[DataFile]:
-    """Return the relation's files that may have rows in any of the slices, according to their statistics."""
+    """Return the relation's files that may have rows in any of the slices, according to the files' statistics."""
     names = LEDGER_COLUMNS if isinstance(relation, Results) else None
     return [file for file in files if any(may_hold(file, part, names) for part in slices)]
 
 
 def rows_of(files: Iterable[DataFile]) -> float:
-    """Return the number of rows in the files; infinity if the log does not record it."""
+    """Return the number of rows in the files, or infinity if the log does not record the row count of a file."""
     return sum(float("inf") if file.rows is None else file.rows for file in files)
 
 
 def count_text(count: float, what: str = "row") -> str:
-    """Format a number of things.
+    """Return a count with its noun in the singular or plural.
 
     >>> count_text(1), count_text(4_000, "file"), count_text(float("inf"))
     ('1 row', '4,000 files', 'an unknown number of rows')
@@ -318,7 +324,7 @@ def count_text(count: float, what: str = "row") -> str:
 
 
 def over_bound(count: float, most: int, what: str = "row") -> str:
-    """Format a number of things that exceeds its bound."""
+    """Return text that says that ``count`` things are more than the ``most`` that the driver reads."""
     return f"{count_text(count, what)}, more than the {max(most, 0):,} that the driver reads"
 
 
@@ -338,7 +344,7 @@ def _instant(micros: int) -> pa.Scalar:
 
 
 def _among(column: pa.ChunkedArray, parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Return whether each value is one of those in ``parts``.
+    """Return, for each value of ``column``, whether it occurs in ``parts``.
 
     For floats, return true for every value except NULL, since -0.0 and 0.0 are equal in SQL but not in Arrow's
     ``is_in``.
@@ -355,12 +361,11 @@ def readings(
     paths: Iterable[Access],
     slices: Mapping[str, Sequence[Slice]],
 ) -> Iterator[tuple[list[Access], Reading]]:
-    """Yield the paths that are read together with their reading: whole tables and news first, then look-ups step by
-    step.
+    """Yield each reading with the access paths that it covers: whole tables and news first, then look-ups step by step.
 
-    ``columns`` has the columns to read of each table, ``slices`` the ranges of its news. One pass over a table serves
-    all its look-ups of one step, so a look-up may return rows for the keys of another. Extra rows are harmless: each
-    branch tests its own equalities.
+    ``columns`` has the columns to read of each table, ``slices`` the ranges in which the new rows of each table lie.
+    One pass over a table covers all look-ups of one step in this table, so a look-up may return rows for the keys of
+    another look-up. Extra rows are harmless, since each branch tests its own equalities.
     """
     by_view: dict[str, Reading] = {}
     for same in _in_order(paths):
@@ -392,12 +397,12 @@ def _looked_up(
 
 
 def _in_order(paths: Iterable[Access]) -> list[list[Access]]:
-    """Return the paths and the paths below them, grouped by what one reading serves."""
+    """Return ``paths`` and the paths from which their look-ups take keys, in groups that one reading covers."""
     groups: dict[tuple[int, str], dict[Access, None]] = {}
     for path in paths:
         step: Access = path
         while True:
-            # Group whole tables and news by view, look-ups by table.
+            # Group whole tables and news by view, and look-ups by step and table.
             key = (step.step, step.table) if isinstance(step, Lookup) else (0, step.view)
             groups.setdefault(key, {})[step] = None
             if not isinstance(step, Lookup):

@@ -1,4 +1,4 @@
-"""Decide when a tick can skip a query: nothing arrived, and time alone adds no row before a known instant."""
+"""Decide whether a tick can skip a query, because no row arrived and time alone adds no row before a known instant."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from weft.execution.reader import Reader
 
 NEVER: Final = 253_402_300_799_000_000
-"""The end of the calendar, in microseconds: time alone never adds a row."""
+"""The end of the calendar in microseconds. As a due instant it means that time alone never adds a row."""
 
 
 def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> bool:
-    """Return whether a table of the query has a row with a ts in the query's window or later."""
+    """Return whether a table that the query reads has a row with a ts in the query's window or later."""
     for schema in shape.tables:
         last = tables[schema.name].last_ts
         if last is not None and (member.tau is None or last >= member.tau):
@@ -33,7 +33,7 @@ def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: i
     """Return whether the query's window can contain no new answer, so that the tick can skip the query.
 
     ``t0`` is the instant at which time begins (None: not known yet); constant answers begin there. ``next_due`` remains
-    valid until something arrives. Answers that a lower stratum of the same tick found count as arrived.
+    valid until a row arrives. Answers that a lower stratum found in the same tick count as rows that arrived.
     """
     if member.empty:
         return True
@@ -49,7 +49,10 @@ def is_quiet(member: Member, shape: Shape, tables: Mapping[str, Relation], t0: i
 def quiet_queries(
     members: Iterable[Member], plans: Mapping[int, Plan], tables: Mapping[str, Relation], t0: int | None
 ) -> set[int]:
-    """Return the ids of the quiet queries. Queries with equal plan and window are tested once."""
+    """Return the ids of the quiet queries (``is_quiet``).
+
+    Queries with the same plan, window and ``next_due`` are tested once.
+    """
     verdicts: dict[tuple[int, int | None, int, int | None], bool] = {}
     ids = set()
     for member in members:
@@ -76,7 +79,7 @@ def is_plan_quiet(due: DuePlan, shape: Shape, tables: Mapping[str, Relation], t:
 
 
 def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> list[Group]:
-    """Return the groups that ``next_due`` runs: the time-driven branches over the window [t, ∞)."""
+    """Return groups of the queries that depend on time, with the window [t, ∞), for ``next_due``."""
     timely = [replace(each, tau=each.t, t=NEVER) for each in members if plans[each.query.plan_id].time_driven]
     by_plan: dict[int, list[Member]] = {}
     for member in timely:
@@ -88,10 +91,11 @@ def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> 
 
 
 def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[int, int | None]:
-    """Return for each query the next instant, from its t on, at which time alone adds a row if nothing arrives before.
+    """Return, for each query id, the next instant at which time alone adds a row to the query if no row arrives before.
 
-    This runs the incremental query over the window [t, ∞), whose rows are not yet answers; their number is not limited.
-    With ``small_only`` the instant is None (unknown) if the driver's memory does not hold the input rows.
+    This runs the incremental query over the window [t, ∞), where t is the end of the query's window. The rows of that
+    window are not answers yet, and their number is not limited. With ``small_only``, the instant is None (unknown) if
+    the driver's memory does not hold the input rows.
     """
     members = [member for group in groups for member in group.members]
     try:
@@ -102,7 +106,7 @@ def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[i
 
 
 def earliest_due(dues: Iterable[int | None]) -> int | None:
-    """Return the least of the instants at which time alone can add a row; None if one is unknown.
+    """Return the least of the instants at which time alone can add a row; return None if one of them is None (unknown).
 
     >>> earliest_due([NEVER, 7]), earliest_due([7, None])
     (7, None)
@@ -116,7 +120,7 @@ def earliest_due(dues: Iterable[int | None]) -> int | None:
 
 
 def reason(member: Member, shape: Shape | None, tables: Mapping[str, Relation]) -> str | None:
-    """Return a sentence that explains why the query has no new row, or None if there is no plan."""
+    """Return a sentence that explains why the query has no new row, or None if ``shape`` is None."""
     if shape is None:
         return None
     names = " or ".join(sorted(schema.name for schema in shape.tables))

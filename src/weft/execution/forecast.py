@@ -1,6 +1,7 @@
-"""Describe what the next tick of one query would read, and how (``weft explain --tick``); no Spark.
+"""Describe what the next tick of one query would read, and how (``weft explain --tick``), without Spark.
 
-The tick's own code makes the choices. Nothing is written: an arrangement that is behind is reported as behind.
+The tick's own code makes the choices. Nothing is written, so an arrangement that is behind its table stays behind, and
+the description says so.
 """
 
 from __future__ import annotations
@@ -30,15 +31,21 @@ from weft.printable import Brief, counted
 from weft.storage.delta_log import DeltaSnapshot
 
 Way = Literal["nothing", "rows", "files"]
-"""What Spark gets: nothing, because it does not run; rows from the driver's memory, in one job; files to read."""
+"""The input of Spark in a tick.
+
+- ``nothing``: Spark does not run
+- ``rows``: Spark runs one job over rows from the driver's memory
+- ``files``: Spark reads files
+"""
 
 
 @dataclass(frozen=True)
 class RelationRead:
-    """One relation: its name in the SQL of branches, a description ``what``, the reader ``by`` and the method ``how``.
+    """How one relation is read.
 
-    ``rows`` is the number of rows that the driver has (None: Spark reads them, or the number is unknown before the
-    tick).
+    ``view`` is its name in the SQL of branches, ``what`` a description, ``by`` the reader and ``how`` the method.
+    ``rows`` is the number of rows in the driver's memory. ``rows`` is None if Spark reads the rows, or if the number is
+    unknown before the tick.
     """
 
     view: str
@@ -50,11 +57,11 @@ class RelationRead:
 
 @dataclass(frozen=True, repr=False)
 class Forecast(Brief):
-    """The next tick of ``query``, over [tau, t) (microseconds UTC; tau None: its first tick).
+    """The next tick of ``query``, over the window [tau, t) in microseconds UTC.
 
-    ``known`` describes how the tick finds the answers already in the ledger. ``quiet`` explains why the tick has
-    nothing to do (None: it has something to do). ``lower`` are the queries whose results this query reads; they run
-    first.
+    ``tau`` is None for the query's first tick. ``known`` describes how the tick finds the answers that are already in
+    the ledger. ``quiet`` explains why the tick has nothing to do, or is None. ``lower`` has the names of the queries
+    whose results this query reads; these queries run first.
     """
 
     query: QueryRecord
@@ -72,7 +79,7 @@ class Forecast(Brief):
 
 
 def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
-    """Describe the next tick of the query ``name`` at the wall clock's instant ``at``.
+    """Return a description of the next tick of the query ``name``, given the wall clock's instant ``at``.
 
     Raise NotFound, ClockError, StorageError, PlanMismatch if the plan no longer fits the tables, and Refused for a
     query that runs as a synopsis.
@@ -108,9 +115,9 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
 
 
 def _replay_instant(catalog: CatalogParts) -> int | None:
-    """Return the instant assumed for the next tick of a replay home: after everything that was loaded.
+    """Return the instant assumed for the next tick of a replay home, which is after all loaded rows.
 
-    Return None for a wall clock, or if nothing was loaded.
+    Return None if the home has a wall clock or if nothing was loaded.
     """
     home = catalog.home()
     if home.clock == "wall" or home.last_ts == MIN_INSTANT:
@@ -121,7 +128,7 @@ def _replay_instant(catalog: CatalogParts) -> int | None:
 def _relations(
     driver: DriverReader, member: Member, shape: Plan, t0: int | None
 ) -> tuple[tuple[RelationRead, ...], bool]:
-    """Return what the query's branches read, and whether the driver reads all of it."""
+    """Return the relations that the query's branches read, and whether the driver reads all of them."""
     windows = grouped([member], {member.query.plan_id: shape}, t0)
     work = [(group, group.branches()) for window in windows for group in window]
     branches: list[Branch] = [branch for _, reads in work for branch in reads]
@@ -140,7 +147,7 @@ def _words(path: Access) -> str:
     if isinstance(path, Lookup):
         return f"look-up of {path.table} by {path.column}"
     if isinstance(path, DeltaScan):
-        # NOW > c is NOW >= c + 1 µs
+        # The condition NOW > c became NOW >= c + 1 µs, so remove the microsecond.
         micros = path.shift.micros // 1_000 * 1_000
         shift = f" {'+' if micros > 0 else '-'} {length(abs(micros), weeks=False)}" if micros else ""
         own = " + an interval" if path.shift.intervals else ""

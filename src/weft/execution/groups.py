@@ -25,21 +25,25 @@ from weft.planning.synopsis_plan import SynopsisPlan, is_synopsis, restored_syno
 from weft.planning.warnings import REPLACE_WITH_DEFINITION, reads_periods
 
 Shape: TypeAlias = "Plan | SynopsisPlan"
-"""A plan of a query that Spark runs or of one that runs as a synopsis; both describe the tables and the dependence on
-time.
+"""A plan of a query that Spark runs, or of a query that runs as a synopsis.
+
+Both kinds of plan say which tables a query reads and how the query depends on time.
 """
 _compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Shape] = {}
 
 
 def from_now_form(record: PlanRecord, tables: Mapping[str, TableSchema]) -> StoredForm:
-    """Return the stored form of the same plan with ``--from now``; raise PlanMismatch as ``compiled`` does."""
+    """Return the stored form that the record's plan has with ``--from now``.
+
+    Raise PlanMismatch as ``compiled`` does.
+    """
     return stored_form(replace(compiled(record, tables), from_now=True))
 
 
 def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
-    """Return the plan of a record of a query that Spark runs, over the current tables.
+    """Return the plan in a record of a query that Spark runs, compiled over the current tables.
 
-    Raise PlanMismatch if it differs from the installed plan or belongs to a synopsis.
+    Raise PlanMismatch if the plan differs from the installed plan or belongs to a synopsis.
     """
     shape = shape_of(record, tables)
     if not isinstance(shape, Plan):
@@ -48,7 +52,10 @@ def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
 
 
 def synopsis_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
-    """Return the plan of a record of a query that runs as a synopsis; raise PlanMismatch as ``compiled`` does."""
+    """Return the plan in a record of a query that runs as a synopsis.
+
+    Raise PlanMismatch if the plan differs from the installed plan or belongs to a query that Spark runs.
+    """
     shape = shape_of(record, tables)
     if not isinstance(shape, SynopsisPlan):
         raise PlanMismatch(f"the plan {record.signature} belongs to a query that Spark runs")
@@ -56,7 +63,7 @@ def synopsis_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Synops
 
 
 def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
-    """Return the plan of a record of any query; raise PlanMismatch if it differs from the installed plan."""
+    """Return the plan in a record of any query; raise PlanMismatch if the plan differs from the installed plan."""
     key = (record.signature, record.body, tuple(table for table in tables.values() if table.source == "table"))
     known = _compiled.get(key)
     if known is not None and all(tables.get(each.name) == each for each in known.tables if each.source == "results"):
@@ -71,13 +78,19 @@ def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
 
 
 def window_start(query: QueryRecord, tau: int | None) -> int | None:
-    """Return where a query's window begins: its last t, or the instant from which it was installed."""
+    """Return the instant at which a query's window begins, or None if it begins at the start of time.
+
+    The instant is ``tau`` if given, otherwise the instant of the installation of a query with ``--from now``.
+    """
     return query.from_instant if tau is None and query.from_mode == "now" else tau
 
 
 @dataclass(frozen=True)
 class Member:
-    """A query in a tick, with its window [tau, t); ``waits`` explains why the window ends before the tick's t."""
+    """A query in a tick, with the query's window [tau, t).
+
+    ``waits`` explains why the window ends before the tick's t.
+    """
 
     query: QueryRecord
     tau: int | None
@@ -86,12 +99,12 @@ class Member:
 
     @property
     def empty(self) -> bool:
-        """Whether the window has no instant."""
+        """Whether the window contains no instant."""
         return self.t <= (MIN_INSTANT if self.tau is None else self.tau)
 
     @property
     def values(self) -> tuple[Literal, ...]:
-        """The query's constants by parameter number."""
+        """The query's constants, ordered by parameter number."""
         return tuple(restored_parameter(kind, raw) for kind, raw in self.query.parameters)
 
 
@@ -99,8 +112,8 @@ class Member:
 class Group:
     """Queries of one plan that run together.
 
-    ``t0`` is the instant at which time begins (None: not before ``t``); constant answers begin there and only there.
-    ``time_driven_only`` selects the branches that time drives.
+    ``t0`` is the instant at which time begins (None: not before ``t``); constant answers begin at ``t0`` and at no
+    other instant. With ``time_driven_only``, only the branches whose driver is a threshold run.
     """
 
     plan_id: int
@@ -112,18 +125,20 @@ class Group:
 
     @property
     def first(self) -> bool:
-        """Whether this is the first delivery (Q^M)."""
+        """Whether the group's windows have no beginning, so that the branches of the first delivery (Q^M) run."""
         return self.members[0].tau is None
 
     def branches(self) -> tuple[Branch, ...]:
-        """Return the branches to run: with inlined constants for one query, with a parameter table for several."""
+        """Return the branches to run: with constants in the SQL for one query, or with a parameter table for
+        several.
+        """
         events = self.shape.first if self.first else self.shape.branches
         if self.time_driven_only:
             events = tuple(event for event in events if event.driver.kind in ("now_from", "now_before"))
         begun = self.t if self.t0 is None else self.t0
         window: dict[str, Scalar] = {"t": instant(self.t), "t0": instant(begun)}
         if self.first:
-            # Constant answers begin with time itself, even if NOW reached one of their thresholds before.
+            # Constant answers begin at the start of time, even if NOW reached one of their thresholds before.
             window["tau"] = instant(begun) if self.shape.has_constants else BEGINNING
         events = tuple(event for event in events if self._may_fire(event, window))
         if len(self.members) == 1:
@@ -136,11 +151,12 @@ class Group:
         return tuple(for_many(event, table, window, self.first) for event in events)
 
     def _may_fire(self, event: Event, window: Mapping[str, Scalar]) -> bool:
-        """Return whether the branch can yield a row; false if its instant is a constant outside every member's window.
+        """Return whether the branch can yield a row.
 
-        Law: a branch requires tau <= s < t of its instant s, besides other conditions (``derivation.incremental``). So
-        if s is one constant for all rows, the window decides; a NULL instant is never reached. The closed form's
-        instant is the greatest of several and has another condition, so the branch stays.
+        The result is false if the branch's instant is a constant outside every member's window. Law: a branch requires
+        tau <= s < t of its instant s, besides other conditions (``derivation.incremental``). So if s is one constant
+        for all rows, the window decides. An instant that is NULL is never reached. The result is true for the closed
+        form, whose instant is the greatest of several instants and has another condition.
         """
         if event.driver.kind == "greatest":
             return True
@@ -164,13 +180,15 @@ class Group:
 
 
 def instant(micros: int) -> Literal:
-    """Return an instant as a constant for the rewriting."""
+    """Return an instant (microseconds UTC) as a constant for the rewriting."""
     return Literal(micros, TIMESTAMP, fixed=True)
 
 
 def grouped(members: Iterable[Member], plans: Mapping[int, Plan], t0: int | None) -> tuple[tuple[Group, ...], ...]:
-    """Group the members of a tick by window end and approximate window length; members with an open window come
-    last.
+    """Return the groups of a tick's members, one tuple of groups for each kind of window; a group has one plan.
+
+    Members whose windows have the same end and approximately the same length are in one tuple. Members whose window has
+    no beginning come last.
     """
     sorted_in: dict[tuple[bool, int, int], dict[int, list[Member]]] = {}
     for member in members:

@@ -1,4 +1,4 @@
-"""Query the periods of a tracked table."""
+"""Read the periods of a tracked table, all of them or those that satisfy an SQL condition."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Stretch(Brief):
-    """A row and a period [begin, end) during which the source had it (µs UTC; end None: the source still has it)."""
+    """A row and a period [begin, end) during which the source had this row.
+
+    Both bounds are µs UTC. If ``end`` is None, the source still has the row.
+    """
 
     values: tuple[Value, ...]
     begin: int
@@ -42,10 +45,11 @@ class Stretch(Brief):
 
 @dataclass(frozen=True, repr=False)
 class History(Tabular):
-    """Periods of the tracked table ``name``, sorted by key, then by time; ``count`` counts all, also beyond the limit.
+    """Periods of the tracked table ``name``, sorted by key, then by time.
 
-    ``columns`` are the source's columns, of which the first ``keys`` are the key. ``at`` is the instant of the query
-    (µs UTC); open periods last at least until then.
+    ``count`` is the number of all matching periods, even if a limit left some out. ``columns`` are the source's
+    columns, of which the first ``keys`` are the key. ``at`` is the instant of the query (µs UTC); open periods last at
+    least until then.
     """
 
     name: str
@@ -73,11 +77,12 @@ class History(Tabular):
 
 
 def history(home: OpenHome, name: str, where: str | None, limit: int | None, known: int | None = None) -> History:
-    """Return the periods that satisfy the SQL condition ``where`` (None: all), at most ``limit`` of them (None: all).
+    """Return the periods that satisfy the SQL condition ``where``, and at most ``limit`` of them.
 
-    The condition may use the columns, valid_from, valid_to and NOW(); it starts Spark. ``known`` selects the periods as
-    recorded at an instant (µs UTC). Raise NotFound, SqlError, ExecutionError, StorageError, and Refused for a table
-    that is not tracked.
+    If ``where`` is None, all periods are returned; if ``limit`` is None, their number is not limited. The condition may
+    use the columns, valid_from, valid_to and NOW(). A condition starts Spark. ``known`` selects the periods as they
+    were recorded at an instant (µs UTC). Raise NotFound, SqlError, ExecutionError, StorageError, and Refused if the
+    table is not tracked or both ``where`` and ``known`` are given.
     """
     table = home.catalog.tables.named(name)
     if table.log is None:
@@ -122,7 +127,10 @@ def _all(
 def _matching(
     home: OpenHome, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
 ) -> tuple[tuple[Stretch, ...], int]:
-    """Return the periods that satisfy a condition, by Spark. Without an end column, the query sees ended rows, too."""
+    """Return the periods that satisfy the condition ``where``, and their number, by a query in Spark.
+
+    The query treats the table as one without an end column, so that it sees ended rows as well.
+    """
     lasting = replace(table, schema=replace(table.schema, end=None))
     keys, others = ordered[: len(table.keys)], ordered[len(table.keys) :]
     listed = ", ".join(quoted(each) for each in (*keys, VALID_FROM, *others, VALID_TO))
@@ -135,7 +143,7 @@ def _matching(
 
 
 def _micros(value: Value) -> int | None:
-    """Return an instant of an answer in microseconds; beyond Python's years it is already a number."""
+    """Return an instant from an answer in microseconds. An instant beyond Python's years is already a number."""
     if value is None or isinstance(value, int):
         return value
     return from_datetime(value)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
 """Append changes to the logs of tracked tables: reserve in the catalog, commit to Delta, record in the catalog.
 
-This works as for other tables (``execution.append_rows``): a writer that dies in between leaves an open reservation,
-which the next writer settles; that also finishes an append to several tables. The instants of a table's changes rise
-from commit to commit, so the last record of a period is well defined.
+The protocol is that of other tables (``execution.append_rows``): a writer that dies in between leaves an open
+reservation, and the next writer settles it. Settling a reservation also finishes an append to several tables. The
+instants of a table's changes rise from commit to commit, so the last record of a period is well defined.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from weft.storage.periods import TS, read_log
 
 @dataclass(frozen=True)
 class Recorded:
-    """The result of appending changes: periods that ``began`` and ``ended``, between two instants (µs UTC; None: no
-    change).
+    """The result of appending changes to a log.
 
-    ``rows`` are the log rows that were stored (None: none).
+    ``began`` and ``ended`` are the numbers of periods that began and ended. ``first`` and ``last`` are the instants of
+    the first and the last change (µs UTC), or None if nothing changed. ``rows`` are the log rows that were stored, or
+    None.
     """
 
     began: int
@@ -55,8 +56,8 @@ def log_of(catalog: CatalogParts, table: TableRecord) -> pa.Table:
 class ChangesToRecord:
     """The changes of one table in an append to several tables.
 
-    ``changes`` returns the log rows, given the earliest open instant (µs UTC). ``seen`` is the read position of the
-    source after these changes (None: unchanged).
+    ``changes`` returns the log rows, given the earliest instant at which changes may be recorded (µs UTC). ``seen`` is
+    the read position of the source after these changes (None: unchanged).
     """
 
     table: TableRecord
@@ -73,16 +74,16 @@ def record(
     changes: Callable[[int], pa.Table],
     seen: Mapping[str, Any] | None,
 ) -> Recorded:
-    """Store log rows of one table, all or none; see ``record_together``."""
+    """Store the log rows of one table, either all of them or none, as ``record_together`` does."""
     return record_together(writer, [ChangesToRecord(table, load_id, changes, seen)], at_least)[0]
 
 
 def record_together(writer: Writer, parts: Sequence[ChangesToRecord], at_least: int) -> list[Recorded]:
-    """Store log rows of several tables, all or none; no tick sees some without the others.
+    """Store the log rows of several tables, either all of them or none. A tick sees the rows of all tables or of none.
 
-    The earliest open instant is the same for all tables: the greatest of ``at_least``, F and the first instant after
-    the last change of any of the tables. No row has a lesser ``ts``. Raise LeaseLost or StorageError; errors of
-    ``changes`` pass through, and nothing is stored then.
+    The earliest instant of a change is the same for all tables: the greatest of ``at_least``, F and the first instant
+    after the last change of any of the tables. No row has a lesser ``ts``. Raise LeaseLost or StorageError. If
+    ``changes`` raises an error, the error passes through and nothing is stored.
     """
     writer.check()
     for part in parts:

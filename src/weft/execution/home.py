@@ -1,4 +1,4 @@
-"""An open home: folder, catalog, clock, and a Spark session that starts on first use."""
+"""An open home: its folder, catalog and clock, and a Spark session that starts on first use."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ class OpenHome:
     clock: Callable[[], int]
 
     def session(self) -> SparkSession:
-        """Return this home's Spark session; the first call of a process takes 5 to 15 seconds. Raise ExecutionError."""
+        """Return this home's Spark session. The first call in a process takes 5 to 15 seconds. Raise ExecutionError."""
         from weft.runtime.session import spark_session
 
         return spark_session(self.folder, kafka=self._follows_topics)
 
     def kafka_session(self) -> SparkSession:
-        """Return the session with the Kafka connector. Raise ExecutionError if Spark was started without the
-        connector.
+        """Return this home's Spark session with the Kafka connector.
+
+        Raise ExecutionError if Spark was started without the connector.
         """
         from weft.runtime.session import require_connector, spark_session
 
@@ -50,15 +51,17 @@ class OpenHome:
         return any("topic" in source.options for source in self.catalog.sources.all())
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """Return by name the home's tables as the queries ``texts`` see them, and the results that the queries may
-        name.
+        """Return the schemas of the home's tables, and of the results that the queries ``texts`` mention, by name.
+
+        The schema of a view that depends on NOW includes the view's definition if one of the queries mentions the view.
         """
         return schemas(self.catalog, *texts)
 
     def now(self) -> int:
-        """Return the home's clock: the wall clock, or on a replay home the last ``--now``, else its last ts.
+        """Return the time of the home's clock.
 
-        Raise ClockError for a replay home that has neither.
+        This is the wall clock's time. On a replay home, it is the last ``--now``, or the last ts if no ``--now`` was
+        given. Raise ClockError if a replay home has neither.
         """
         known = self.catalog.home().now_at(self.clock())
         if known is None:
@@ -69,8 +72,9 @@ class OpenHome:
         return known
 
     def open_instant(self) -> int:
-        """Return the instant that ``from now`` means: the home's clock; on a replay home without ``--now``, after the
-        last ts.
+        """Return the instant that ``from now`` means: the time of the home's clock.
+
+        For a replay home without ``--now``, return the first instant after the last ts.
         """
         home = self.catalog.home()
         if home.clock == "wall":
@@ -79,7 +83,10 @@ class OpenHome:
 
     @contextmanager
     def writing(self, purpose: str, wait_us: int = LEASE_WAIT_US) -> Iterator[Writer]:
-        """Hold the write lease, after settling what dead writers left behind, including a tick. Raise LeaseBusy."""
+        """Hold the write lease while the block runs, after settling what dead writers left behind.
+
+        A tick that died is settled, too. Wait up to ``wait_us`` microseconds for the lease. Raise LeaseBusy.
+        """
         from weft.execution.tick import settle_tick
 
         with self.catalog.writing(purpose, self.clock, wait_us=wait_us) as writer, renewing_lease(writer, self.clock):
@@ -93,7 +100,7 @@ class OpenHome:
             yield writer
 
     def close(self) -> None:
-        """Close the catalog and release the home's Spark session; the JVM stays, since other homes may share it."""
+        """Close the catalog and release the home's Spark session. The JVM continues, since other homes may share it."""
         from weft.runtime.session import release_session
 
         release_session(self.folder)
@@ -101,8 +108,9 @@ class OpenHome:
 
 
 def finish_purges(writer: Writer, at: int) -> None:
-    """Remove the answers of removed queries from the ledger; leave those that somebody still reads for the next
-    time.
+    """Remove the answers of removed queries from the ledger.
+
+    Answers in files that another process is reading stay until the next call.
     """
     going = [each.query_id for each in writer.queries.purging()]
     if going:
@@ -118,12 +126,15 @@ def finish_purges(writer: Writer, at: int) -> None:
 
 @contextmanager
 def renewing_lease(writer: Writer, clock: Callable[[], int]) -> Iterator[None]:
-    """Renew the lease every minute while the block runs: a tick or the build of an arrangement may outlast a lease."""
+    """Renew the lease every minute while the block runs.
+
+    A tick or the build of an arrangement may last longer than a lease.
+    """
     over = threading.Event()
 
     def renew() -> None:
         while not over.wait(_RENEW_SECONDS):
-            # The next transaction notices a lost lease and can handle it.
+            # If the lease is lost, the next transaction notices the loss and can handle it.
             with suppress(LeaseLost, CatalogError):
                 writer.renew(clock())
 

@@ -1,8 +1,8 @@
-"""Find the queries that fail, set them aside, and compute the others without them.
+"""Find the queries that fail, set them aside, and compute the other queries without them.
 
-``isolated`` handles computations in this process; ``failing_queries`` handles those in Spark, where a trial may take
-long and end the JVM. Only a failure in a run of its own counts against a query. ``weft.faults`` defines which errors
-are a query's.
+``isolated`` is for computations in this process. ``failing_queries`` is for computations in Spark, where a trial may
+take long and end the JVM. A failure counts against a query only if the query ran alone. ``weft.faults`` defines which
+errors belong to a query.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from weft.execution.spark_runner import SparkRunner
 from weft.faults import FAULTS, query_faults
 
 Trial: TypeAlias = Callable[[Reader, Group], object]
-"""Runs the queries of a group as the tick would; raises if they fail."""
+"""A function that runs the queries of a group as the tick would, and raises an error if they fail."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _LEAST_SECONDS: Final = 15.0
 _PATIENCE: Final = 4
-"""If one half of a group took a second, the other half gets this many seconds before it is split."""
+"""If the first half of a group succeeds, the second half is split after this many times the first half's duration."""
 
 
 def isolated(
@@ -33,10 +33,11 @@ def isolated(
     compute: Callable[[list[Item]], Result],
     set_aside: Callable[[Mapping[int, ExecutionError]], None],
 ) -> list[Result]:
-    """Return what ``compute`` gives for all items (by query id) except those that fail alone, which are set aside.
+    """Return the results of ``compute`` for the items (by query id), and set aside the items that fail alone.
 
-    The result is a list of one or, after a failure, one result for each part: the items are halved until the failing
-    one is alone. A failing ``compute`` must leave nothing behind. Raise errors that belong to the home (``faults``).
+    If ``compute`` succeeds for all items together, the list has one result. After a failure the items are halved until
+    a failing item is alone, and the list has one result for each part that succeeded. A failing ``compute`` must leave
+    nothing behind. Raise errors that belong to the home (``faults``).
     """
     failed: dict[int, ExecutionError] = {}
     results = list(_parts(items, compute, failed)) if items else []
@@ -64,16 +65,16 @@ def _parts(
 
 
 def failing_queries(runner: SparkRunner, groups: Sequence[Group], trial: Trial) -> Iterator[tuple[int, ExecutionError]]:
-    """Yield the queries of the groups that fail when Spark runs them alone, each with its error (one of FAULTS).
+    """Yield the ids of the queries that fail when Spark runs them alone, each with its error (one of FAULTS).
 
-    Each query is yielded as soon as it is found; the search may take long.
+    Each query is yielded as soon as it is found, since the search may take long.
     """
     for group in groups:
         yield from _failing(runner, group, trial, runner.limits.seconds)
 
 
 def reason(name: str, error: WeftError) -> str:
-    """Return one line: why the query is set aside and what the user can do."""
+    """Return one line of text that says why the query is set aside and what the user can do."""
     text = f"{error.message} ({error.where})" if error.where else error.message
     if error.hint:
         text = f"{text.rstrip('.')}. {error.hint}"
@@ -82,11 +83,10 @@ def reason(name: str, error: WeftError) -> str:
 
 
 def _failing(runner: SparkRunner, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:
-    """Yield the failing queries of a group by halving, since queries of one plan may differ in a constant that Spark
-    rejects.
+    """Yield the ids of the failing queries of a group, each with its error; find them by halving the group.
 
-    Exceeding ``seconds`` says nothing against several queries, so each half gets half the time; a single query gets the
-    full limit.
+    Queries of one plan may differ in a constant that Spark rejects. If several queries together exceed ``seconds``,
+    none of them need be at fault, so each half gets half the time. A single query gets the full time limit.
     """
     alone, limit = len(group.members) == 1, runner.limits.seconds
     error = _tried(runner, group, trial, limit if alone else seconds)
@@ -108,7 +108,7 @@ def _failing(runner: SparkRunner, group: Group, trial: Trial, seconds: float) ->
 
 
 def _tried(runner: SparkRunner, group: Group, trial: Trial, seconds: float) -> ExecutionError | None:
-    """Return the error of running the group's queries, or None."""
+    """Run the group's queries and return the error (one of FAULTS), or None if they succeed."""
     try:
         runner.run(lambda reader: trial(reader, group), seconds)
     except FAULTS as error:

@@ -1,7 +1,8 @@
 """Look up rows by key in the driver, through arrangements that catch up with their table on use.
 
-Catching up writes, so only the holder of the home's lease may do it; without the lease, one can still ask what a
-look-up would do. A faulty arrangement only costs speed: the result says so and the caller reads the table.
+Catching up writes files, so only the holder of the home's lease may do it. Without the lease, a caller can only learn
+which method a look-up would use, or scan a small table. A faulty arrangement costs only speed: the result describes the
+fault, and the caller reads the table.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from weft.storage.delta_log import DataFile
 from weft.storage.ledger import ledger_schema
 
 ANSWER: Final = ledger_schema("query_id", "row_hash")
-"""The columns that identify an answer."""
+"""Schema of the columns that identify an answer."""
 
 
 def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Compaction]:
     """Return the compactions that removed files which the arrangement covers.
 
-    The list is empty if there are none or if the log no longer records them; the arrangement is then built again.
+    If the log no longer records these compactions, the list is empty, and the arrangement is built again.
     """
     gone = arrangement.gone(files)
     if not gone or not files:
@@ -47,9 +48,10 @@ def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Com
 
 @dataclass(frozen=True)
 class LookUpResult:
-    """The result of a look-up: the reader ``by`` and a description ``how``. ``by`` Spark: the caller reads the table.
+    """The result of a look-up: the reader ``by``, a description ``how``, and the rows.
 
-    ``rows`` is also None if an arrangement is behind, may not catch up here, and the table is too large to scan.
+    If ``by`` is "Spark", no rows were looked up; the caller must read the table. ``rows`` is also None if an
+    arrangement is behind but may not be extended, and the table is too large to scan.
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -61,9 +63,9 @@ class LookUpResult:
 class LookUps:
     """The arrangements of a home, in ``folder``.
 
-    An arrangement more than ``most_behind`` rows behind is not used; a look-up that yields more than ``most_found``
-    rows fails. Without ``catching_up`` nothing is written: if an arrangement is behind, a table of at most
-    ``most_read`` rows is scanned.
+    An arrangement that is more than ``most_behind`` rows behind is not used. A look-up that yields more than
+    ``most_found`` rows fails. If ``catching_up`` is false, nothing is written: if an arrangement is behind, a table of
+    at most ``most_read`` rows is scanned instead.
     """
 
     folder: Path
@@ -75,22 +77,25 @@ class LookUps:
     def rows(
         self, table: TableSchema, files: Sequence[DataFile], column: str, columns: Iterable[str], keys: pa.Table
     ) -> LookUpResult:
-        """Look up the rows whose ``column`` is one of the keys (a table of one column); return the given columns."""
+        """Look up the rows whose ``column`` equals a key, and return the given ``columns`` of these rows.
+
+        ``keys`` is a table of one column.
+        """
         key_column = table.column(column)
         assert key_column is not None
         folder = self.folder / f"{table.id}-{key_column.id}"
-        # Plans come and go, and each reads some columns. Carry every column that any look-up has needed.
+        # Carry every column that any look-up has needed, since plans come and go and each reads other columns.
         schema = stored_schema(table, {key_column.name, *columns, *carried_columns(folder)})
         return self._look_up(folder, (key_column.name,), schema, files, keys)
 
     def answers(self, files: Sequence[DataFile], keys: pa.Table) -> LookUpResult:
-        """Look up which of these answers (query id and hash) the ledger has."""
+        """Look up which of the answers ``keys`` (query id and hash) the ledger has."""
         return self._look_up(self.folder / layout.LEDGER, ANSWER.names, ANSWER, files, keys)
 
     def whole_rows(
         self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
     ) -> LookUpResult:
-        """Look up the full rows whose ``columns`` equal a key; NULL equals NULL."""
+        """Look up the rows whose ``columns`` equal a key, and return all columns of these rows; NULL equals NULL."""
         ids = [column.id for column in map(table.column, columns) if column is not None]
         folder = self.folder / f"{table.id}-row-{'-'.join(map(str, ids))}"
         return self._look_up(folder, columns, stored_schema(table), files, keys, null_safe=True)
@@ -98,7 +103,7 @@ class LookUps:
     def known(
         self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
     ) -> LookUpResult:
-        """Look up which keys (of ``columns``) rows of the table have already; NULL equals NULL."""
+        """Look up which of the keys occur in ``columns`` of the table; NULL equals NULL."""
         ids = [column_record.id for column_record in map(table.column, columns) if column_record is not None]
         folder = self.folder / f"{table.id}-key-{'-'.join(map(str, ids))}"
         carried = stored_schema(table, columns)
@@ -137,8 +142,9 @@ class LookUps:
     def _scanned(
         self, files: Sequence[DataFile], schema: pa.Schema, key: Sequence[str], keys: pa.Table
     ) -> pa.Table | None:
-        """Read from the files the rows whose key columns each have a value of the keys; None if there is too much to
-        read.
+        """Read from the files the rows in which each key column has a value that occurs in the same column of ``keys``.
+
+        Return None if the files have more than ``most_read`` rows.
         """
         if sum(file.rows or 0 for file in files) > self.most_read:
             return None

@@ -1,8 +1,10 @@
-"""Keep arrangements and data files in order (`weft maintain`), step by step, holding the lease for one step at a time.
+"""Maintain arrangements and data files (`weft maintain`), step by step, with the lease held for one step at a time.
 
-Arrangements: build those that installed plans need if they are missing or far behind, so that no tick has to; merge
-their runs, so that look-ups read fewer; delete those that neither a plan nor a view needs. Data files: compact small
-ones and delete unneeded ones (``compacting``).
+Maintenance of arrangements has three kinds of step. One kind builds the arrangements that installed plans need if they
+are missing or far behind, so that no tick has to build them. Another merges the runs of an arrangement, so that
+look-ups read fewer runs. The third deletes the arrangements that neither a plan nor a view needs.
+
+Maintenance of data files compacts small files and deletes files that are no longer needed (``compacting``).
 """
 
 from __future__ import annotations
@@ -48,12 +50,15 @@ from weft.storage.delta_log import delta_snapshot, has_commits
 _FOLDER: Final = re.compile(r"(\d+)-(key-|row-)?(\d+(?:-\d+)*)")
 
 LookedUp = dict[tuple[str, str], set[str]]
-"""For each table and column that plans look up, the columns that they read."""
+"""For each pair of a table and a column by which plans look up rows, the columns that these plans read."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """A step on the arrangement in the folder ``name``, done or (in a dry run) planned; ``problem``: why it failed."""
+    """A step on the arrangement in the folder ``name``, done or (in a dry run) planned.
+
+    ``problem`` says why the step failed, or is None.
+    """
 
     name: str
     action: Literal["build", "merge", "delete"]
@@ -66,10 +71,10 @@ Step = Done | Compacted | Cleaned
 
 
 def maintain(home: OpenHome, *, dry_run: bool = False, keep_us: int = RETENTION_US) -> Iterator[Step]:
-    """Do the maintenance, or with ``dry_run`` only report it, step by step; the caller may stop after any step.
+    """Maintain the home and yield the result of each step; the caller may stop after any step.
 
-    ``keep_us`` is the retention of unneeded files. Raise Refused for an invalid ``keep_us``; the steps raise LeaseBusy,
-    LeaseLost and StorageError.
+    With ``dry_run``, only report what would be done. ``keep_us`` is the retention of files that are no longer needed,
+    in microseconds. Raise Refused for an invalid ``keep_us``; the steps raise LeaseBusy, LeaseLost and StorageError.
     """
     if not 0 <= keep_us <= LONGEST_RETENTION_US:
         raise Refused(
@@ -101,14 +106,15 @@ def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
 
 
 def _folders(home: OpenHome) -> list[str]:
-    """Return the names of the existing arrangements."""
+    """Return the names of the folders of existing arrangements."""
     folder = layout.arrangements_folder(home.folder)
     return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
 
 
 def _catch_up(home: OpenHome, stored: StoredTable, wanted: LookedUp) -> None:
-    """Let the arrangements of a table cover all its files before compaction. An arrangement that covers only some of
-    the compacted files would have to be built again.
+    """Before compaction, extend the arrangements of a table until they cover all files of the table.
+
+    An arrangement that covers only some of the compacted files would have to be built again.
     """
     look_ups = LookUps(layout.arrangements_folder(home.folder))
     for name in _folders(home):
@@ -135,7 +141,9 @@ def _path(home: OpenHome, table: TableSchema) -> str:
 
 
 def look_ups_of_plans(catalog: CatalogParts) -> LookedUp:
-    """Return what the plans of installed queries look up in tables."""
+    """Return the columns by which the plans of installed queries look up rows of tables, with the columns that they
+    read.
+    """
     records = catalog.queries.plans()
     lower = catalog.queries.read_by_plans([record.plan_id for record in records])
     tables = relations(catalog, [query.query_id for query in lower])
@@ -163,7 +171,7 @@ def look_ups_of_plans(catalog: CatalogParts) -> LookedUp:
 
 
 def _built(home: OpenHome, name: str, column: str, columns: set[str], *, dry_run: bool) -> Iterator[Done]:
-    """Build or catch up the arrangement of a large table if the arrangement is far behind."""
+    """Build the arrangement of a large table, or extend an arrangement that is far behind; yield the step."""
     table = home.catalog.tables.named(name)
     place = home.catalog.data / table.path
     key_column = table.schema.column(column)
@@ -194,7 +202,7 @@ def _built(home: OpenHome, name: str, column: str, columns: set[str], *, dry_run
 
 
 def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator[Done]:
-    """Merge the runs of an arrangement, or delete an unneeded arrangement."""
+    """Merge the runs of an arrangement, or delete an arrangement that is not needed; yield the step."""
     folder = layout.arrangements_folder(home.folder) / name
     known = _key(home.catalog, name, wanted)
     try:
@@ -220,8 +228,9 @@ def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: 
 
 
 def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str], TableSchema | None] | None:
-    """Return the key of the arrangement in that folder and its table (None: the ledger), or None if it is not
-    needed.
+    """Return the key columns of the arrangement in the folder ``name``, and the arrangement's table.
+
+    The table is None for the ledger's arrangement. Return None if the arrangement is not needed.
     """
     if name == layout.LEDGER:
         return ANSWER.names, None
@@ -239,8 +248,9 @@ def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str],
 
 
 def _is_read_by_views(catalog: CatalogParts, table_id: int) -> bool:
-    """Return whether refreshing a view looks up rows of the table (its own log or a table that it reads), by any
-    column.
+    """Return whether the table is the log of a view or an input of a view.
+
+    A refresh looks up rows of such tables, by any column.
     """
     return any(table_id == view.table_id or table_id in view.reads for view in catalog.views.all())
 

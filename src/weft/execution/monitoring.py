@@ -1,4 +1,7 @@
-"""Evaluate a formula along a log of time points in batches; memory holds one batch and the synopsis's state."""
+"""Evaluate a formula along a log of time points, batch by batch.
+
+Memory holds one batch and the state of the synopsis.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ from weft.execution.synopsis.evaluating import evaluate_shared
 from weft.formula.signature import Row, TimePoint, batches
 
 BATCH = 100_000
-"""Most time points and rows in a batch."""
+"""Greatest number of time points and rows in a batch."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """The answers at a time point, their values in the order of the requested columns.
+    """The answers of a formula at one time point, with their values in the order of the requested columns.
 
-    ``counts`` are the answers' multiplicities, in the same order; None under set semantics.
+    ``counts`` are the multiplicities of the answers, in the order of the answers; None under set semantics.
     """
 
     point: TimePoint
@@ -39,9 +42,9 @@ def monitor(
     size: int = BATCH,
     semantics: Semantics = "set",
 ) -> Iterator[Answered]:
-    """Yield the answers of a formula at each time point of a log, also if there are none.
+    """Yield the answers of a formula at each time point of a log, even at time points without answers.
 
-    Raise DivisionByZero at the first time point at which a term divides by 0, after the answers before it.
+    If a term divides by 0 at a time point, yield the answers before this time point, then raise DivisionByZero.
     """
     synopsis_of_formula = synopsis(formula, semantics)
     order = [free_variables(formula).index(column) for column in columns]
@@ -57,9 +60,9 @@ def monitor(
 def _evaluated(
     constructed: Synopsis, before: State, points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]
 ) -> tuple[State, pa.Table, DivisionByZero | None]:
-    """Return the state after the time points and their answers.
+    """Return the state after the time points, the answers at these time points, and None.
 
-    If a term divides by 0, stop before the first such time point and return the error as well.
+    If a term divides by 0, stop before the first time point at which this happens; the third value is then the error.
     """
     failure: DivisionByZero | None = None
     while True:
@@ -71,7 +74,10 @@ def _evaluated(
 
 
 def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
-    """Return the predicates of a formula with their column types; a dated predicate appears as in the log."""
+    """Return, for each predicate of a formula, the types of its columns in the log.
+
+    In the log, a dated predicate lacks the column of its time point.
+    """
     atoms = (part for part in subformulas(formula) if isinstance(part, Atom) and part.predicate != POINTS)
     by_predicate = {}
     for atom in atoms:
@@ -82,7 +88,7 @@ def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
 
 
 def _batch(points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]) -> Batch:
-    """Return the time points as an Arrow batch with the given predicates."""
+    """Return the time points as an Arrow batch with the events of the predicates in ``types``."""
     times = pa.table(
         {
             "tp": pa.array([point.number for point in points], pa.int64()),

@@ -37,7 +37,10 @@ _NONE: Final = ledger_schema("query_id", "first_at", "row_hash", "row").empty_ta
 
 @dataclass(frozen=True)
 class NewAnswers:
-    """New rows, and for each query their number and their least instant (microseconds)."""
+    """The new rows of some queries.
+
+    ``added`` has the number of new rows of each query, ``first`` the least instant of these rows in microseconds.
+    """
 
     spark: SparkSession
     rows: DataFrame | pa.Table
@@ -45,13 +48,13 @@ class NewAnswers:
     first: Mapping[int, int]
 
     def without(self, queries: Collection[int]) -> NewAnswers:
-        """Return the answers of the other queries."""
+        """Return the new answers without those of ``queries``."""
         added = {key: value for key, value in self.added.items() if key not in queries}
         first = {key: value for key, value in self.first.items() if key not in queries}
         return replace(self, rows=_without(self.rows, queries), added=added, first=first)
 
     def numbered(self, members: Sequence[Member], tick_id: int) -> DataFrame | pa.Table:
-        """Return the rows in the ledger's form, numbered within their query in the order of ``execution.ordering``."""
+        """Return the rows in the ledger's form, numbered within each query in the order of ``execution.ordering``."""
         queries = [member.query for member in members if member.query.query_id in self.added]
         before = {query.query_id: query.rows for query in queries}
         columns = {query.query_id: query.types for query in queries}
@@ -63,9 +66,9 @@ class NewAnswers:
 def new_answers(
     reader: Reader, *windows: Sequence[Group], most: int | None, apart: bool = False, small_only: bool = False
 ) -> NewAnswers:
-    """Return the new rows of groups; groups of one window are computed together.
+    """Return the new rows of the queries in the groups; the groups of one window are computed together.
 
-    ``apart`` computes one group after the other. ``most`` is how many rows a query may add (None: no limit). With
+    With ``apart``, compute one group after the other. A query may add at most ``most`` rows (None: no limit). With
     ``small_only``, raise NotSmall if the driver's memory does not hold the input rows.
     """
     groups = [group for window in windows for group in window]
@@ -89,7 +92,7 @@ def new_answers(
 
 
 def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) -> pa.Table | None:
-    """Return the rows in the driver's memory, or None if they are too many."""
+    """Return the rows in the driver's memory, or None if the driver's memory cannot hold them."""
     with phase(COMPUTING):
         results = [in_memory(spark, part) for part in (parts if apart and parts else [union(spark, parts)])]
     tables = [each for each in results if each is not None]
@@ -97,7 +100,7 @@ def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) 
 
 
 def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:
-    """Return which of these rows the ledger has, or a superset."""
+    """Return the query ids and hashes of those ``rows`` that the ledger has; the result may have further ones."""
     keys = rows.select(ANSWER.names)
     look_up = known_answers(reader.ledger, queries, keys, reader.bounds, reader.look_ups)
     if look_up.rows is not None:
@@ -132,10 +135,10 @@ def _without(rows: DataFrame | pa.Table, queries: Collection[int]) -> DataFrame 
 
 
 def _fresh(reader: Reader, candidate_rows: DataFrame, known_to: Sequence[int]) -> DataFrame:
-    """Return each candidate row once, with its first instant, without those in the ledger; cached in memory."""
+    """Return the candidate rows that the ledger does not have, each once with its first instant, cached in memory."""
     from pyspark.sql import functions as F
 
-    # Most rows occur once. Repartitioning first sorts them once; otherwise Spark sorts before the exchange, too.
+    # Most rows occur once. If the rows are repartitioned first, Spark sorts them once instead of twice.
     once = (
         candidate_rows.repartition("query_id", "row_hash")
         .groupBy("query_id", "row_hash")
@@ -146,14 +149,15 @@ def _fresh(reader: Reader, candidate_rows: DataFrame, known_to: Sequence[int]) -
     if known is None:
         return once
     with scanning(reader.spark):
-        # The candidates are few and the ledger is long: reduce the ledger to their keys before subtracting.
+        # The candidates are few and the ledger is long, so reduce the ledger to the candidates' keys before
+        # subtracting.
         keys = once.select("query_id", "row_hash")
         met = reader.keep(known.join(F.broadcast(keys), ["query_id", "row_hash"], "left_semi").repartition(1))
     return reader.keep(once.join(met, ["query_id", "row_hash"], "left_anti"))
 
 
 def _known(reader: Reader, queries: Sequence[int]) -> DataFrame | None:
-    """Return the ledger's answers of these queries as (query_id, row_hash), or None if it has none."""
+    """Return the ledger's answers of ``queries`` as (query_id, row_hash), or None if the ledger has no such answers."""
     from pyspark.sql import functions as F
 
     files = answer_files(reader.ledger, queries)
@@ -171,7 +175,7 @@ def _numbered(
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    # An Arrow table, since Spark sends a list of rows through a Python process.
+    # Use an Arrow table, since Spark sends a list of rows through a Python process.
     kinds = kinds_of(columns)
     kind = {query_id: number for number, queries in enumerate(kinds.values()) for query_id in queries}
     counted = {"query_id": list(before), "before": list(before.values()), "kind": [kind[each] for each in before]}
@@ -188,8 +192,10 @@ def _numbered(
 def known_answers(
     ledger: Sequence[DataFile], queries: Sequence[int], keys: pa.Table, bounds: ReadBounds, look_ups: LookUps | None
 ) -> LookUpResult:
-    """Look up which of the answers ``keys`` (query id, hash) of these queries are in the ledger's files, or a
-    superset.
+    """Look up which of the answers ``keys`` (query id, hash) are in the ledger's files; the result may have further
+    answers.
+
+    All answers in ``keys`` belong to ``queries``.
     """
     files = answer_files(ledger, queries)
     rows = rows_of(files)
@@ -202,7 +208,7 @@ def known_answers(
 
 
 def answer_files(ledger: Sequence[DataFile], queries: Sequence[int]) -> list[DataFile]:
-    """Return the ledger's files that may have answers of these queries."""
+    """Return the ledger's files that may have answers of ``queries``."""
     if not queries:
         return []
     low, high = min(queries), max(queries)

@@ -1,9 +1,9 @@
-"""Write the outputs of a tick, each to a Delta table of the home with a transaction of its own.
+"""Write the outputs of a tick, each to a Delta table of the home in a separate transaction.
 
-An *output* has a name, a place and the rows that this tick adds. Its commit carries ``txnAppId`` weft-NAME and the
-tick's id as ``txnVersion``; Delta refuses a repeated or fenced commit (design section 6). The catalog records an output
-before and after its commit. When a tick that died runs again, outputs already in Delta are used, and the rest are
-computed again.
+An *output* has a name, a path and the rows that this tick adds. The commit of an output carries ``txnAppId`` weft-NAME
+and the tick's id as ``txnVersion``; Delta refuses a repeated or fenced commit (design section 6). The catalog records
+an output before and after its commit. When a tick that died runs again, it uses the outputs that are already in Delta
+and computes the rest again.
 
 Outputs are the answers of each stratum, the answers of synopses, and the states of synopses.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE: Final = 4
-"""Most outputs that are written in parallel."""
+"""Greatest number of outputs that are written in parallel."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,9 @@ class Output:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
     ``name`` is unique among the outputs of a tick, and stays the same when the tick runs again. ``rows`` are a Spark
-    DataFrame or, for few rows, an Arrow table (columns in any order), which is committed without a Spark job. With
-    ``replaced_at`` (µs UTC, the wall clock's instant), these Arrow rows replace all rows of the table.
+    DataFrame, or an Arrow table if they are few. An Arrow table may have its columns in any order and is committed
+    without a Spark job. If ``replaced_at`` (the wall clock's instant, µs UTC) is given, the Arrow rows replace all rows
+    of the table.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Output:
 class Outputs:
     """The outputs of one tick; ``again`` is true if the tick had died and runs again.
 
-    ``stored`` has the written tables by path: (path, Delta version, rows of the whole table).
+    ``stored`` has, for the path of each table that was written, the path, the Delta version and the table's row count.
     """
 
     writer: Writer
@@ -63,7 +64,7 @@ class Outputs:
     stored: dict[str, tuple[str, int, int]] = field(default_factory=dict)
 
     def find(self, name: str, path: str) -> int | None:
-        """Return the version of the table at ``path`` that has this output already, or None."""
+        """Return the version at which this output was committed to the table at ``path``, or None if it was not."""
         if not self.again:
             return None
         version = find_version(self.writer.data / path, output_app_id(name), self.tick_id)
@@ -84,8 +85,8 @@ class Outputs:
         """Commit outputs to different tables in parallel, in any order, and return the versions of the tables.
 
         The catalog records all outputs before the first is written, and again once all are in Delta. Raise LeaseLost as
-        ``write`` does, and errors of writing after all writes have ended; outputs that reached Delta are found there
-        later.
+        ``write`` does. Errors of writing are raised after all writes have ended. When the tick runs again, it finds the
+        outputs that reached Delta.
         """
         self.writer.ticks.open_outputs(self.tick_id, [(each.name, each.path) for each in outputs])
         if any(each.path == layout.LEDGER for each in outputs):
@@ -99,7 +100,7 @@ class Outputs:
         return versions
 
     def _committed(self, outputs: Sequence[Output]) -> list[int]:
-        """Commit the outputs; one continues while another waits for the disk."""
+        """Commit the outputs, in parallel if there are several, and return the versions of their tables."""
         if len(outputs) == 1:
             failpoint("tick.computed")
             versions = [self._durable(outputs[0])]
@@ -127,10 +128,11 @@ class Outputs:
             return replace_rows(table, output.rows, app, self.tick_id, output.replaced_at)
         if isinstance(output.rows, pa.Table):
             return append_rows(table, output.rows, app, self.tick_id)
-        # Spark writes files, and this process commits them. Delta's own commit through Spark takes several jobs and
-        # ignores a repeated transaction silently.
+        # Let Spark write the files and commit them in this process. Delta's own commit through Spark takes several jobs
+        # and ignores a repeated transaction silently.
         parent = self.writer.data / layout.WRITING
-        # A folder for each lease: a writer that was thought dead may wake up, write files, and clear its folder.
+        # Use one folder for each lease, since a writer that was thought dead may wake up, write files, and clear its
+        # folder.
         folder = parent / str(self.writer.lease.token)
         try:
             _clear_earlier(parent, self.writer.lease.token)
@@ -141,7 +143,7 @@ class Outputs:
             folder.clear()
 
     def give_up(self, name: str, path: str) -> None:
-        """If the tick had died, make sure that a process still computing this output can no longer commit it."""
+        """If the tick had died, make sure that a late process can no longer commit this output."""
         if not self.again:
             return
         if path == layout.LEDGER:  # a late process must not create the ledger
@@ -149,7 +151,7 @@ class Outputs:
         spend(self.writer.data / path, output_app_id(name), self.tick_id)
 
     def _stored(self, path: str, version: int) -> tuple[int, tuple[str, int, int]]:
-        """Return the number of rows that a commit added, and (path, version, rows) of the whole table."""
+        """Return the number of rows that a commit added, and the path, version and row count of the whole table."""
         table = self.writer.data / path
         added = sum(file.rows or 0 for file in added_files(table, version))
         now = delta_snapshot(table, check_files=False)
@@ -172,7 +174,7 @@ def _clear_earlier(parent: Location, token: int) -> None:
 
 
 def output_app_id(name: str) -> str:
-    """Return the ``txnAppId`` of an output."""
+    """Return the ``txnAppId`` that the commit of an output carries."""
     return f"weft-{name}"
 
 

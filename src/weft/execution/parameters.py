@@ -1,7 +1,7 @@
-"""The parameter table of a plan with several queries: query ids, window starts and constants (design section 5).
+"""Build the parameter table of a plan with several queries: query ids, window starts and constants (design section 5).
 
-A tick's news concern few of many queries. If a branch requires that a constant equals a column whose rows are in the
-driver's memory, Spark gets only the queries whose constants occur in that column.
+The new rows of a tick often concern few of many queries. If a branch requires that a constant equals a column whose
+rows are in the driver's memory, Spark gets only the queries whose constants occur in that column.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FEW: Final = 1_000
-"""Up to this many queries are passed to Spark without a check."""
+"""Greatest number of queries that are passed to Spark without a check which of them may get a row."""
 _JOINED: Final = 1_000_000
-"""Most rows of a join of a branch's relations in the driver."""
+"""Greatest number of rows in a join of a branch's relations in the driver."""
 _COMPARED: Final = (*INTEGRAL, "STRING")
-"""Types on whose equality Arrow and Spark agree."""
+"""Types whose values Arrow and Spark compare for equality in the same way."""
 
 
 def register_parameters(
     spark: SparkSession, group: Group, branches: Sequence[Branch], local: Mapping[str, LocalRows]
 ) -> None:
-    """Register the view of a group's parameters; ``local`` are the views whose rows are in the driver's memory."""
+    """Register the view with a group's parameters; ``local`` has the views whose rows are in the driver's memory."""
     if len(group.members) == 1:
         return
     table = parameter_table(group.plan_id, group.shape)
@@ -66,10 +66,10 @@ def parameters(group: Group, table: TableSchema) -> pa.Table:
 
 
 def relevant_parameters(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalRows]) -> pa.Table:
-    """Return the parameters of the queries for which a branch may yield a row, or a superset.
+    """Return the parameters of the queries for which a branch may yield a row; the result may contain further queries.
 
-    Law: a branch requires of a parameter row that each of its keys (``keys_of``) equals its column in a row of that
-    view, besides other conditions.
+    Law: besides other conditions, a branch requires that each of its keys (``keys_of``) in a parameter row equals the
+    corresponding column in some row of a view.
     """
     if rows.num_rows <= FEW or not branches:
         return rows
@@ -86,7 +86,10 @@ def relevant_parameters(rows: pa.Table, branches: Sequence[Branch], local: Mappi
 
 
 def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.Array | None:
-    """Return the places of the parameters that match the branch's rows, or None if no key has rows in memory."""
+    """Return the positions of the parameter rows that match the branch's rows.
+
+    Return None if no relation that the branch ties to a parameter has its rows in the driver's memory.
+    """
     together: list[pa.Table] = []
     for alias, path in branch.paths.items():
         if path.view not in local:
@@ -104,14 +107,17 @@ def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.A
 
 
 def _comparable(ties: Sequence[Tie], alias: str) -> dict[str, ColumnRef]:
-    """Return by parameter the column of that range variable that it equals."""
+    """Return, for each parameter that must equal a column of the range variable ``alias``, this column."""
     return {own.column: other for own, other in ties if other.scan == alias and other.type.name in _COMPARED}
 
 
 def _add(
     together: list[pa.Table], there: LocalRows, tied: Mapping[str, ColumnRef], linked: Sequence[Tie], types: pa.Schema
 ) -> None:
-    """Add the parameter values of one relation, joined to those of another relation if the branch joins the two."""
+    """Add the parameter values of a relation to ``together``.
+
+    If the branch joins this relation to another relation in ``together``, the values are joined as well.
+    """
     columns = {name: there.column(ref.column).cast(types.field(name).type) for name, ref in tied.items()}
     columns |= {_label(own): there.column(own.column) for own, _ in linked}
     mine = pa.table(columns)

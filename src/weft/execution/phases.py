@@ -1,6 +1,6 @@
 """Measure the seconds that each named phase of a tick takes.
 
-Without a listener a phase costs next to nothing; with one, two readings of a monotonic clock.
+Without a listener a phase costs almost nothing; with a listener it costs two readings of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=No
 
 @contextmanager
 def measure_phases() -> Iterator[dict[str, float]]:
-    """Collect the seconds of each phase within the block, by name; a phase is added when it ends."""
+    """Provide a dictionary with the seconds that each phase in the block took, by name.
+
+    A phase is added when it ends.
+    """
     seconds: dict[str, float] = {}
     token = _seconds.set(seconds)
     try:
@@ -36,7 +39,7 @@ def measure_phases() -> Iterator[dict[str, float]]:
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Add the block's seconds to the phase. Phases must not be nested."""
+    """Add the seconds that the block takes to the seconds of the phase ``name``. Phases must not be nested."""
     seconds = _seconds.get()
     if seconds is None:
         yield

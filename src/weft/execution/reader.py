@@ -1,8 +1,9 @@
-"""Read the tables of one tick as Spark relations: resolve each table's files once, read its news and look-ups once.
+"""Read the tables of one tick as Spark relations; resolve each table's files once, and read new rows and look-ups once.
 
-``storage`` reads the Delta log without a Spark job, and Spark reads the files directly: a Delta scan costs one job for
-every filter, which is most of a tick over a small window (design section 5). These tables are Weft's own: no deletion
-vectors, no column mapping, no partitions. A column that was added after a file reads as NULL there.
+``storage`` reads the Delta log without a Spark job, and Spark reads the files directly. A Delta scan would cost one job
+for every filter, which is most of a tick over a small window (design section 5). The tables are Weft's own: they have
+no deletion vectors, no column mapping and no partitions. A column that was added after a file was written reads as NULL
+in that file.
 """
 
 from __future__ import annotations
@@ -47,16 +48,16 @@ def spark_schema(table: TableSchema, names: Iterable[str] | None = None) -> Stru
 
 
 def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
-    """Return a relation without rows."""
+    """Return a DataFrame with this schema and no rows."""
     from pyspark.sql import functions as F
 
     return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in schema.fields))
 
 
 def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
-    """Return the files of a Delta table at its version in ``snapshots`` (by path), which is filled on first use.
+    """Return the files of the Delta table at ``path``, or an empty tuple if the table has no commit.
 
-    The result is empty if the table has no commit.
+    The version is that of the snapshot in ``snapshots`` (by path). If there is none, add the current snapshot.
     """
     if path not in snapshots:
         place = data / path
@@ -66,7 +67,7 @@ def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot |
 
 
 def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
-    """Return the files that may have rows of the relation; see ``stored_files``."""
+    """Return the files that may have rows of the relation, at the versions in ``snapshots`` (see ``stored_files``)."""
     files = stored_files(data, table.path, snapshots)
     if isinstance(table, Results):
         return tuple(file for file in files if may_hold_answers(file, table.query.query_id))
@@ -75,7 +76,7 @@ def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot
 
 @contextmanager
 def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
-    """Keep the files of these Delta tables from being deleted while the block runs, for readers without the lease."""
+    """Protect the files of these Delta tables from deletion while the block runs, for readers without the lease."""
     with ExitStack() as stack:
         for place in dict.fromkeys(data / path for path in paths):
             if has_commits(place):
@@ -85,7 +86,7 @@ def pinned(data: Location, paths: Iterable[str]) -> Iterator[None]:
 
 @dataclass
 class Reader:
-    """Reads tables, each at the version it has on first use."""
+    """Reads tables, each at the version that the table had on first use."""
 
     spark: SparkSession
     data: Location
@@ -98,11 +99,11 @@ class Reader:
 
     @cached_property
     def driver(self) -> DriverReader:
-        """The reader of the same files in the driver, for small relations."""
+        """The reader that reads small relations from the same files in the driver."""
         return DriverReader(self.tables, self.files, self.bounds, self.look_ups)
 
     def advanced(self, tables: Mapping[str, Relation]) -> Reader:
-        """Return a reader that sees the same versions of tables, and the current results."""
+        """Return a reader that sees the same versions of the home's tables, and the current results of queries."""
         same = {name for name, table in tables.items() if not isinstance(table, Results)}
         paths = {tables[name].path for name in same}
         snapshots = {path: snapshot for path, snapshot in self.snapshots.items() if path in paths}
@@ -110,11 +111,11 @@ class Reader:
         return replace(self, tables=tables, snapshots=snapshots, frames=frames)
 
     def again(self, spark: SparkSession) -> Reader:
-        """Return a reader of the same versions in another session, after the JVM of this one ended."""
+        """Return a reader of the same versions of tables in another session, for use after this reader's JVM ended."""
         return replace(self, spark=spark, cached=[], frames={})
 
     def files(self, name: str) -> tuple[DataFile, ...]:
-        """Return the files that may have rows of the relation; none before the first commit."""
+        """Return the files that may have rows of the relation; the tuple is empty before the first commit."""
         return files_of(self.data, self.tables[name], self.snapshots)
 
     @property
@@ -123,14 +124,17 @@ class Reader:
         return stored_files(self.data, layout.LEDGER, self.snapshots)
 
     def whole(self, name: str, columns: Iterable[str]) -> DataFrame:
-        """Return the whole relation: the given columns and its start column."""
+        """Return the given columns and the start column of all rows of a relation."""
         if name not in self.frames:  # Spark lists every file once for each relation, which adds up
             self.frames[name] = self._frame(name, self.files(name), None)
         table = self.tables[name].schema
         return self.frames[name].select(*map(quoted, spark_schema(table, {*columns, table.start}).names))
 
     def news(self, name: str, slices: Sequence[Slice], columns: Iterable[str]) -> DataFrame:
-        """Return the rows in any of the slices, cached: the news of a tick are few."""
+        """Return the rows of a relation that lie in any of the slices.
+
+        The rows are cached, since the new rows of a tick are few.
+        """
         from pyspark.sql import functions as F
 
         table = self.tables[name]
@@ -148,8 +152,9 @@ class Reader:
             return self.keep(inside.repartition(1))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
-        """Return the rows for which one of the columns in ``keys`` has one of its keys (one-column relations), in one
-        pass.
+        """Return the rows that have, in one of the columns in ``keys``, one of the given keys of that column.
+
+        The keys of a column are DataFrames with one column. All columns are looked up in one pass over the relation.
         """
         from pyspark.sql import functions as F
 
@@ -169,12 +174,12 @@ class Reader:
             met = recorded_periods(met, table).select(*map(quoted, shown))
         with scanning(self.spark):
             rows = met.repartition(1)
-            # Cut the plan off. Look-ups depend on each other step by step, and the next step names each several times;
-            # Spark took minutes to analyse plans that contained all previous steps.
+            # Cut the plan off. Look-ups depend on each other step by step, and each step names the previous one several
+            # times. Spark took minutes to analyse plans that contained all previous steps.
             return rows.localCheckpoint(eager=False)
 
     def release(self) -> None:
-        """Release the cached relations; a JVM that ended has done so already."""
+        """Release the cached relations. If the JVM has ended, the cache is gone, and errors of Spark are ignored."""
         with suppress(*spark_errors()):
             for data in self.cached:
                 data.unpersist()
@@ -200,7 +205,7 @@ class Reader:
         return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
 
     def _stored(self, table: TableRecord, files: Sequence[DataFile]) -> DataFrame:
-        """Return all columns of the table as stored in these files."""
+        """Return the rows of these files with all columns of the table, as stored."""
         schema = spark_schema(table.stored)
         if not files:
             return _empty(self.spark, schema)
@@ -208,7 +213,7 @@ class Reader:
 
 
 def recorded_periods(log: DataFrame, table: TableRecord) -> DataFrame:
-    """Return the periods that a tracked table's log records (``storage.periods``), by Spark."""
+    """Return a DataFrame of the periods that the log rows of a tracked table record (``storage.periods``)."""
     from pyspark.sql import functions as F
 
     end = F.col(VALID_TO)

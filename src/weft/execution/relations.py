@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """The first ``rows`` answers of a query, as a table; ``last_ts`` is their greatest first instant."""
+    """The first ``rows`` answers of a query, as a table; ``last_ts`` is the greatest first instant of these answers."""
 
     query: QueryRecord
     rows: int
@@ -38,7 +38,9 @@ class Results:
         return self.query.results
 
     def extended(self, rows: int, last_ts: int | None) -> Results:
-        """Return these results with ``rows`` more answers."""
+        """Return these results with the query's next ``rows`` answers added; ``last_ts`` is their greatest first
+        instant.
+        """
         known = [each for each in (self.last_ts, last_ts) if each is not None]
         return replace(self, rows=self.rows + rows, last_ts=max(known, default=None))
 
@@ -47,7 +49,7 @@ Relation: TypeAlias = "TableRecord | Results"
 
 
 def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]:
-    """Return by name the home's tables and the results of the queries with the ids ``read``, as the catalog has
+    """Return the home's tables and the results of the queries ``read`` (by id), by name, as the catalog records
     them.
     """
     by_name: dict[str, Relation] = {table.name: table for table in catalog.tables.all()}
@@ -59,11 +61,11 @@ def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]
 
 _LEDGER_SCHEMA: Final = "query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, row ARRAY<STRING>"
 LEDGER_COLUMNS: Final = {FIRST_AT: "first_at", ORDINAL: "ordinal"}
-"""The ledger's names for the result columns that are not the query's own."""
+"""For each column of results that is not a column of the query, the name of the column in the ledger."""
 
 
 def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: Results) -> DataFrame:
-    """Return the answers in those ledger files with their names and types, plus ``_first_at`` and ``_ordinal``."""
+    """Return the answers in the ledger files, in the query's columns plus ``_first_at`` and ``_ordinal``."""
     from pyspark.sql import functions as F
 
     stored = spark.read.schema(_LEDGER_SCHEMA).parquet(*(file.location.spark for file in files))
@@ -72,20 +74,20 @@ def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: Resul
 
 
 def answer_columns(results: Results) -> list[str]:
-    """Return SQL expressions over the ledger's columns for the columns of ``results.NAME``."""
+    """Return SQL expressions over the ledger's columns, one for each column of ``results.NAME``."""
     columns = results.schema.columns[: len(results.query.columns)]
     values = [f"{decoded(f'row[{n}]', column.type)} AS {quoted(column.name)}" for n, column in enumerate(columns)]
     return [*values, *(f"{there} AS {here}" for here, there in LEDGER_COLUMNS.items())]
 
 
 def may_hold_answers(file: DataFile, query_id: int) -> bool:
-    """Return whether a ledger file may have answers of a query, according to its statistics."""
+    """Return whether a ledger file may contain answers of a query, according to the file's statistics."""
     least, greatest = file.least.get("query_id", query_id), file.greatest.get("query_id", query_id)
     return bool(least <= query_id <= greatest)
 
 
 def decoded(text: str, type_: DataType) -> str:
-    """Return SQL that decodes the stored form ``text`` of a value, lossless for every type.
+    """Return SQL that decodes the stored form of a value without loss; ``text`` is SQL for the stored form.
 
     The inverse is ``planning.plan.encoded``.
 
@@ -112,7 +114,8 @@ _OWN: Final = ((ORDINAL, "ordinal"), (FIRST_AT, "first_at"), ("_tick", "tick"))
 def answer_frame(
     session: Callable[[], SparkSession], data: Location, query: QueryRecord, after: int, last: int
 ) -> DataFrame | None:
-    """Return the answers with ordinals from ``after`` + 1 to ``last``, unordered, or None if no file has any.
+    """Return the answers with ordinals from ``after`` + 1 to ``last``, in any order, or None if no file has any of
+    them.
 
     The columns are ``_ordinal``, ``_first_at``, ``_tick`` and the query's columns; a repeated name gets a number.
     """

@@ -1,6 +1,6 @@
-"""Finish undoing a load: remove its rows from Delta and from the catalog's counts.
+"""Finish undoing a load: remove its rows from Delta, and subtract them from the catalog's counts.
 
-Whoever takes the lease does this for marked loads, since the process that marked them may have died.
+The process that marked a load for undoing may have died, so whoever takes the lease finishes the undoing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PATIENCE_SECONDS: Final = 30.0
 
 
 def finish_undoing(writer: Writer) -> None:
-    """Remove what the marked loads have stored in tables and in quarantine."""
+    """Remove the rows and records that loads marked for undoing have stored in tables and in quarantine."""
     for marked in writer.load_history.being_undone():
         stored = roll_back(writer.data / marked.path, marked.versions, writer.lease.token, writer.lease.acquired_at)
         failpoint("undo.written")
@@ -27,10 +27,10 @@ def finish_undoing(writer: Writer) -> None:
 
 
 def remove_quarantined(writer: Writer, digests: Sequence[str]) -> None:
-    """Delete quarantined content by digest, unless a record refers to it.
+    """Delete the quarantined contents with these digests, unless a record refers to them.
 
-    The index is read while nobody adds to the quarantine, since a load reuses stored content with the same digest. If
-    others use the quarantine for longer than ``_PATIENCE_SECONDS``, the content stays.
+    No other process uses the quarantine meanwhile, since a load reuses stored content with the same digest. If others
+    use the quarantine for longer than ``_PATIENCE_SECONDS``, the content stays.
     """
     folder = writer.data / layout.QUARANTINE
     if not digests or not folder.exists():

@@ -1,7 +1,7 @@
 """Run the computations of a tick within a time limit, and repeat them in a new JVM if the JVM ends.
 
 A session, its views and its relations belong to one JVM. A computation is therefore a function of a reader: it gets a
-reader of the live JVM, and may be called again with another.
+reader of the live JVM, and may be called again with a reader of another JVM.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _FEWER: Final = "Restrict the query, or raise WEFT_QUERY_ROWS."
 
 @dataclass(frozen=True)
 class Limits:
-    """What one query may use in one tick: seconds, and rows that it adds."""
+    """The seconds that one query may take in one tick, and the number of rows that it may add."""
 
     seconds: float
     rows: int
 
 
 def limits(data: Location) -> Limits:
-    """Return the limits from the settings of the home with this data; raise Refused for invalid settings."""
+    """Return the limits from the settings of the home to which ``data`` belongs; raise Refused for invalid settings."""
     chosen = configuration(layout.home_of(data))
     return Limits(chosen.query_seconds, chosen.query_rows)
 
 
 def too_many(rows: int, most: int) -> LimitExceeded:
-    """Return the error for a query with more new rows than allowed."""
+    """Return the error for a query that found ``rows`` new rows but may add only ``most``."""
     return LimitExceeded(
         f"the query found {counted(rows, 'new row')}, but may add only {most:,} in a tick", hint=_FEWER
     )
@@ -59,7 +59,7 @@ def too_many(rows: int, most: int) -> LimitExceeded:
 
 @contextmanager
 def few_enough(most: int) -> Iterator[None]:
-    """Raise LimitExceeded if ``guarded`` stops a branch within the block because of its many rows."""
+    """Raise LimitExceeded if ``guarded`` stops a branch within the block because the branch has too many rows."""
     try:
         yield
     except spark_errors() as error:
@@ -74,9 +74,9 @@ def few_enough(most: int) -> Iterator[None]:
 def ad_hoc_reader(
     spark: SparkSession, data: Location, tables: Mapping[str, Relation]
 ) -> Iterator[tuple[Reader, Limits]]:
-    """Provide a reader for a query outside of ticks, within the limits of a query; release its memory afterwards.
+    """Provide a reader for a query outside of ticks, and the limits of a query; release the reader's cache afterwards.
 
-    Raise ExecutionError if Spark cannot run the query, LimitExceeded if it exceeds the limits of a tick.
+    Raise ExecutionError if Spark cannot run the query, LimitExceeded if the query exceeds the limits of a tick.
     """
     reader, allowed = Reader(spark, data, tables), limits(data)
     with (
@@ -95,7 +95,7 @@ def ad_hoc_reader(
 def spark_faults() -> Iterator[None]:
     """Turn Spark's errors within the block into QueryFault.
 
-    A full disk is the home's problem (StorageError); an interrupt becomes KeyboardInterrupt.
+    A full disk is an error of the home, so it becomes StorageError. An interrupt becomes KeyboardInterrupt.
     """
     try:
         yield
@@ -129,10 +129,11 @@ class SparkRunner:
         self._small = small
 
     def run(self, compute: Callable[[Reader], Result], seconds: float) -> Result:
-        """Return what ``compute`` returns within ``seconds``.
+        """Return the result of ``compute``, which may take ``seconds``.
 
-        Try twice if the JVM ended for an unknown reason: somebody may have killed it. Raise the errors of ``compute``
-        as one of FAULTS, and errors of the home unchanged; a session that does not start is the home's problem.
+        If the JVM ended for an unknown reason, try a second time, since somebody may have killed the JVM. Raise the
+        errors of ``compute`` as one of FAULTS, and errors of the home unchanged. A session that does not start is an
+        error of the home.
         """
         for last in (False, True):
             try:
@@ -153,7 +154,10 @@ class SparkRunner:
 
     @contextmanager
     def planned(self) -> Iterator[Reader]:
-        """Provide a reader of the live JVM; the block has this thread's turn, with the settings of ``begin``."""
+        """Provide a reader of the live JVM. In the block, this thread has its turn with Spark.
+
+        Spark's settings in the block are those that ``begin`` selected.
+        """
         with turn():
             reader = self._ready()
             with small(reader.spark, when=self._small):
@@ -175,7 +179,10 @@ class SparkRunner:
 
 
 def _warm(reader: Reader) -> None:
-    """Run a trivial query: the first jobs of a JVM take many times as long, which must not count against a query."""
+    """Run a trivial query, since the first jobs of a JVM take many times as long as later jobs.
+
+    The time of these first jobs must not count against a query.
+    """
     new_answers(reader, most=1)
     stored = next((name for name in reader.tables if reader.files(name)), None)
     if stored is not None:

@@ -1,8 +1,8 @@
-"""Stage the rows of an append to several tables until each table has its own.
+"""Stage the rows of an append to several tables on disk until each table has its rows.
 
 Delta commits one table at a time. So the rows of all tables, with their instants, are on disk before the first commit.
-If the writer dies in between, the next writer commits what is missing (``execution.append_rows.settle``), and no tick
-sees the rows of one table without those of the others.
+If the writer dies between two commits, the next writer commits the rest (``execution.append_rows.settle``). No tick
+sees the rows of one table without those of the other tables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def stage(data: Location, reservation_id: int, rows: pa.Table) -> None:
 
 
 def staged(data: Location, reservation_id: int) -> pa.Table | None:
-    """Return the staged rows of a reservation, or None. Raise StorageError."""
+    """Return the staged rows of a reservation, or None if no rows are staged. Raise StorageError."""
     place = _place(data, reservation_id)
     if not place.exists():
         return None
@@ -42,7 +42,7 @@ def staged(data: Location, reservation_id: int) -> pa.Table | None:
 
 
 def unstage(data: Location, reservation_ids: Iterable[int]) -> None:
-    """Delete the rows of reservations that are closed."""
+    """Delete the staged rows of reservations that are closed."""
     for number in reservation_ids:
         place = _place(data, number)
         if place.exists():

@@ -25,7 +25,7 @@ from weft.planning.plan import Plan
 
 
 def strata(queries: Iterable[QueryRecord]) -> tuple[tuple[int, tuple[QueryRecord, ...]], ...]:
-    """Return the queries by stratum in ascending order: (stratum, queries)."""
+    """Return, for each stratum in ascending order, its number and its queries."""
     by_stratum: dict[int, list[QueryRecord]] = {}
     for query in queries:
         by_stratum.setdefault(query.stratum, []).append(query)
@@ -35,11 +35,10 @@ def strata(queries: Iterable[QueryRecord]) -> tuple[tuple[int, tuple[QueryRecord
 def member(
     query: QueryRecord, tau: int | None, t: int, lower: Mapping[int, QueryRecord], reached: Mapping[int, int | None]
 ) -> Member:
-    """Return the query as a member of a tick at ``t``; its window ends at the least instant that its inputs have
-    reached.
+    """Return the query as a member of a tick at ``t``.
 
-    ``lower`` has the queries that it reads, ``reached`` the instants up to which their answers are complete (None: they
-    have not run yet).
+    The window ends at ``t``, or at the least instant up to which the answers of the queries that it reads are complete.
+    ``lower`` has these queries, ``reached`` these instants (None: the query has not run yet).
     """
     begin = window_start(query, tau)
     if not query.reads:
@@ -58,8 +57,8 @@ def member(
 class WindowStarts:
     """Computes where the windows of a tick's queries begin.
 
-    ``plans`` are the plans by id, ``lower`` the queries whose results are read, ``taus`` the instants up to which the
-    queries ran, by query id (µs UTC; None: never).
+    ``plans`` are the plans by id. ``lower`` are the queries whose results other queries read. ``taus`` are the instants
+    up to which the queries ran, by query id (µs UTC; None: never).
     """
 
     catalog: CatalogParts
@@ -69,7 +68,10 @@ class WindowStarts:
     earliest_changes: dict[tuple[int, tuple[int, ...], int], int | None] = field(default_factory=dict)
 
     def since(self, query: QueryRecord) -> int | None:
-        """Return where a query's window begins (µs UTC), which is never before the query was installed from now."""
+        """Return the instant (µs UTC) at which a query's window begins, or None if the query never ran.
+
+        With ``--from now``, the window never begins before the installation.
+        """
         tau = self.taus[query.query_id]
         if tau is None or query.plan_id not in self.plans:
             return tau
@@ -84,7 +86,7 @@ class WindowStarts:
         return begins
 
     def _tables(self, query: QueryRecord) -> set[int]:
-        """Return the tables that the query reads, directly or through the queries that it reads."""
+        """Return the ids of the tables that the query reads, directly or through other queries."""
         plan = self.plans.get(query.plan_id)
         tables = set() if plan is None else {table.id for table in plan.tables if table.source == "table"}
         for key in query.reads:

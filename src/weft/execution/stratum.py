@@ -1,7 +1,7 @@
 """Compute and commit the answers of one stratum's Spark queries, and find when time alone adds the next answer.
 
-All queries run together. If that fails, the queries at fault are found one by one and set aside; the others, each of
-which has then succeeded alone, continue.
+All queries run together. If that fails, the queries at fault are found one by one and set aside. The other queries,
+each of which has succeeded alone, continue.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
 
 def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: str) -> Mapping[int, Added]:
-    """Compute the new answers of the queries, commit them as the output ``name``, and return what was added by query.
+    """Compute the new answers of the queries, commit them as the output ``name``, and return what was added, by query
+    id.
 
-    Queries at fault are set aside. Raise ExecutionError if the computation fails without a single query at fault, and
-    errors of the home.
+    Queries at fault are set aside. Raise ExecutionError if the computation fails although no single query is at fault.
+    Errors of the home are raised as well.
     """
     judged = isolated(
         by_query(members), lambda some: due.quiet_queries(some, run.plans, run.tables, run.t0), run.set_aside
@@ -57,7 +58,7 @@ def by_query(members: Sequence[Member]) -> dict[int, Member]:
 
 
 def _answers(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> NewAnswers:
-    """Return the new rows, cached in memory."""
+    """Return the new rows of the queries, cached in memory; set aside the queries at fault."""
     seconds, most = runner.limits.seconds, runner.limits.rows
     try:
         return _together(run, runner, members, seconds, apart=False)
@@ -102,14 +103,14 @@ def _together(
 def _write(
     run: TickRun, runner: SparkRunner, new: NewAnswers, members: Sequence[Member], name: str
 ) -> Mapping[int, Added]:
-    """Number the answers and commit them; return what was added by query."""
+    """Number the answers and commit them; return what was added, by query id."""
     if not new.added:
         return {}
     with runner.planned() as reader:
         try:
             return _commit(run, new, members, name, None)
         except spark_errors() as error:
-            # Spark numbers rows only while it writes them. If this failed, nothing was committed.
+            # Spark numbers rows only while it writes them. If the numbering failed, nothing was committed.
             if disk_is_full(error) or not session_started():
                 raise
         return _commit(run, new, members, name, reader)
@@ -118,8 +119,9 @@ def _write(
 def _commit(
     run: TickRun, new: NewAnswers, members: Sequence[Member], name: str, reader: Reader | None
 ) -> Mapping[int, Added]:
-    """Number and commit the answers. With a reader, Spark computes the rows before writing, to find the query at
-    fault.
+    """Number and commit the answers; return what was added, by query id.
+
+    With a ``reader``, Spark computes the rows before it writes them, so that a failure shows which query is at fault.
     """
 
     def numbered(some: list[Member]) -> DataFrame | pa.Table:
@@ -145,11 +147,12 @@ def _joined(new: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFrame
 
 
 def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> None:
-    """Record when time alone next adds a row, for queries that got no row.
+    """For queries that got no row, record the instant at which time alone next adds a row.
 
-    If rows keep arriving, the next tick runs these queries anyway, so this is done only if the driver's memory
-    suffices. If Spark cannot compute the instant, it stays unknown, and the next tick runs the query. A query that
-    exceeds its limits here, or hits a defect, is set aside, since it would do the same at each tick.
+    If rows keep arriving, the next tick runs these queries anyway, so the instant is computed only if the driver's
+    memory holds the input rows. If Spark cannot compute the instant, the instant stays unknown, and the next tick runs
+    the query. A query that exceeds its limits here, or hits a defect, is set aside, since it would do the same at each
+    tick.
     """
     arrived = isolated(
         by_query(members),
@@ -172,5 +175,5 @@ def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> No
 
 
 def _counts(error: ExecutionError) -> bool:
-    """Return whether to set a query aside for an error that only left its next instant unknown."""
+    """Return whether to set a query aside for an error that was raised while its next instant was computed."""
     return error.defect if isinstance(error, QueryFault) else True

@@ -36,22 +36,22 @@ Columns: TypeAlias = Sequence[tuple[str, DataType]]
 
 _DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
 _SHOWN: Final = 20
-"""Rows shown in a notebook."""
+"""Number of rows that a notebook shows."""
 _LONGEST: Final = 200
-"""Characters of a value shown in a notebook."""
+"""Number of characters of a value that a notebook shows."""
 
 
 class Tabular(Brief):
     """Ordered rows, each a tuple of values (``storage.values.Value``).
 
-    The columns have the query's names; a repeated name gets a number. Instants are datetimes in UTC; instants beyond
-    Python's years are microseconds since 1970, and such dates are days since 1970. Tuples hold a nested column as its
-    JSON text; dicts and other libraries get it nested.
+    The columns have the query's names; a repeated name gets a number. Instants are datetimes in UTC. An instant beyond
+    Python's years is a number of microseconds since 1970, and a date beyond Python's years is a number of days since
+    1970. In a tuple, the value of a nested column is JSON text; in dicts and in other libraries, the value is nested.
     """
 
     @abstractmethod
     def _typed(self) -> Columns:
-        """Return the columns."""
+        """Return the names and types of the columns."""
 
     @abstractmethod
     def _values(self) -> Iterator[tuple[Value, ...]]:
@@ -59,14 +59,14 @@ class Tabular(Brief):
 
     @abstractmethod
     def _total(self) -> int:
-        """Return the total number of rows, including those beyond the limit."""
+        """Return the number of all rows, even if a limit left some out."""
 
     @abstractmethod
     def _session(self) -> SparkSession:
         """Return the Spark session in which ``spark`` creates a DataFrame."""
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table in memory; instants are microseconds UTC, nested columns are nested."""
+        """Return the rows as an Arrow table in memory, with instants in microseconds UTC and with nested columns."""
         from weft.storage.typed_answers import typed_table
 
         return typed_table(self._typed(), self._values())
@@ -77,8 +77,9 @@ class Tabular(Brief):
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame.
 
-        Integers and BOOLEAN with a NULL get pandas' nullable types (``Int64``, ``boolean``), so no digit is lost.
-        Nested columns are dicts and lists, as in ``to_dicts``. Raise Refused if pandas is not installed.
+        Columns of integers or BOOLEAN that contain a NULL get pandas' nullable types (``Int64``, ``boolean``), so no
+        digit is lost. Values of nested columns are dicts and lists, as in ``to_dicts``. Raise Refused if pandas is not
+        installed.
         """
         try:
             import pandas as pd
@@ -107,20 +108,23 @@ class Tabular(Brief):
         return frame
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return the rows as dicts by column, nested columns as dicts and lists."""
+        """Return each row as a dict from column names to values; values of nested columns are dicts and lists."""
         columns = self._typed()
         names = distinct([name for name, _ in columns])
         kinds = [kind for _, kind in columns]
         return [dict(zip(names, map(_opened, row, kinds), strict=True)) for row in self._values()]
 
     def spark(self) -> DataFrame:
-        """Return the rows as a Spark DataFrame in the home's session, which is started. Raise ExecutionError."""
+        """Return the rows as a Spark DataFrame in the home's session, which is started if necessary.
+
+        Raise ExecutionError if Spark cannot be started.
+        """
         from weft.execution.driver_reader import local_frame
 
         return local_frame(self._session(), self.to_arrow())
 
     def _repr_html_(self) -> str:
-        """Return the first rows as HTML for a notebook; data is escaped."""
+        """Return the first rows as an HTML table for a notebook, with all values escaped."""
         columns = self._typed()
         names = distinct([name for name, _ in columns])
         shown = list(islice(self._values(), _SHOWN))
@@ -136,7 +140,7 @@ class Tabular(Brief):
 
 
 def columns_text(columns: Iterable[tuple[str, DataType]]) -> str:
-    """Return the columns with their types in one line."""
+    """Return the names and types of the columns as one line of text."""
     return ", ".join(f"{name} {kind.declared}" for name, kind in columns)
 
 
@@ -144,7 +148,7 @@ _NULLABLE: Final = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64":
 
 
 def _far(column: pa.ChunkedArray) -> list[dt.date | int | None] | None:
-    """Return the values of a date column if one is beyond Python's years, else None.
+    """Return the values of a date column if one of them is beyond Python's years, else None.
 
     pandas represents dates as Python's dates, and fails at a date that Python does not have.
     """
@@ -204,10 +208,10 @@ _ROWS: Final = 10_000
 
 @contextmanager
 def spark_rows(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[pa.Table]]:
-    """Provide the frame's rows in the order of its partitions; ``at`` is the wall clock's instant (µs UTC).
+    """Provide the frame's rows as Arrow tables, in the order of its partitions.
 
-    Folders that dead processes left more than a day ago are deleted. Raise ExecutionError if Spark cannot compute the
-    rows, StorageError if the files cannot be read.
+    ``at`` is the wall clock's instant (µs UTC). Folders that dead processes left more than a day ago are deleted. Raise
+    ExecutionError if Spark cannot compute the rows, StorageError if the files cannot be read.
     """
     parent = data / layout.GIVEN
     for name in parent.names():
@@ -227,7 +231,7 @@ def spark_rows(frame: DataFrame, data: Location, at: int) -> Iterator[Iterator[p
 def _read(folder: Location) -> Iterator[pa.Table]:
     import pyarrow.dataset as ds
 
-    # Spark may write instants as INT96, which Arrow would read as nanoseconds that overflow after the year 2262.
+    # Spark may write instants as INT96. Arrow would read INT96 as nanoseconds, which overflow after the year 2262.
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     try:
         for name in sorted(each for each in folder.names() if each.endswith(".parquet")):

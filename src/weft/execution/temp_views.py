@@ -1,4 +1,7 @@
-"""Register the temporary views that branches name (``derivation.access_paths``); the driver reads the small ones."""
+"""Register the temporary views that the SQL of branches names (``derivation.access_paths``).
+
+The driver reads the small relations, and Spark reads the others.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class NotSmall(Exception):
-    """A relation is not small although only small ones are allowed; never shown to a user."""
+    """Raised if a relation is too large for the driver although ``small_only`` is set; never shown to a user."""
 
 
 @dataclass
 class TempViews:
-    """Registers the views of some branches; ``local`` are those whose rows are in the driver's memory.
+    """Registers the views that branches name; ``local`` are the views whose rows are in the driver's memory.
 
-    With ``small_only``, ``register`` raises NotSmall at the first view that is not small.
+    With ``small_only``, ``register`` raises NotSmall at the first view whose rows are not in the driver's memory.
     """
 
     reader: Reader
@@ -37,11 +40,11 @@ class TempViews:
 
     @property
     def small(self) -> bool:
-        """Whether Spark gets only rows, and no file to read."""
+        """Whether the rows of all registered views are in the driver's memory, so that Spark reads no file."""
         return len(self.local) == len(self.frames)
 
     def register(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
-        """Register every view that ``paths`` need, news first, then look-ups step by step."""
+        """Register every view that ``paths`` need: whole tables and news first, then look-ups step by step."""
         chosen = []
         for same, reading in readings(self.reader.driver, self.columns, paths, slices):
             if reading.rows is None and self.small_only:
@@ -66,7 +69,7 @@ class TempViews:
         return self.reader.lookup(first.table, keys, columns)
 
     def _add(self, views: Iterable[str], data: DataFrame | LocalRows) -> None:
-        """Register the rows under each of these names."""
+        """Register the rows under each of the names ``views``."""
         frame = data.frame(self.reader.spark) if isinstance(data, LocalRows) else data
         for view in views:
             if view in self.frames:

@@ -2,9 +2,9 @@
 
     plan (catalog) -> for each stratum: news and look-ups -> branches -> an output (Delta) -> count (catalog)
 
-The clock is an input, recorded before anything is read. A tick that died runs again with its own t, and recognises the
-outputs that it had committed by their transactions. The tick is done when the catalog says so. The caller holds the
-lease.
+The instant of the tick is an input, recorded before anything is read. A tick that died runs again at the same instant,
+and recognises the outputs that it had committed by their Delta transactions. The tick ends when the catalog records its
+end. The caller holds the lease.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ def run_tick(
     t: int | None,
     at: int,
 ) -> tuple[TickReport, ...]:
-    """Finish a tick that died, if any, then extend the chosen queries and those that they read to ``t``.
+    """Finish a tick that died, if any, then extend the chosen queries and the queries that they read to ``t``.
 
-    ``t`` None is the home's clock, ``at`` the wall clock's time. ``session`` is called only if there is something to
-    compute. Raise ClockError for a t that the clock does not allow, StorageError for a damaged store, ExecutionError if
-    Spark fails.
+    If ``t`` is None, the tick is at the time of the home's clock. ``at`` is the wall clock's time. ``session`` is
+    called only if there is something to compute. Return the report of each tick. Raise ClockError for a t that the
+    clock does not allow, StorageError for a damaged store, and ExecutionError if Spark fails.
     """
     limits(writer.data)  # refuses invalid limits before anything is planned
     reports = []
@@ -85,8 +85,9 @@ def run_tick(
 def settle_tick(writer: Writer, at: int) -> TickReport | None:
     """End a tick that died, without computing anything; return its report, or None if it left no output.
 
-    Its outputs in Delta are counted. Queries without an output keep their τ, so the next tick finds what this one did
-    not write. This starts no Spark. Call it before any other change to what the tick names.
+    The outputs of the tick that are in Delta are counted. Queries without an output keep their τ, so the next tick
+    finds the answers that this tick did not write. No Spark session starts. Call this function before any other change
+    to the queries and tables that the tick names.
     """
     died = writer.ticks.planned()
     if died is None:
@@ -105,9 +106,11 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
 
 
 def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
-    """Return the t of a tick, given the requested ``t`` (None: the home's clock) and the wall clock's time ``at``.
+    """Return the instant of a tick, which is at most the first instant of an open reservation.
 
-    Raise ClockError if there is none.
+    The instant is ``t`` if given, otherwise the time of the home's clock. ``at`` is the wall clock's time. Raise
+    ClockError if the clock of a replay home is not set, or if a load with --hold is running in a home that was never
+    ticked.
     """
     home = catalog.home()
     if t is None:
@@ -159,17 +162,17 @@ def _run(
 
 
 def _each(run: TickRun, items: Mapping[int, Item], compute: Callable[[Item], Result]) -> list[Result]:
-    """Return what ``compute`` gives for each query (by id); set aside the queries with which it fails."""
+    """Return the results of ``compute`` for the items (by query id); set aside the queries for which it fails."""
     parts = isolated(items, lambda some: [compute(each) for each in some], run.set_aside)
     return [each for part in parts for each in part]
 
 
 def _compile(run: TickRun, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
-    """Compile the plans of the queries; set aside the queries whose plans cannot be restored or no longer fit the
-    tables.
+    """Compile the plans of the queries, and return the queries that were not set aside.
 
-    A Spark query needs no plan if nothing is computed or if its answers are written already. Nothing sets such a query
-    aside any more, since its answers must be counted.
+    A query is set aside if its plan cannot be restored or no longer fits the tables. A Spark query needs no plan if
+    nothing is computed or if its answers are written already. A query with written answers is never set aside, since
+    its answers must be counted.
     """
     schemas = {name: table.schema for name, table in run.tables.items()}
     written = {number for number, _ in strata(queries) if _written(run, number) is not None}
@@ -196,10 +199,10 @@ def _compile(run: TickRun, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
 
 
 def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dict[int, ExecutionError]:
-    """Return the queries that read a view whose last refresh failed, each with the reason.
+    """Return, for each query that reads a view whose last refresh failed, an error with the reason.
 
-    The view lacks the latest changes. If such a query advanced to this tick's t, it would never see what begins before
-    t.
+    Such a view lacks the latest changes. If the query advanced to this tick's t, it would miss the answers that begin
+    before t.
     """
     troubled = {view.table_id: view for view in run.writer.views.all() if view.trouble is not None}
     errors: dict[int, ExecutionError] = {}
@@ -216,12 +219,12 @@ def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dic
 
 
 def _written(run: TickRun, stratum: int) -> int | None:
-    """Return the version of the ledger that has a stratum's answers already, or None."""
+    """Return the version of the ledger in which a stratum's answers were committed, or None if they were not."""
     return run.outputs.find(answers_name(stratum), layout.LEDGER)
 
 
 def _run_stratum(run: TickRun, number: int, members: Sequence[Member]) -> None:
-    """Write a stratum's answers, or find them written, and make them visible to the next stratum."""
+    """Write a stratum's answers, unless they are written already, and make them visible to the next stratum."""
     version = _written(run, number)
     if version is not None:
         added: Mapping[int, Added] = added_by_query(run.writer.data, version)
@@ -249,7 +252,7 @@ def _run_synopses(run: TickRun, members: Sequence[Member]) -> None:
 
 
 def _note(run: TickRun, members: Sequence[Member], added: Mapping[int, Added]) -> None:
-    """Record how far the queries advanced, and make their answers visible to the next stratum."""
+    """Record the instants to which the queries advanced, and make their answers visible to the next stratum."""
     run.done += members
     run.added.update(added)
     for each in members:

@@ -1,4 +1,4 @@
-"""The state of a running tick, and its report and counts for each query."""
+"""The state of a running tick, and the tick's report with the counts for each query."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from weft.storage.ledger import Added
 
 @dataclass(frozen=True, repr=False)
 class QueryOutcome(Brief):
-    """The result of a tick for one query with the window [tau, t); instants in microseconds UTC.
+    """The result of a tick for one query with the window [tau, t); instants are in microseconds UTC.
 
-    ``reason`` explains why there are no rows or why the window ended before the tick's t. ``next_due`` is the next
-    instant at which time alone can add a row (None: none, or not computed).
+    ``reason`` explains why the query got no rows or why its window ended before the tick's t. ``next_due`` is the next
+    instant at which time alone can add a row; None means that no such instant exists or that it was not computed.
     """
 
     query: QueryRecord
@@ -48,7 +48,7 @@ class QueryOutcome(Brief):
 
 @dataclass(frozen=True, repr=False)
 class TickReport(Brief):
-    """A tick and its outcomes, sorted by query id."""
+    """The report of one tick: its id, its instant, and the outcome of each query, sorted by query id."""
 
     tick_id: int
     t: int
@@ -64,8 +64,9 @@ class TickReport(Brief):
 class TickRun:
     """The inputs of one tick and its results so far, by query id.
 
-    ``runner`` is None if nothing may be computed; later ticks then find what this one had not written. ``reached`` has
-    the instants up to which the answers are complete, ``lower`` the queries whose results are read.
+    ``runner`` is None if nothing may be computed; later ticks then find the answers that this one had not written.
+    ``reached`` has the instants up to which the answers of each query are complete. ``lower`` has the queries whose
+    results other queries read.
     """
 
     writer: Writer
@@ -86,7 +87,8 @@ class TickRun:
     def set_aside(self, failed: Mapping[int, WeftError]) -> None:
         """Mark queries as failed, with the reason, and take them out of the tick, before their answers are committed.
 
-        A tick that is recovered from its commit in the ledger would otherwise count them as queries without answers.
+        Without the mark, a tick that is recovered from its commit in the ledger would count them as queries without
+        answers.
         """
         names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
         reasons = {key: reason(names[key], error) for key, error in failed.items()}
@@ -96,7 +98,10 @@ class TickRun:
         self.lower = {key: replace(q, state="failed") if key in failed else q for key, q in self.lower.items()}
 
     def fail_counted(self, failed: Mapping[int, WeftError]) -> None:
-        """Mark queries as failed whose answers of this tick are counted; they resume at its end."""
+        """Mark queries as failed after their answers of this tick are counted.
+
+        A resumed query continues at the end of this tick.
+        """
         if not failed:
             return
         names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
@@ -106,7 +111,7 @@ class TickRun:
             self.writer.queries.set_state(names[key], "failed", self.failed[key])
 
     def _log_defects(self, names: Mapping[int, str], failed: Mapping[int, WeftError]) -> None:
-        """Write unexpected errors with their traceback to the home's log."""
+        """Write errors that are defects of Weft, with their tracebacks, to the home's log."""
         logs = layout.logs_folder(self.writer.path)
         for key, error in failed.items():
             if isinstance(error, QueryFault) and error.defect:
@@ -114,12 +119,12 @@ class TickRun:
 
     @cached_property
     def t0(self) -> int | None:
-        """The instant at which time begins (None: time has not begun)."""
+        """The instant at which time begins, or None if time has not begun."""
         return self.writer.home().t0
 
     @cached_property
     def ticked(self) -> frozenset[int]:
-        """The queries that this tick has advanced; read after the last stratum."""
+        """The ids of the queries that this tick has advanced. Do not use it before the last stratum has run."""
         return frozenset(each.query.query_id for each in self.done)
 
 
@@ -141,8 +146,9 @@ def commit_tick(run: TickRun) -> TickReport:
 
 
 def _outcomes(run: TickRun) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionError]]:
-    """Return the outcome of each query, and the queries whose outcome raised an error although their answers are
-    counted.
+    """Return the outcome of each query, and the errors of the queries whose outcome could not be computed in full.
+
+    The answers of the latter queries are counted nevertheless.
     """
     reasons: dict[tuple[int, int | None, int], str | None] = {}
     failed: dict[int, ExecutionError] = {}
@@ -160,7 +166,10 @@ def _rows(run: TickRun, query: QueryRecord) -> int:
 
 
 def _reason(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, int], str | None]) -> str | None:
-    """Return why a query got nothing; ``reasons`` caches the reasons by plan and window, on which alone they depend."""
+    """Return a sentence that says why a query got no row.
+
+    ``reasons`` caches the sentences by plan and window, since a sentence depends only on these.
+    """
     like = (member.query.plan_id, member.tau, member.t)
     if like not in reasons:
         shape = run.plans.get(member.query.plan_id) or run.synopses.get(member.query.plan_id)
@@ -177,10 +186,13 @@ def _outcome(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, 
 
 
 def _next_due(run: TickRun, query: QueryRecord) -> int | None:
-    """Return the next instant at which time alone adds a row to the query or to one that it reads."""
+    """Return the next instant at which time alone adds a row to the query or to a query that it reads.
+
+    Return None if the instant is unknown.
+    """
     shape = run.plans.get(query.plan_id) or run.synopses.get(query.plan_id)
     own = due.NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)
-    # A query outside this tick does not advance.
+    # A query that is not in this tick does not advance, so it adds no row.
     below = [run.lower[key] for key in query.reads if key in run.ticked]
     return due.earliest_due([own, *(_next_due(run, each) for each in below)])
 
@@ -193,6 +205,9 @@ def _count(run: TickRun, outcome: QueryOutcome) -> Count:
 
 
 def _versions(run: TickRun) -> list[tuple[str, int, int]]:
-    """Return the versions read and written, which the catalog compares with Delta at the next start."""
+    """Return (path, version, rows) of each table that the tick read or wrote.
+
+    The catalog compares these versions with Delta at the next start.
+    """
     read = [t for t in run.tables.values() if not isinstance(t, Results) and t.version >= 0]
     return [*((table.path, table.version, table.rows) for table in read), *run.outputs.stored.values()]

@@ -1,7 +1,7 @@
-"""Read Kafka topics: their extent, and their records between two offsets, through Spark's connector.
+"""Read Kafka topics through Spark's connector: their offsets, and their records between two offsets.
 
-The Kafka client inside the connector asks the brokers for the extent, since Spark would read the whole topic for it.
-Records of aborted or open transactions are not read.
+The Kafka client inside the connector asks the brokers for the offsets, since Spark would read the whole topic to find
+them. Records of aborted or open transactions are not read.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ RECORDS: Final = pa.schema([(PARTITION, pa.int32()), (OFFSET, pa.int64()), (VALU
 _PATIENCE_MS: Final = 20_000
 
 Offsets = Mapping[int, int]
-"""For each partition, the offset of the next record."""
+"""For each partition, the offset of the next record to read."""
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic: its brokers as comma-separated ``host:port``, and its name."""
+    """A Kafka topic: its brokers as comma-separated ``host:port``, and its name."""
 
     servers: str
     name: str
@@ -40,10 +40,10 @@ class Topic:
 
 @dataclass(frozen=True)
 class TopicExtent:
-    """The identity and extent of a topic: each partition has records from its ``earliest`` to before its ``latest``
-    offset.
+    """The identity of a topic and the offsets of its records.
 
-    A topic that is deleted and created again has another ``topic_id``.
+    Each partition has the records from its ``earliest`` offset to just before its ``latest`` offset. If a topic is
+    deleted and created again, ``topic_id`` changes.
     """
 
     topic_id: str
@@ -52,7 +52,7 @@ class TopicExtent:
 
 
 def extent_of_topic(session: SparkSession, topic: Topic) -> TopicExtent:
-    """Return the current extent of a topic. Raise NotFound, and ExtractionError if no broker answers."""
+    """Return the current identity and offsets of a topic. Raise NotFound, and ExtractionError if no broker answers."""
     with plain_errors(f"asking for the topic {topic.name}"), _answers(topic):
         kafka = session.sparkContext._jvm.org.apache.kafka  # type: ignore[union-attr]  # no public way leads to it
         java = session.sparkContext._jvm.java.util  # type: ignore[union-attr]
@@ -83,11 +83,11 @@ def _offsets(admin: Any, kafka: Any, java: Any, topic: Topic, partitions: list[i
 
 
 def records_between(session: SparkSession, topic: Topic, begin: Offsets, end: Offsets) -> pa.Table:
-    """Return the records of each partition from ``begin`` on and before ``end`` (RECORDS), sorted by partition and
-    offset.
+    """Return the records of each partition from the offset in ``begin`` to just before the offset in ``end``.
 
-    Both name the same partitions. A value is NULL if the record has none. Raise ExtractionError if records between them
-    are gone.
+    The columns are those of RECORDS; the rows are sorted by partition and offset. ``begin`` and ``end`` must have the
+    same partitions. A value is NULL if the record has none. Raise ExtractionError if the topic no longer has all of
+    these records.
     """
     wanted = [each for each in begin if begin[each] < end[each]]
     if not wanted:
@@ -104,7 +104,7 @@ def records_between(session: SparkSession, topic: Topic, begin: Offsets, end: Of
 
 @contextmanager
 def _answers(topic: Topic) -> Iterator[None]:
-    """Explain a broker's refusal."""
+    """Turn a broker's refusal within the block into an error that explains it."""
     from py4j.protocol import Py4JJavaError
 
     try:

@@ -1,4 +1,7 @@
-"""Undo a load, drop a table, or rename a table. A load can be undone only while nothing has been answered from it."""
+"""Undo a load, drop a table, or rename a table.
+
+A load can be undone only while no delivered answer can depend on its rows.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, repr=False)
 class Undone(Brief):
-    """A load that was undone, as it was before, and the later loads that may have skipped rows because of it."""
+    """A load that was undone, with its state before, and the later loads that may have skipped rows because of it."""
 
     load: LoadSummary
     again: tuple[LoadSummary, ...]
@@ -34,10 +37,11 @@ class Undone(Brief):
 
 
 def undo_load(home: OpenHome, load_id: int) -> Undone:
-    """Remove what a load has stored in its table and in quarantine; the table and its columns stay.
+    """Remove the rows and records that a load has stored in its table and in quarantine.
 
-    Raise NotFound, LeaseBusy, StorageError, and Conflict if the load is running, was undone before, or belongs to a
-    tracked table, if this home has answered from its rows, or if its rows cannot be distinguished from others any more.
+    The table and its columns stay. Raise NotFound, LeaseBusy and StorageError. Raise Conflict in these cases: the load
+    is running or was undone before, it belongs to a tracked table, this home has delivered answers up to an instant
+    after the load's first row, or the rows of the load can no longer be distinguished from others.
     """
     with home.writing(f"undo the load {load_id}") as writer:
         load = writer.load_history.one(load_id)
@@ -72,7 +76,7 @@ def _require_open(writer: Writer, load: LoadSummary, table: TableRecord) -> None
 
 
 def drop_table(home: OpenHome, name: str) -> TableRecord:
-    """Drop a table with its rows, its loads, and their records in quarantine.
+    """Drop a table with its rows, its loads, and their records in quarantine; return the dropped table.
 
     Raise NotFound, LeaseBusy, and Conflict if something depends on the table.
     """
@@ -86,21 +90,21 @@ def drop_table(home: OpenHome, name: str) -> TableRecord:
 
 
 def rename_table(home: OpenHome, old: str, new: str) -> TableRecord:
-    """Rename a table. Raise NotFound, Refused, Conflict or LeaseBusy."""
+    """Rename a table, and return its new record. Raise NotFound, Refused, Conflict or LeaseBusy."""
     with home.writing(f"rename the table {old}") as writer:
         return writer.table_changes.rename(writer.tables.named(old).table_id, new)
 
 
 def dropped_folders(catalog: CatalogParts) -> list[str]:
-    """Return the folders of dropped tables, relative to the data."""
-    # List the folders first: the table of a folder that appears later is in the catalog already.
+    """Return the paths of the folders of dropped tables, relative to the home's data."""
+    # List the folders before reading the catalog: if a folder appears later, the catalog already has its table.
     named = [f"{layout.TABLES}/{name}" for name in (catalog.data / layout.TABLES).names() if _OWN.fullmatch(name)]
     known = {table.path for table in catalog.tables.all()}
     return [path for path in named if path not in known]
 
 
 def clear_dropped_folders(writer: Writer) -> None:
-    """Delete the folders of dropped tables, except those that somebody is reading."""
+    """Delete the folders of dropped tables, except folders that another process is reading."""
     for path in dropped_folders(writer):
         place = writer.data / path
         with place.alone(_PATIENCE_SECONDS) as alone:

@@ -1,5 +1,6 @@
-"""Compute which rows of a table are news in a tick: those whose column, shifted by a branch's threshold, lies in a
-query's window. Arithmetic on microseconds; no Spark.
+"""Compute which rows of a table are news in a tick, by arithmetic on microseconds, without Spark.
+
+A row is news if the value of its column, shifted by a branch's threshold, lies in a query's window.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ from weft.planning.plan import PARAMETERS, Branch
 from weft.storage.delta_log import DataFile
 
 MOST_SLICES: Final = 16
-"""More ranges of one column than this are joined at their smallest gaps, which keeps the filter short."""
+"""Greatest number of ranges of one column. Further ranges are joined at their smallest gaps, which limits the length of
+the filter.
+"""
 _LATEST: Final = 253_402_300_799_000_000
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Rows whose ``column`` lies in [low, high) (microseconds; low None: unbounded)."""
+    """The rows whose ``column`` lies in [low, high), in microseconds UTC. If ``low`` is None, there is no lower
+    bound.
+    """
 
     column: str
     low: int | None
@@ -29,8 +34,9 @@ class Slice:
 
 
 def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bool:
-    """Return whether the file may have rows in the slice; ``names`` maps columns to names in its statistics (None:
-    same).
+    """Return whether the file may have rows in the slice, according to the file's statistics.
+
+    ``names`` maps columns to their names in the statistics; if ``names`` is None, the names are equal.
     """
     column = part.column if names is None else names.get(part.column, "")
     least, greatest = file.least.get(column), file.greatest.get(column)
@@ -39,7 +45,7 @@ def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bo
 
 
 def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:
-    """Return by table the ranges that contain the driver rows of every branch for every query."""
+    """Return, for each table, the ranges that contain the new rows which any branch reads for any query."""
     ranges: dict[tuple[str, str], set[tuple[int | None, int]]] = {}
     for group, branches in work:
         for branch in branches:
@@ -53,7 +59,10 @@ def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tup
 
 
 def _ranges(path: DeltaScan, group: Group) -> set[tuple[int | None, int]]:
-    """Return what the path reads for the queries of a group, most of which share one window."""
+    """Return the ranges of the path's column that the queries of a group read.
+
+    Most queries of a group have the same window, so each window is computed once.
+    """
     members: Iterable[Member] = group.members
     if not path.shift.intervals:
         members = {member.tau: member for member in members}.values()
@@ -61,7 +70,10 @@ def _ranges(path: DeltaScan, group: Group) -> set[tuple[int | None, int]]:
 
 
 def _range(path: DeltaScan, member: Member, t: int) -> tuple[int | None, int]:
-    """Return [tau - shift, t - shift) for one query, widened by the slack; everything if the shift is not constant."""
+    """Return the range [tau - shift, t - shift) of the path's column for one query, widened by the path's slack.
+
+    If the shift is not constant, return the range of all instants.
+    """
     shift = path.shift.micros
     for interval, count in path.shift.intervals:
         value = _value(interval, member)

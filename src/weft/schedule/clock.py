@@ -1,4 +1,4 @@
-"""The wall clock. This is the only place that reads the time; everything else receives it as an argument."""
+"""The wall clock. Only this module reads the time; all other code receives the time as an argument."""
 
 from __future__ import annotations
 

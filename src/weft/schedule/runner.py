@@ -36,18 +36,20 @@ from weft.interruption import CancelToken, Stopped, cancellable_by
 from weft.schedule.ticking import Ticked, all_quiet, tick
 
 PACE_US: Final = 10 * 1_000_000
-"""How often queries without their own timeliness run, in microseconds."""
+"""Pause between the ticks of queries for which the user chose no timeliness, in microseconds."""
 
 _SLICE_SECONDS: Final = 0.2
 _LEASE_WAIT_US: Final = 30 * 1_000_000
 _REST_US: Final = 200_000
-"""Pause between two ticks, so that other commands get the lease."""
+"""Pause between two ticks in microseconds, so that other commands get the lease."""
 _FIRST_PAUSE_US: Final = 5 * 1_000_000
 _LONGEST_PAUSE_US: Final = 300 * 1_000_000
 _CARRIER_SECONDS: Final = 5.0
-"""How long the runner waits at its end for a message that is being sent."""
+"""Seconds that the runner waits, before it ends, for a message that is being sent."""
 _GIVE_UP: Final = 3
-"""If Spark fails this often before its first success, the installation is at fault: the runner reports it and ends."""
+"""Number of failures after which the runner raises the error, if Spark has not succeeded before. The installation of
+Spark is then at fault.
+"""
 
 
 @dataclass
@@ -62,11 +64,11 @@ class Stop:
         return self.cancel_token.cancelled
 
     def ask(self) -> None:
-        """Ask the runner to stop; a running tick finishes first."""
+        """Ask the runner to stop after the tick that is running."""
         self.cancel_token.cancel()
 
     def wait(self, length_us: int) -> None:
-        """Sleep, but return soon after the runner is asked to stop."""
+        """Sleep for ``length_us`` microseconds, but return soon after the runner is asked to stop."""
         until = time.monotonic() + length_us / 1_000_000
         while not self.wished and (remaining := until - time.monotonic()) > 0:
             time.sleep(min(remaining, _SLICE_SECONDS))
@@ -74,9 +76,9 @@ class Stop:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[Stop]:
-    """Let SIGTERM and SIGINT stop the runner after the current tick; a second SIGINT stops it at once.
+    """Let SIGTERM and SIGINT stop the runner after the current tick; a second SIGINT stops the runner at once.
 
-    Signals reach the main thread only; in another thread this has no effect.
+    Only the main thread receives signals, so in another thread this has no effect.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -98,9 +100,10 @@ def stopped_by_signals() -> Iterator[Stop]:
 
 @dataclass
 class Runner:
-    """Runs one home; ``ticked``, ``delivered``, ``troubled``, ``maintained`` and ``polled`` are called for each event.
+    """Runs one home.
 
-    A thread of its own delivers answers to channels, so that a stalled channel delays deliveries only.
+    ``ticked``, ``delivered``, ``troubled``, ``maintained`` and ``polled`` are called for each event. A separate thread
+    delivers answers to channels, so that a stalled channel delays only deliveries.
     """
 
     home: OpenHome
@@ -115,7 +118,10 @@ class Runner:
     _news: threading.Event = field(default_factory=threading.Event, init=False)
 
     def run(self, stop: Stop) -> None:
-        """Tick until ``stop``. Raise errors that no later tick can repair (StorageError, a Spark that never starts)."""
+        """Poll, tick and deliver until ``stop`` is asked to stop.
+
+        Raise errors that no later tick can repair: StorageError, or ExecutionError if Spark never starts.
+        """
         if self.home.catalog.home().clock != "wall":
             raise Refused(
                 "this home has a replay clock, which only `weft tick --now T` moves",
@@ -134,17 +140,18 @@ class Runner:
         finally:
             over.set()
             self._news.set()
-            # The next delivery to a stalled channel undoes or resends what the channel has not accepted.
+            # If the channel is stalled, its next delivery undoes or resends what the channel has not accepted.
             carrier.join(_CARRIER_SECONDS)
 
     def _step(self) -> int:
-        """Do what is due now; return how long to wait then, in microseconds."""
+        """Poll the sources and tick the queries that are due; return the microseconds until more is due."""
         return min(self._poll_due(), self._tick_due())
 
     def _poll_due(self) -> int:
-        """Poll the sources that are due; return the time until the next is due, in microseconds.
+        """Poll the sources that are due; return the microseconds until the next source is due.
 
-        An error of one source is reported and stops nothing. The eager views over the sources are refreshed once.
+        An error of one source is reported, and the other sources are polled. The eager views over the sources are
+        refreshed once, after all polls.
         """
         changed = False
         polled: set[str] = set()
@@ -166,7 +173,7 @@ class Runner:
         return max(min(dues, default=LAST_INSTANT) - self.home.clock(), _REST_US)
 
     def _refresh_views(self, refresh: Callable[[OpenHome], tuple[Refreshed, ...]]) -> None:
-        """Refresh views with this function; report errors."""
+        """Refresh views with the function ``refresh``, and report its errors and the views that failed."""
         try:
             done = refresh(self.home)
         except WeftError as error:
@@ -205,7 +212,7 @@ class Runner:
         return _REST_US
 
     def _carry(self, over: threading.Event) -> None:
-        """Deliver after each tick, and retry failed channels, until ``over``."""
+        """Deliver answers after each tick, and retry failed channels, until ``over`` is set."""
         while not over.is_set():
             self._news.clear()
             try:
@@ -223,7 +230,7 @@ class Runner:
             self._news.wait(self._rest_us() / 1_000_000)
 
     def _rest_us(self) -> int:
-        """Return how long deliveries may rest: until a digest or a retry is due, at most ``pace_us``."""
+        """Return the microseconds until a digest or a retry is due, or ``pace_us`` if that is less."""
         try:
             at = self.home.clock()
             due = self.home.catalog.subscriptions.next_due(at)
@@ -234,10 +241,10 @@ class Runner:
 
 @contextmanager
 def ticking_alone(home: Path) -> Iterator[int | None]:
-    """Register this process as the one that ticks the home, for the block; yield the id of another that does so, or
-    None.
+    """Register this process as the one that ticks the home while the block runs.
 
-    The operating system forgets a process when it ends. On a file system without locks the result is always None.
+    If another process is registered already, provide its process id; otherwise provide None. The operating system
+    removes the registration when the process ends. On a file system without locks, the result is always None.
     """
     make_file(layout.runner_file(home))
     with layout.runner_file(home).open("a+", encoding="utf-8") as file:
@@ -255,14 +262,14 @@ def ticking_alone(home: Path) -> Iterator[int | None]:
 
 
 EVERY_US: Final = 10 * 60 * 1_000_000
-"""Pause before the first round of maintenance and between rounds, in microseconds."""
+"""Pause before the first round of maintenance, and between rounds, in microseconds."""
 
 
 @dataclass
 class Idle:
-    """Maintains one home in small steps, and calls ``maintained`` for each step and ``troubled`` for each error.
+    """Maintains one home in small steps; calls ``maintained`` after each step and ``troubled`` for each error.
 
-    An error ends the current round only; the next round starts from the beginning.
+    An error ends the current round only. The next round starts from the beginning.
     """
 
     home: OpenHome
@@ -276,9 +283,10 @@ class Idle:
         self._next = self.home.clock() + self.every_us
 
     def step(self, cancel_token: CancelToken) -> bool:
-        """Take one step if it is time; return whether another may follow. ``cancel_token`` can stop it between steps.
+        """Do one step if maintenance is due; return whether another step may follow.
 
-        The longest steps write one file or build one arrangement.
+        ``cancel_token`` can stop the maintenance between steps. The longest steps write one file or build one
+        arrangement.
         """
         if self._round is None:
             if self.home.clock() < self._next:

@@ -1,4 +1,4 @@
-"""Run one tick under the lease, for a user or the runner, and decide beforehand whether a tick would find anything."""
+"""Run one tick under the lease, for a user or the runner, and check beforehand whether a tick would find anything."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from weft.runtime.session import plain_errors
 
 @dataclass(frozen=True, repr=False)
 class Ticked(Brief):
-    """The result of one call: its tick, preceded by one that had died if any, and what was delivered to channels.
+    """The reports of one call of ``tick``, and the answers that were then delivered to channels.
 
-    ``delivered`` is None if another process was delivering; new answers go out in its next round, or after the next
-    tick.
+    If an earlier tick had died, its report comes first. ``delivered`` is None if another process was delivering; that
+    process delivers the new answers in its next round, or after the next tick.
     """
 
     reports: tuple[TickReport, ...]
@@ -38,10 +38,10 @@ class Ticked(Brief):
 
 
 def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
-    """Tick the chosen queries at ``t`` (None: the home's clock), waiting for the lease up to ``wait_us``.
+    """Run a tick of the chosen queries at ``t`` (None: the time of the home's clock), and return its result.
 
-    The views that queries read are refreshed first. Raise LeaseBusy, ClockError, StorageError or ExecutionError (for
-    example if the JVM ended).
+    The views that the queries read are refreshed first. Wait up to ``wait_us`` microseconds for the lease. Raise
+    LeaseBusy, ClockError, StorageError or ExecutionError (for example if the JVM ended).
     """
     refresh_queried(home, t)
     with (
@@ -53,10 +53,10 @@ def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Tick
 
 
 def all_quiet(catalog: Catalog, t: int) -> bool:
-    """Return whether a tick at ``t`` of the queries that are due would find nothing.
+    """Return whether a tick at ``t`` of the queries that are due would find no answer.
 
-    That is the case if nothing arrived for them and no instant of their own is reached. It is tested for each plan, not
-    for each query.
+    This is so if no row arrived in a table that the queries read, and if no instant was reached at which time alone
+    adds an answer. The check is done once for each plan, not for each query.
     """
     if catalog.ticks.planned() is not None:
         return False
@@ -72,7 +72,7 @@ def all_quiet(catalog: Catalog, t: int) -> bool:
     try:
         with query_faults():
             shapes = {key: shape_of(record, schemas) for key, record in plans.items()}
-            # A tick also runs the queries whose results these queries read.
+            # A tick also runs the queries whose results the due queries read.
             below = [Member(query, window_start(query, query.tau), t) for query in lower if query.state == "active"]
             return all(is_plan_quiet(each, shapes[each.plan_id], tables, t, t0) for each in waiting) and all(
                 is_quiet(each, shapes[each.query.plan_id], tables, t0) for each in below

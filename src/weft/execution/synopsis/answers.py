@@ -1,4 +1,4 @@
-"""Convert answers of a synopsis to the ledger's general form, as for other queries (``execution.answers``)."""
+"""Convert answers of a synopsis to the ledger's general form (``execution.answers``)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from weft.storage.temporal_sql import temporal_sql
 _GENERAL: Final = ledger_schema("query_id", "first_at", "row_hash", "row")
 NO_ANSWERS: Final = _GENERAL.empty_table()
 _VERSION: Final = "1"
-"""Version of the encoding under the hash, as in ``execution.answers``."""
+"""Version of the encoding that is hashed, as in ``execution.answers``."""
 
 
 def ledger_rows(part: FormulaEvents, answers: pa.Table, points: pa.Table, query: QueryRecord) -> pa.Table:
-    """Return the answers ``tp, c1 … ck [, n]`` of a query's formula, each once, with the ``ts`` of its first state.
+    """Return the answers of one formula of a query as ledger rows, each once, with the ``ts`` of its first state.
 
-    Raise ExecutionError if an output cannot be computed.
+    The first state of an answer is the first at which it is an answer. ``answers`` has the columns ``tp, c1 … ck [,
+    n]``. Raise ExecutionError if an output cannot be computed.
     """
     if not answers.num_rows:
         return NO_ANSWERS
@@ -49,7 +50,7 @@ def _select(part: FormulaEvents, query_id: int, *, counted: bool) -> str:
 
 
 def _stored(value: str, type_: DataType) -> str:
-    """Return DuckDB SQL for a value's stored form (``planning.plan.encoded``)."""
+    """Return DuckDB SQL that converts ``value`` to its stored form (``planning.plan.encoded``)."""
     match type_.name:
         case "STRING":
             return value

@@ -19,7 +19,10 @@ from weft.storage import columns
 
 
 def arrow_type(type: DataType) -> pa.DataType:
-    """Return the Arrow type of a variable's type. Raise ExecutionError for a type that formulas do not have."""
+    """Return the Arrow type for a variable of the given type.
+
+    Raise ExecutionError for a type that formulas do not have.
+    """
     if type.name not in VARIABLE_TYPES:
         raise ExecutionError(
             f"a formula's variable cannot be of type {type}", hint="Cast it to BIGINT, DOUBLE or STRING."
@@ -31,9 +34,9 @@ def arrow_type(type: DataType) -> pa.DataType:
 class Batch:
     """Consecutive states of a log.
 
-    ``points`` are the time points: ``tp`` BIGINT, consecutive and ascending, and ``at`` BIGINT, µs UTC, never
-    decreasing. ``events`` are by predicate the rows ``tp, c1 … ck`` (columns by name, rows in any order, duplicates
-    allowed).
+    ``points`` are the time points, with the columns ``tp`` (BIGINT, consecutive and ascending) and ``at`` (BIGINT, µs
+    UTC, never decreasing). ``events`` has, for each predicate, the rows ``tp, c1 … ck``. Columns are found by name,
+    rows may be in any order, and duplicates are allowed.
     """
 
     points: pa.Table
@@ -42,9 +45,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class State:
-    """What is stored after a time point: its number and instant (None: no time point yet), and the stored relations.
+    """The stored relations after a time point, with the number ``tp`` and the instant ``at`` of this time point.
 
-    A missing relation has no rows.
+    ``tp`` and ``at`` are None before the first time point. A relation that is missing from ``relations`` has no rows.
     """
 
     tp: int | None = None
@@ -58,7 +61,7 @@ class State:
 
 
 EMPTY = State()
-"""The initial state ∅."""
+"""The initial state ∅, before the first time point."""
 
 
 def stored_schema(stored: Stored) -> pa.Schema:
@@ -67,7 +70,7 @@ def stored_schema(stored: Stored) -> pa.Schema:
 
 
 def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
-    """Raise ExecutionError if a batch does not follow the state or if the events of a predicate lack columns."""
+    """Raise ExecutionError if a batch does not continue the state or if the events of a predicate lack columns."""
     tps, ats = batch.points.column("tp"), batch.points.column("at")
     rows = batch.points.num_rows
     if not rows:
@@ -90,8 +93,9 @@ def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
 
 
 def with_dates(synopsis: Synopsis, batch: Batch) -> Batch:
-    """Return the batch with the events that the synopsis needs: dated rows with their time point, and the time
-    points.
+    """Return the batch, extended by further events that the synopsis needs.
+
+    These events are the rows of dated predicates with their time points, and the time points themselves.
     """
     events = dict(batch.events)
     for predicate, arity in synopsis.predicates:

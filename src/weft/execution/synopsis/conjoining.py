@@ -54,17 +54,23 @@ def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula
 
 
 def _negated(formula: Formula) -> Formula:
-    """Return the operand of a Not; any other formula unchanged."""
+    """Return the operand of a Not; return any other formula unchanged."""
     return formula.formula if isinstance(formula, Not) else formula
 
 
 def _negates(formula: Formula) -> bool:
-    """Return whether the formula is a Not that removes answers; a Not of a test is a test."""
+    """Return whether the formula is a Not that removes answers.
+
+    A Not of a test removes no answers, since it is itself a test.
+    """
     return isinstance(formula, Not) and not is_test(formula.formula)
 
 
 def _lessened(operations: Operations, left: Value, test: Formula) -> Value:
-    """Return Q ∧ ¬test: counts decrease by one where the test holds, so answers with count 1 disappear."""
+    """Return the value of Q ∧ ¬test.
+
+    The count of an answer decreases by one where the test holds, so an answer with count 1 disappears.
+    """
     assert isinstance(test, (Comparison, Matches))
     if left is None or not left.counted:
         return _joined(operations, [left], [Not(test)])
@@ -74,7 +80,7 @@ def _lessened(operations: Operations, left: Value, test: Formula) -> Value:
 
 
 def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
-    """Yield the parts of a conjunction whose order is free; a difference is one part."""
+    """Yield the parts of a conjunction that may be joined in any order. A difference Q1 ∧ ¬Q2 is one part."""
     if isinstance(formula, And) and not (isinstance(formula.right, Not) if counts else _negates(formula.right)):
         yield from _parts(formula.left, counts=counts)
         yield from _parts(formula.right, counts=counts)
@@ -83,7 +89,7 @@ def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
 
 
 def _joined(operations: Operations, values: list[Value], tests: list[Formula]) -> Value:
-    """Return the rows of the joined values that pass the tests."""
+    """Return the rows of the join of the values that pass the tests."""
     if any(value is None for value in values):
         return None
     last = [test for test in tests if dividing(test)]
@@ -105,7 +111,7 @@ def _joined(operations: Operations, values: list[Value], tests: list[Formula]) -
 
 
 def _tested(operations: Operations, value: Value, tests: list[Formula]) -> Value:
-    """Apply the tests whose variables are bound, and remove them from the list."""
+    """Return the rows that pass the tests whose variables are bound; remove these tests from the list ``tests``."""
     if value is None:
         return None
     dialect, steps = operations.engine.dialect, value
@@ -123,7 +129,7 @@ def _tested(operations: Operations, value: Value, tests: list[Formula]) -> Value
         else:
             variables = (*steps.variables, bound.left)
             query = extended(steps, {bound.left: bound.right}, variables, dialect)
-        # A test counts 1, so under minmax the count of a conjunction with a test is 1.
+        # The count of a test is 1, so under minmax the count of a conjunction with a test is 1.
         counted = steps.counted and operations.semantics != "minmax"
         steps = replace(steps, source=f"({query})", variables=variables, counted=counted)
     if steps is value:
@@ -137,7 +143,7 @@ def _tested(operations: Operations, value: Value, tests: list[Formula]) -> Value
 
 
 def _divisible(operations: Operations, value: Steps, test: Formula) -> Steps:
-    """Return the rows. Raise DivisionByZero if the test divides by 0 in one of them."""
+    """Return the rows unchanged. Raise DivisionByZero if the test divides by 0 in one of the rows."""
     for division in dividing(test):
         query = first_divided_by_0(value, division, operations.engine.dialect)
         (tp,) = operations.engine.rows(query).column("tp").to_pylist()
@@ -147,7 +153,7 @@ def _divisible(operations: Operations, value: Steps, test: Formula) -> Steps:
 
 
 def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:
-    """Return the first test whose variables are bound or that binds one, or None."""
+    """Return the first test whose variables are bound or that binds a variable, or None."""
     known = set(steps.variables)
     for each in tests:
         if set(free_variables(each)) <= known or binding(each, known) or group_variables(each, known):
@@ -156,7 +162,7 @@ def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:
 
 
 class DivisionByZero(ExecutionError):
-    """``division`` divides by 0 in a row at the time point ``tp``; ``test`` is the comparison that contains it."""
+    """Raised if ``division`` divides by 0 in a row at the time point ``tp``; ``test`` contains the division."""
 
     def __init__(self, division: Computed, test: Formula, tp: int) -> None:
         divisor = term_text(division.arguments[1])
@@ -169,7 +175,7 @@ class DivisionByZero(ExecutionError):
         self.tp = tp
 
     def named(self, formulas: Iterable[Formula]) -> DivisionByZero:
-        """Return this error with the variable names of the first formula that contains the test."""
+        """Return this error with the variable names of the first of the formulas that contains the test."""
         wanted = alpha_canonical(_positive(self.test))
         for formula in formulas:
             for part in subformulas(formula):

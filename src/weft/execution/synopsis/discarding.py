@@ -29,8 +29,10 @@ from weft.storage.removing import Remover
 
 
 def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
-    """Return by id the tables whose rows are discarded, with the name of a query that does so, and those that lost rows
-    ("").
+    """Return the ids of the tables whose rows are or were discarded.
+
+    For each id, the value is the name of a query that discards rows of the table. The value is "" if no live query
+    discards rows of the table.
     """
     names = dict.fromkeys(_partial(catalog), "")
     for query, plan in catalog.queries.with_plans_like(SynopsisPlan.MARK):
@@ -40,7 +42,9 @@ def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
 
 
 def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None:
-    """Raise Refused if a query that reads history reads a table that keeps none."""
+    """Raise Refused if rows of one of the tables ``read``, which a query over history reads, are or will be
+    discarded.
+    """
     discarded = discarded_tables(catalog)
     for table in read:
         if table.source == "table" and table.id in discarded:
@@ -75,7 +79,7 @@ def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
 
 
 def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
-    """Raise Refused if rows that a new query would need were discarded or will be."""
+    """Raise Refused if rows that a new query with this plan would need were discarded or will be discarded."""
     if plan.history:
         refuse_discarded(catalog, plan.tables)
     gone = _partial(catalog)
@@ -88,13 +92,13 @@ def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
 
 
 def _partial(catalog: CatalogParts) -> set[int]:
-    """Return the tables that have fewer rows than were ever stored."""
+    """Return the ids of the tables that have fewer rows than were ever stored."""
     there = {each.path: each.rows for each in catalog.tables.versions()}
     return {t.table_id for t in catalog.tables.all() if not t.tracked and there.get(t.path, t.rows) < t.rows}
 
 
 def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
-    """Discard, after a tick, the rows that all queries of their tables have processed. Raise StorageError."""
+    """After a tick, discard the rows that all queries of their table have processed. Raise StorageError."""
     queries = writer.queries.with_plans_like(SynopsisPlan.MARK)
     going = {key for _, plan in queries if discards(plan.body) for key in tables_of(plan.body)}
     if not going:
@@ -117,7 +121,7 @@ def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
 
 
 def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -> pc.Expression | None:
-    """Return a condition for the rows that all queries of a table have processed; None: no row."""
+    """Return a condition for the rows that all queries of a table have processed, or None if there are no such rows."""
     taus = [query.tau for query, _ in readers]
     least = min((tau for tau in taus if tau is not None), default=None)
     if least is None or None in taus:
@@ -130,14 +134,15 @@ def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -
     reached = [state[0] for state in states if state is not None]
     if len(reached) < len(logs):
         return None
-    # A row of a log belongs to the state with its number, independent of when it arrived.
+    # In a table with numbered states, a row belongs to the state with its number, whenever the row arrived.
     return pc.field(TP) <= min(reached)
 
 
 def drop_unneeded(writer: Writer) -> None:
     """Delete the stored relations that no live query needs, and finish deletions that were interrupted.
 
-    No tick may be planned. The catalog forgets the relations first, so that remaining files do not count as damage.
+    No tick may be planned. The catalog forgets the relations first, so that files which remain after an interruption do
+    not count as damage.
     """
     folder = writer.data / layout.SYNOPSES
     there = set(folder.names())

@@ -1,8 +1,8 @@
-"""Run a batch's SQL on Spark, with a fixed number of jobs for a formula, independent of the number of states.
+"""Run a batch's SQL on Spark, with a number of jobs that depends on the formula and not on the number of states.
 
-Each step is a lazy local checkpoint: Spark plans it once, computes it when something reads it, and keeps the result.
-Later steps see rows without lineage. With cached queries instead, the plan of each step would contain the plans of all
-steps before it, once for each use, and Spark would compare it with everything in its cache.
+Each step is a lazy local checkpoint: Spark plans the step once, computes it when a later step reads it, and caches the
+result. Later steps see rows without lineage. With cached queries instead, the plan of each step would contain the plans
+of all steps before it, once for each use, and Spark would compare this plan with everything in its cache.
 """
 
 from __future__ import annotations
@@ -27,25 +27,28 @@ if TYPE_CHECKING:
 
 @dataclass
 class SparkEngine:
-    """Spark as an engine: each step is computed at most once and read by the steps after it."""
+    """An engine that runs on Spark: each step is computed at most once and read by later steps."""
 
     session: SparkSession
     dialect: Dialect = SPARK
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """Register rows as the table ``name``."""
+        """Register ``rows`` as the table ``name``."""
         local_frame(self.session, rows).createOrReplaceTempView(name)
 
     def create_table(self, sql: str) -> str | None:
-        """Return the name of a table with a query's rows; never None, since checking for rows would take a job."""
+        """Create a table with the rows of a query and return its name.
+
+        Never return None, since checking whether the query has rows would take a job.
+        """
         frame = self.session.sql(sql).localCheckpoint(eager=False)
         name = f"step_{next(self.numbers)}"
         frame.createOrReplaceTempView(name)
         return name
 
     def rows(self, sql: str) -> pa.Table:
-        """Return a query's rows."""
+        """Return the rows of a query."""
         from pyspark.errors import PySparkException
 
         try:
@@ -57,16 +60,16 @@ class SparkEngine:
 
 @contextmanager
 def spark_engine(spark: SparkSession, *, few: bool = False) -> Iterator[SparkEngine]:
-    """Provide an engine in a Spark session of its own, so that its table names do not collide.
+    """Provide an engine in a separate Spark session, so that its table names do not collide with others.
 
-    If batches have ``few`` rows (some thousands), planning dominates: use one partition and no generated code.
-    Arithmetic overflow raises an error here, whereas the home's queries yield NULL.
+    If batches have ``few`` rows (some thousands), planning takes most of the time, so the engine uses one partition and
+    no generated code. Arithmetic overflow raises an error here, whereas the home's queries yield NULL.
     """
     session = spark.newSession()
     for name in ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone"):
         session.conf.set(name, spark.conf.get(name) or "")
     session.conf.set("spark.sql.ansi.enabled", "true")
-    # A broadcast is a separate job, and Spark decides on it by its row estimate.
+    # Do not broadcast: a broadcast is a separate job, and Spark decides on broadcasts by its estimate of the row count.
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     with rows_only(session) if few else scanning(session):
         yield SparkEngine(session)

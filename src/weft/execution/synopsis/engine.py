@@ -17,24 +17,27 @@ from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 
 class Engine(Protocol):
-    """An engine that holds tables while a batch is processed."""
+    """An SQL engine that stores tables while a batch is evaluated."""
 
     @property
     def dialect(self) -> Dialect:
         """The SQL dialect of the engine."""
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """Register rows as the table ``name``."""
+        """Register ``rows`` as the table ``name``."""
 
     def create_table(self, sql: str) -> str | None:
-        """Return the name of a table with a query's rows, or None if the engine knows that there are none."""
+        """Create a table with the rows of a query and return its name.
+
+        Return None if the engine knows that the query has no rows.
+        """
 
     def rows(self, sql: str) -> pa.Table:
-        """Return a query's rows."""
+        """Return the rows of a query."""
 
 
 def hint_for(message: str) -> str | None:
-    """Return a hint for an engine's error message, or None."""
+    """Return a hint for the user about an engine's error message, or None."""
     large = re.search("overflow|out of range|failed to cast decimal", message, re.IGNORECASE)
     if not large:
         return None
@@ -43,31 +46,31 @@ def hint_for(message: str) -> str | None:
 
 @dataclass
 class DuckdbEngine:
-    """DuckDB as an engine."""
+    """An engine that runs on DuckDB in this process."""
 
     sql: TemporalSql
     dialect: Dialect = DUCKDB
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """Register rows as the table ``name``."""
+        """Register ``rows`` as the table ``name``."""
         self.sql.given(name, rows)
 
     def create_table(self, sql: str) -> str | None:
-        """Return the name of a table with a query's rows, or None if there are no rows."""
+        """Create a table with the rows of a query and return its name, or None if the query has no rows."""
         name = f"step_{next(self.numbers)}"
         with _plain_errors():
             return name if self.sql.table(name, sql) else None
 
     def rows(self, sql: str) -> pa.Table:
-        """Return a query's rows."""
+        """Return the rows of a query."""
         with _plain_errors():
             return self.sql.rows(sql)
 
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Reword DuckDB's errors for the user."""
+    """Replace DuckDB's errors within the block by errors that a user can understand."""
     try:
         yield
     except LimitExceeded:
@@ -80,6 +83,6 @@ def _plain_errors() -> Iterator[None]:
 
 @contextmanager
 def duckdb_engine(threads: int = 2) -> Iterator[DuckdbEngine]:
-    """Provide an engine for the block; its tables end with it."""
+    """Provide a DuckDB engine; its tables are dropped at the end of the block."""
     with temporal_sql(threads) as sql:
         yield DuckdbEngine(sql)

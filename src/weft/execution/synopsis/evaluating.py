@@ -1,4 +1,4 @@
-"""Evaluate a synopsis over a batch of states, set at a time: each subformula is one relation over all time points."""
+"""Evaluate a synopsis over a batch of states; the value of each subformula is one relation over all time points."""
 
 from __future__ import annotations
 
@@ -23,24 +23,31 @@ __all__ = ["EMPTY", "Batch", "State", "evaluate", "evaluate_shared"]
 
 
 def evaluate(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.Table]:
-    """Return the state after a batch, and the answers of the synopsis's one formula at each time point.
+    """Return the state after a batch, and the answers at each time point, for a synopsis with one formula.
 
-    The answers are ``tp, c1 … ck [, n]``, sorted by all of them. The columns are the formula's free variables in order;
-    counts are BIGINT, or decimal digits if the formula has a fixpoint. Raise ExecutionError if the batch does not
-    follow the state or a count exceeds BIGINT, and DivisionByZero for a division by 0.
+    The answers have the columns ``tp, c1 … ck [, n]`` and are sorted by all of them. The columns ``c1 … ck`` are the
+    formula's free variables in order. The count ``n`` is a BIGINT, or text of decimal digits if the formula has a
+    fixpoint. Raise ExecutionError if the batch does not follow the state or a count exceeds BIGINT, and DivisionByZero
+    for a division by 0.
     """
     after, (answers,) = evaluate_shared(synopsis, state, batch)
     return after, answers
 
 
 def evaluate_shared(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
-    """Evaluate the formulas of a shared synopsis on DuckDB in this process; see ``evaluate``."""
+    """Return the state after a batch, and the answers of each formula, as ``evaluate`` does for one formula.
+
+    DuckDB computes them in this process.
+    """
     with duckdb_engine() as engine:
         return evaluate_on(synopsis, state, batch, engine)
 
 
 def evaluate_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
-    """Evaluate the formulas of a shared synopsis on an engine; see ``evaluate``."""
+    """Return the state after a batch, and the answers of each formula, as ``evaluate`` does for one formula.
+
+    The engine ``engine`` computes them.
+    """
     batch = with_dates(synopsis, batch)
     check(synopsis, state, batch)
     step = _Step(synopsis, state, batch, engine)
@@ -98,7 +105,7 @@ class _Step:
         return self.engine.rows(f"{rows} ORDER BY {order}").cast(self._schema(number))
 
     def no_answers(self, number: int) -> pa.Table:
-        """Return an empty table with the formula's columns."""
+        """Return an empty table with the columns for the answers of the formula with this number."""
         return self._schema(number).empty_table()
 
     def _schema(self, number: int) -> pa.Schema:
@@ -109,6 +116,6 @@ class _Step:
         return pa.schema([pa.field("tp", pa.int64()), *columns, *count])
 
     def _stored_rows(self, values: BatchValues, stored: Stored) -> pa.Table | None:
-        """Return the rows of a stored relation after the batch; None: no rows."""
+        """Return the rows of a stored relation after the batch, or None if it has no rows."""
         query = values.query_to_store(stored)
         return None if query is None else self.engine.rows(query).cast(stored_schema(stored))

@@ -1,7 +1,7 @@
 """Read the states of a log that a tick processes, and their events, from the files of tables.
 
-Without a table of states, a state is an instant at which rows arrived in one of the tables. With one, a state is a row
-of that table: its number is ``tp``, its time is ``at``, and its ``ts`` decides which tick processes it.
+Without a table of states, each instant at which rows arrived in one of the tables is a state. With a table of states,
+each row of that table is a state: ``tp`` is its number, ``at`` is its time, and ``ts`` decides which tick processes it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.temporal_sql import temporal_sql
 
 AT_ONCE: Final = 100_000
-"""Most rows of all tables in one batch, unless one state has more."""
+"""Greatest number of rows of all tables in one batch; a single state with more rows forms a batch alone."""
 
 
 @dataclass(frozen=True)
 class News:
-    """The news of tables in [tau, t), µs UTC (tau None: from the beginning); ``log`` is the table of states."""
+    """The rows that arrived in tables in [tau, t), in µs UTC; if ``tau`` is None, from the beginning.
+
+    ``log`` is the table of states, or None.
+    """
 
     data: Location
     tables: Sequence[TableRecord]
@@ -41,10 +44,10 @@ class News:
     t: int
 
     def states(self, last: int | None, at_once: int = AT_ONCE) -> Iterator[pa.Table]:
-        """Yield the states after the time point ``last`` (None: from the first), in batches of about ``at_once`` rows.
+        """Yield the states after the time point ``last``, in batches of about ``at_once`` rows.
 
-        Each table is ``tp BIGINT``, ``at BIGINT``, ``ts TIMESTAMP``. Raise ExecutionError if the table of states does
-        not continue with the next number.
+        If ``last`` is None, begin with the first state. Each batch is a table with the columns ``tp BIGINT``, ``at
+        BIGINT``, ``ts TIMESTAMP``. Raise ExecutionError if the table of states does not continue with the next number.
         """
         log_states = self._instants() if self.log is None else self._points(self.log)
         if not log_states.num_rows:
@@ -66,7 +69,7 @@ class News:
         yield log_states.slice(begin).select([TP, AT, TS])
 
     def batch(self, points: pa.Table, wanted: Iterable[Events]) -> Batch:
-        """Return a batch of these states with their events."""
+        """Return a batch of the states ``points`` with the events ``wanted``."""
         by_id = {table.table_id: table for table in self.tables}
         numbered = points.select([TP, AT])
         events: dict[str, pa.Table] = {}
@@ -93,7 +96,7 @@ class News:
         )
 
     def _rows(self, table: TableRecord, names: Iterable[str], points: pa.Table) -> pa.Table:
-        """Return the rows of a table that may belong to these states."""
+        """Return the rows of a table that may belong to the states ``points``."""
         column = table.schema.start if self.log is None else TP
         bounds = pc.min_max(points.column(TS if self.log is None else TP))
         schema = stored_schema(table.schema, {*names, column})
@@ -105,7 +108,10 @@ class News:
         return read_data_files(files, schema, (field >= bounds["min"]) & (field <= bounds["max"]))
 
     def _instants(self) -> pa.Table:
-        """Return the instants at which rows arrived, in order: ``at``, ``ts`` and the number of ``rows``."""
+        """Return the instants at which rows arrived, in order.
+
+        The columns are ``at``, ``ts`` and ``rows``, the number of rows that arrived.
+        """
         part = Slice(TS, self.tau, self.t)
         counted: list[pa.Table] = []
         for table in self.tables:
@@ -118,7 +124,7 @@ class News:
         return instants.append_column(AT, instants.column(TS).cast(pa.int64()))
 
     def _points(self, log: TableRecord) -> pa.Table:
-        """Return the rows of the table of states, sorted by number."""
+        """Return the rows of the table of states that arrived in [tau, t), sorted by number."""
         schema = stored_schema(log.schema, (TP, AT, TS))
         files = [file for file in self._files(log) if may_hold(file, Slice(TS, self.tau, self.t), None)]
         states = read_data_files(files, schema, self._inside()).sort_by(TP)

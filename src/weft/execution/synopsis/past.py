@@ -1,4 +1,4 @@
-"""Evaluate ▽, ◇ and since over a batch: their values, and what to store after the batch."""
+"""Evaluate the temporal operators ▽, ◇ and since over a batch, and compute the relations to store after the batch."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ from weft.sql.sweeping import listed
 class PastOperators:
     """Evaluates temporal operators over one batch.
 
-    ``stored`` are the relations before the batch, ``at`` the instant of the time point before it (None: no time point).
-    ``keeping`` has for each relation to store after the batch the query that yields it (None: no rows).
+    ``stored`` are the relations stored before the batch. ``at`` is the instant of the time point before the batch, or
+    None if the batch is the first. ``keeping`` has, for each relation to store after the batch, the query that yields
+    its rows, or None if it has no rows.
     """
 
     operations: Operations
@@ -65,7 +66,7 @@ class PastOperators:
         )
 
     def _seen_before(self, formula: Once | Since, variables: tuple[Variable, ...]) -> Value:
-        """Return the answers of ◇ or since just before the batch, from the stored relation."""
+        """Return the answers of ◇ or since at the time point before the batch, from the stored relation."""
         stored = stored_of(formula, self.operations.semantics)
         before = self._stored(stored, variables)
         if before is None or self.at is None or not stored.timed:
@@ -77,15 +78,16 @@ class PastOperators:
         return self._looked_back(formula, None, right, negated=True)
 
     def since(self, formula: Since, left: Value, right: Value, *, negated: bool) -> Value:
-        """Return the value of Q1 since Q2; ``left`` is the value of Q1 or, if ``negated``, of the operand of the
-        negation Q1.
+        """Return the value of Q1 since Q2.
+
+        ``left`` is the value of Q1. If Q1 is a negation, ``negated`` is true and ``left`` is the value of its operand.
         """
         if formula.counting != "any":
             right = self._where(right, left, negated=negated)
         return self._looked_back(formula, left, right, negated=negated)
 
     def _where(self, value: Value, left: Value, *, negated: bool) -> Value:
-        """Return the answers of ``value`` for which Q1 holds, too, with their counts."""
+        """Return those answers in ``value`` for which Q1 holds at the same time point, with their counts."""
         operations = self.operations
         left = operations.distinct(left)
         if not negated:
@@ -93,7 +95,10 @@ class PastOperators:
         return value if left is None else operations.where(value, operations.without(operations.distinct(value), left))
 
     def _looked_back(self, formula: Once | Since, left: Value, right: Value, *, negated: bool) -> Value:
-        """Return the value of ◇ or since from its anchors and how long they last, and record what to store."""
+        """Return the value of ◇ or since, computed from the anchors and their duration.
+
+        Record the query for the relation to store after the batch.
+        """
         operations, extent, interval = self.operations, self.operations.extent, formula.interval
         stored, variables = stored_of(formula, operations.semantics), free_variables(formula)
         before = self._stored(stored, variables)
@@ -115,7 +120,7 @@ class PastOperators:
         return operations.relation(seen(lasting_anchors, reached, window), variables, counted=counted, points=False)
 
     def _lasting(self, window: Window, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
-        """Return the anchors with the time point at which Q1 fails after each."""
+        """Return the anchors, each with the first later time point at which Q1 fails."""
         operations = self.operations
         one = right or before
         if one is None:
@@ -129,8 +134,9 @@ class PastOperators:
         return operations.relation(query, result.variables, counted=window.counted, points=False)
 
     def _counted_since(self, stored: Stored, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
-        """Return the value of since2 or ◇2: the sum of the counts of Q1 over the time points since the last answer of
-        Q2.
+        """Return the value of since2 or ◇2.
+
+        The value is the sum of the counts of Q1 over the time points since the last answer of Q2.
         """
         operations, variables = self.operations, free_variables(stored.formula)
         right = operations.ordered(right, variables)
@@ -155,7 +161,7 @@ class PastOperators:
         return result
 
     def _stored(self, stored: Stored, variables: tuple[Variable, ...]) -> Value:
-        """Return the relation stored before the batch."""
+        """Return the rows that a relation had before the batch."""
         rows = self.stored.get(stored)
         if rows is None or not rows.num_rows:
             return None

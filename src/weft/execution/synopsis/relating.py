@@ -1,4 +1,7 @@
-"""Operations on relations over time points, on an engine; an operand known to be empty is not computed."""
+"""Operations on relations over time points, run by an engine.
+
+If an operand is known to be empty, the engine runs no query.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Value: TypeAlias = "Steps | None"
 
 @dataclass
 class Operations:
-    """The operations over the time points of ``extent``; ``now`` is the instant of the last one, µs UTC."""
+    """The operations over the time points of ``extent``; ``now`` is the instant of the last of them, in µs UTC."""
 
     engine: Engine
     semantics: Semantics
@@ -35,24 +38,27 @@ class Operations:
 
     @property
     def everything(self) -> Steps:
-        """The relation that is true at all time points."""
+        """The relation without columns that is true at all time points."""
         query = f"(SELECT CAST({self.extent.first} AS BIGINT) AS from_tp, CAST({self.extent.end} AS BIGINT) AS to_tp)"
         return Steps(query, (), points=self.extent.end == self.extent.first + 1)
 
     def relation(self, query: str, variables: tuple[Variable, ...], *, counted: bool, points: bool) -> Value:
-        """Return the relation that a query computes."""
+        """Return the relation that a query computes, as a table of the engine, or None if it has no rows."""
         name = self.engine.create_table(query)
         return None if name is None else Steps(name, variables, counted=counted, points=points)
 
     def register(self, key: object, rows: pa.Table) -> str:
-        """Return the name of a table with these rows, registered once for each key."""
+        """Return the name of a table with these rows; the rows are registered once for each ``key``."""
         if key not in self.registered:
             self.registered[key] = f"given_{len(self.registered) + 1}"
             self.engine.register(self.registered[key], rows)
         return self.registered[key]
 
     def merged(self, values: list[Value], variables: tuple[Variable, ...]) -> Value:
-        """Return ∨ or ∃: the values projected to ``variables``, with counts added (under minmax, the greatest)."""
+        """Return the value of ∨ or ∃: the union of the values, each projected to ``variables``.
+
+        The counts of equal rows are added; under minmax, the greatest count is taken.
+        """
         there = [value for value in values if value is not None]
         if not there or (len(there) == 1 and set(there[0].variables) == set(variables)):
             return there[0].named(there[0].variables) if there else None
@@ -76,7 +82,7 @@ class Operations:
         return self.relation(query, variables, counted=bool(count), points=points)
 
     def distinct(self, value: Value) -> Value:
-        """Return ε: each answer once."""
+        """Return the value of ε, which contains each answer once."""
         if value is None or not value.counted:
             return value
         rows = f"SELECT {listed(value.values(), PERIOD)} FROM {value.source} AS given"
@@ -84,11 +90,15 @@ class Operations:
         return self.relation(query, value.variables, counted=False, points=value.points)
 
     def where(self, value: Value, when: Value) -> Value:
-        """Return a value where another value (without counts) holds, too; the counts stay."""
+        """Return the rows of ``value`` that match a row of ``when`` at the same time point, with unchanged counts."""
         return self.joined(value, when, least=False)
 
     def joined(self, left: Value, right: Value, *, least: bool | None = None) -> Value:
-        """Return ∧; counts are multiplied, or with ``least`` the least is taken (None: as the semantics requires)."""
+        """Return the value of ∧, the natural join of two values at each time point.
+
+        The count of a row is the product of the two counts, or with ``least`` the smaller one. If ``least`` is None,
+        the semantics decides.
+        """
         if left is None or right is None:
             return None
         variables = tuple(dict.fromkeys((*left.variables, *right.variables)))
@@ -98,14 +108,14 @@ class Operations:
         return self.relation(query, variables, counted=counted, points=points)
 
     def without(self, left: Value, right: Value) -> Value:
-        """Return ∧¬."""
+        """Return the value of Q1 ∧ ¬Q2, given the values ``left`` of Q1 and ``right`` of Q2."""
         if left is None or right is None:
             return left
         query = without(left, right, self.extent, self.engine.dialect)
         return self.relation(query, left.variables, counted=left.counted, points=left.points)
 
     def ordered(self, value: Value, variables: tuple[Variable, ...]) -> Value:
-        """Return the same relation with its columns in the order of ``variables``."""
+        """Return the relation with its columns in the order of ``variables``."""
         if value is None or value.variables == variables:
             return value
         heads = [

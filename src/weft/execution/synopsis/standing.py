@@ -1,10 +1,10 @@
-"""Run the synopses of one tick: process the new states, set at a time, and write the results.
+"""Run the synopses of one tick: process the new states, many at a time, and write the results.
 
     news of the tables -> batches of states -> answers for the ledger, and the new contents of the stored relations
 
-Queries that process the same states from the same one on are evaluated together, and a relation that several of them
-store is stored once. No Spark. The output with the last states is written first: if it is missing, a tick that died has
-written nothing of its synopses.
+Queries that process the same sequence of states, from the same state on, are evaluated together. A relation that
+several of these queries store is stored once. Spark does not run. The output with the last processed states is written
+first: if it is missing after a tick died, the tick has written no result of its synopses.
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ from weft.storage.stored_relations import Change, RelationLog, cache_written, re
 from weft.storage.time_limit import time_limit
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
-"""The last state of queries, by the name of their sequence of states: its number and its time (µs UTC)."""
+"""Schema of the last processed states: the name of a sequence of states, and the state's number and time (µs UTC)."""
 GONE_THROUGH: Final = "synopses"
-"""The output with the last processed states."""
+"""Name of the output that contains the last processed states."""
 ANSWERS: Final = f"{layout.LEDGER}-synopses"
 STATES_NAME: Final = "states"
 _STATES_PATH: Final = f"{layout.SYNOPSES}/{STATES_NAME}"
 
 
 def path_of(relation: str) -> str:
-    """Return the path of a stored relation."""
+    """Return the path of the table of a stored relation."""
     return f"{layout.SYNOPSES}/{relation}"
 
 
 def _output(relation: str) -> tuple[str, str]:
-    """Return the name of the output with a stored relation's changes, and the path of its table."""
+    """Return the name of the output with the changes of a stored relation, and the path of the relation's table."""
     return f"synopsis-{relation}", path_of(relation)
 
 
 def written_after(name: str) -> bool:
-    """Return whether an output is written after the output with the last states."""
+    """Return whether the output is written after the output with the last processed states."""
     return name == ANSWERS or name.startswith("synopsis-")
 
 
 @dataclass(frozen=True)
 class SynopsisMember:
-    """A query in a tick, and its plan."""
+    """A query in a tick, with its plan."""
 
     member: Member
     plan: SynopsisPlan
@@ -77,7 +77,7 @@ class SynopsisMember:
 
 @dataclass
 class _Results:
-    """The results of some queries: answers, and by name the changes of stored relations and the last states."""
+    """The results of some queries: answers, changes of stored relations by name, and the last processed states."""
 
     answers: list[pa.Table] = field(default_factory=list)
     relations: dict[str, tuple[RelationLog, Change]] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class _Results:
 
 @dataclass(frozen=True)
 class _Written:
-    """An output; for a relation log, the log and its change as well."""
+    """An output to write. If the output changes a relation log, ``log`` and ``change`` are the log and its change."""
 
     output: Output
     log: RelationLog | None = None
@@ -97,7 +97,7 @@ class _Written:
 class TickSynopses:
     """Evaluates the synopses of a tick and writes the results.
 
-    ``at`` is the wall clock's instant (µs UTC), ``set_aside`` takes queries out of the tick.
+    ``at`` is the wall clock's instant (µs UTC). ``set_aside`` marks queries as failed and takes them out of the tick.
     """
 
     writer: Writer
@@ -113,7 +113,7 @@ class TickSynopses:
         return self.outputs.find(GONE_THROUGH, _STATES_PATH) is not None
 
     def extend(self, members: Sequence[SynopsisMember]) -> Mapping[int, Added]:
-        """Advance the queries to the ends of their windows; return what was added by query id.
+        """Advance the queries to the ends of their windows, and return what was added, by query id.
 
         Raise LeaseLost or StorageError. A query that fails is set aside before anything is written.
         """
@@ -124,7 +124,7 @@ class TickSynopses:
         version = self.outputs.find(ANSWERS, layout.LEDGER)
         rows = self._numbered(results, members) if version is None else None
         self._write_states(results)
-        # A repeated tick looks for each of them, so their order is free.
+        # A repeated tick looks for each of these outputs, so they may be written in any order.
         answers = [_Written(Output(ANSWERS, layout.LEDGER, rows))] if rows is not None and rows.num_rows else []
         changed = (self._written(*_output(name), *change) for name, change in sorted(results.relations.items()))
         self._commit([*answers, *changed])
@@ -137,7 +137,7 @@ class TickSynopses:
         for each in self._arrived(members):
             key = (each.plan.states, each.member.tau, each.plan.semantics, each.plan.history)
             together.setdefault(key, []).append(each)
-        # If this tick's answers are in Delta, they must be counted, and no query can be set aside.
+        # If the answers of this tick are in Delta, they must be counted, so no query may be set aside.
         done = self.outputs.find(ANSWERS, layout.LEDGER) is not None
         for some in together.values():
             if done:
@@ -146,7 +146,7 @@ class TickSynopses:
                 yield from isolated(_by_query(some), self._in_time, self.set_aside)
 
     def _arrived(self, members: Sequence[SynopsisMember]) -> list[SynopsisMember]:
-        """Return the queries with new states."""
+        """Return the queries for which new states arrived."""
 
         def arrived(some: list[SynopsisMember]) -> list[SynopsisMember]:
             return [each for each in some if not each.member.empty and self._has_news(each)]
@@ -164,9 +164,9 @@ class TickSynopses:
         return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
 
     def _take_in(self, some: Sequence[SynopsisMember]) -> _Results:
-        """Evaluate queries that process the same states from the same one on.
+        """Return the results of queries that process the same sequence of states from the same state on.
 
-        Queries over kept history process all states again; the answers at earlier states are dropped.
+        Queries over kept history process all states again; their answers at earlier states are dropped.
         """
         plan, member = some[0].plan, some[0].member
         synopsis = shared([part.formula for each in some for part in each.plan.parts], plan.semantics)
@@ -196,13 +196,15 @@ class TickSynopses:
         return results
 
     def _changed(self, relation: str, rows: pa.Table) -> dict[str, tuple[RelationLog, Change]]:
-        """Return by name the change that gives a stored relation these rows; empty if it has them already."""
+        """Return, by name, the change that gives a stored relation the rows ``rows``; {} if the relation has them
+        already.
+        """
         log = read_relation_log(self.writer.data / path_of(relation), rows.schema)
         change = log.change_to(rows, self.tick.t, self._needed)
         return {} if change is None else {relation: (log, change)}
 
     def _state(self, plan: SynopsisPlan, synopsis: Synopsis, tau: int | None, last: tuple[int, int]) -> State:
-        """Return the state of the queries; ``last`` is the last state that they processed."""
+        """Return the state of the queries as of ``tau``; ``last`` is the last state that the queries processed."""
         assert tau is not None
         relations = {}
         for stored in synopsis.stored:
@@ -218,7 +220,7 @@ class TickSynopses:
         rows = dict(zip(there.column("states").to_pylist(), there.to_pylist(), strict=True))
         rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in results.states.items()}
         wanted = pa.Table.from_pylist(list(rows.values()), STATES)
-        # Always write: this output says that the others may exist.
+        # Write this output even if it is unchanged, since it says that the other outputs of this tick may exist.
         change = log.change_to(wanted, self.tick.t, self._needed, always=True)
         assert change is not None
         self._commit([self._written(GONE_THROUGH, _STATES_PATH, log, change)])
@@ -236,12 +238,12 @@ class TickSynopses:
 
     @cached_property
     def _needed(self) -> list[int]:
-        """The τ of all synopsis queries; they or this tick may be run again from there."""
+        """The τ of all synopsis queries. A query, or this tick, may run again from its τ."""
         queries = self.writer.queries.with_plans_like(SynopsisPlan.MARK)
         return [query.tau for query, _ in queries if query.tau is not None]
 
     def _numbered(self, results: _Results, members: Sequence[SynopsisMember]) -> pa.Table:
-        """Return the new answers in the ledger's form."""
+        """Return the new answers of the queries in the ledger's form, numbered within each query."""
         rows = pa.concat_tables([NO_ANSWERS, *results.answers])
 
         def numbered(some: list[SynopsisMember]) -> pa.Table:
@@ -259,9 +261,9 @@ class TickSynopses:
         return pa.concat_tables([ledger_schema().empty_table(), *parts])
 
     def _new(self, rows: pa.Table, members: Sequence[SynopsisMember]) -> pa.Table:
-        """Return each answer once, without those in the ledger."""
+        """Return each answer that the ledger does not have, once."""
         rows = arrow_answers.each_once(rows)
-        # Answers with a time point are always new; other answers may have held before.
+        # An answer that contains a time point is always new; any other answer may be in the ledger already.
         queries = [each.member.query for each in members if each.plan.language == "sql" and each.member.query.rows]
         ledger = self.writer.data / layout.LEDGER
         if not queries or not rows.num_rows or not has_commits(ledger):
@@ -278,7 +280,7 @@ def _by_query(some: Sequence[SynopsisMember]) -> dict[int, SynopsisMember]:
 
 
 def _joined(parts: Iterable[_Results]) -> _Results:
-    """Return the combined results."""
+    """Return the results of all parts as one object."""
     results = _Results()
     for part in parts:
         results.answers += part.answers
@@ -293,8 +295,9 @@ def _after(answers: pa.Table, last: int) -> pa.Table:
 
 
 def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
-    """Return the number and time (µs UTC) of the last state before ``tau`` that a query processed; None if there is
-    none.
+    """Return the number and time (µs UTC) of the last state before ``tau`` that the queries of the plan processed.
+
+    Return None if they processed no state.
     """
     if tau is None:
         return None
@@ -304,7 +307,7 @@ def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int
 
 
 def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str, int]:
-    """Return by name the number of rows in each stored relation of a query, as of its last tick."""
+    """Return, by name, the number of rows in each stored relation after the last tick at ``tau``."""
     counts = {}
     for stored in plan.stored:
         name, schema = plan.relation(stored), stored_schema(stored)
@@ -314,14 +317,14 @@ def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str
 
 @dataclass
 class _Answers:
-    """The answers of some queries, each within the limit for a tick."""
+    """Collects the answers of some queries; each query may have at most ``most`` answers in a tick."""
 
     most: int
     rows: list[pa.Table] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
 
     def add(self, query_id: int, rows: pa.Table) -> None:
-        """Add answers of a query. Raise LimitExceeded if it has too many."""
+        """Add answers of a query. Raise LimitExceeded if the query then has more than ``most`` answers."""
         self.rows.append(rows)
         self.counts[query_id] = self.counts.get(query_id, 0) + rows.num_rows
         if self.counts[query_id] > self.most:
@@ -332,7 +335,7 @@ class _Answers:
 
 
 def _read_through(files: Sequence[DataFile], queries: Sequence[int], keys: pa.Table) -> pa.Table:
-    """Return which of the answers ``keys`` the ledger has, read file by file."""
+    """Return which of the answers ``keys`` the ledger has, found by reading its files one by one."""
     wanted = pc.field("row_hash").isin(pc.unique(keys.column("row_hash")))
     parts = [batch for file in answer_files(files, queries) for batch in file_batches(file, ANSWER, wanted)]
     return pa.Table.from_batches([each for each in parts if each.num_rows], ANSWER)

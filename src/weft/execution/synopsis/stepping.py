@@ -1,8 +1,8 @@
-"""Evaluate formulas with fixpoints state by state in this process; no operator over a whole batch exists for them.
+"""Evaluate formulas with fixpoints state by state in this process, since no operator evaluates a fixpoint over a batch.
 
-A value is a dictionary from rows (the values of the formula's free variables, in order) to counts, which are unbounded.
-Parts that depend on no fixpoint come from the evaluation set at a time, as one dictionary for each time point. The
-relations of a fixpoint refer only to earlier time points, so each state follows from the one before.
+A value is a dictionary from rows (the values of the formula's free variables, in order) to counts of any size. Parts
+without a fixpoint are evaluated over the whole batch and come as one dictionary for each time point. The relations of a
+fixpoint refer only to earlier time points, so each state follows from the one before.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ Leaf: TypeAlias = Callable[[algebra.Formula], Callable[[int], Rows]]
 
 @dataclass
 class Stepper:
-    """One formula along time points. ``leaf`` returns a function that yields the rows of a part without fixpoints.
+    """Evaluates one formula at one time point after another.
 
-    That function is called for one time point after another and returns the same object if nothing changed. A value is
+    ``leaf`` returns, for a part without fixpoints, a function that yields the part's rows at a time point. The function
+    is called for each time point in order, and returns the same object if the rows have not changed. A value is
     computed again only if one of its inputs is a different object.
     """
 
@@ -58,13 +59,13 @@ class Stepper:
     known: dict[algebra.Formula, Rows] = field(default_factory=dict)
     operands: dict[algebra.Formula, tuple[algebra.Formula, ...]] = field(default_factory=dict)
     last: dict[algebra.Formula, tuple[tuple[object, ...], Rows]] = field(default_factory=dict)
-    """By part, the inputs and the value of its last computation."""
+    """For each part of the formula, the inputs and the value of its last computation."""
     last_stored: dict[algebra.Formula, tuple[tuple[object, ...], Anchors]] = field(default_factory=dict)
-    """By part, the inputs and the stored anchors of their last computation."""
+    """For each part of the formula, the inputs and the stored anchors of their last computation."""
     now: CurrentPoint = field(default_factory=lambda: CurrentPoint(0, 0, None))
 
     def __post_init__(self) -> None:
-        # Replace equal parts by one object, so that look-ups compare no trees.
+        # Replace equal parts by one object, so that dictionary look-ups do not compare trees.
         one_of: dict[algebra.Formula, algebra.Formula] = {}
         self.formula = algebra.rewritten(self.formula, lambda part: one_of.setdefault(part, part))
         same: dict[Stored, Stored] = {}
@@ -80,7 +81,7 @@ class Stepper:
             self.leaves[part] = self.leaf(part)
 
     def at(self, now: CurrentPoint) -> Rows:
-        """Return the answers at the next time point, and update what is stored."""
+        """Return the answers at the next time point ``now``, and update the stored anchors."""
         self.now = now
         self.known = {part: leaf(now.tp) for part, leaf in self.leaves.items()}
         rows = self.of(self.formula)
@@ -88,13 +89,13 @@ class Stepper:
         return rows
 
     def of(self, formula: algebra.Formula) -> Rows:
-        """Return the value of a part at the current time point."""
+        """Return the value of a part of the formula at the current time point."""
         if formula not in self.known:
             self.known[formula] = self._again(formula)
         return self.known[formula]
 
     def _again(self, formula: algebra.Formula) -> Rows:
-        """Return the previous value if all inputs are the same objects; otherwise compute it."""
+        """Return the formula's last value if all inputs are the same objects; otherwise compute the value."""
         inputs, last = self._inputs(formula), self.last.get(formula)
         if last is not None and _same(last[0], inputs):
             return last[1]
@@ -105,7 +106,10 @@ class Stepper:
         return rows
 
     def _inputs(self, formula: algebra.Formula) -> tuple[object, ...]:
-        """Return all inputs of a formula's value; a changed input is a different object."""
+        """Return all inputs of a formula's value.
+
+        If an input has changed since the last time point, it is a different object.
+        """
         if isinstance(formula, (algebra.Fixpoint, algebra.Defined)):
             return (self.of(self.definitions[formula.name].body),)
         if not temporal(formula):
@@ -116,19 +120,19 @@ class Stepper:
         return before, *self._looked_at(formula)
 
     def _parts(self, formula: algebra.Formula) -> tuple[algebra.Formula, ...]:
-        """Return the parts from whose rows a formula's rows are computed."""
+        """Return the parts from whose rows the rows of ``formula`` are computed."""
         if formula not in self.operands:
             self.operands[formula] = _operands(formula, counts=self.counts)
         return self.operands[formula]
 
     def _looked_at(self, formula: algebra.Formula) -> tuple[object, ...]:
-        """Return the inputs of a ◇ or since at a state, including its time if the operator has an interval."""
+        """Return the operands of a ◇ or since at the current state, and the time if the operator has an interval."""
         assert isinstance(formula, (algebra.Once, algebra.Since))
         operands = (self.of(part) for part in self._parts(formula))
         return (*operands, True if formula.interval.everything else self.now)
 
     def _after(self, part: algebra.Formula, stored: Stored) -> Anchors:
-        """Return what is stored after the time point; the same object if nothing changed."""
+        """Return the anchors to store after the time point; return the same object as before if nothing changed."""
         before = self.before.get(stored, _NONE)
         looked_at = (self.of(part.formula),) if isinstance(part, algebra.Previous) else (before, *self._looked_at(part))
         last = self.last_stored.get(part)
@@ -186,7 +190,7 @@ class Stepper:
     def _fitting(
         self, definition: algebra.Definition, arguments: tuple[algebra.Term, ...], formula: algebra.Formula
     ) -> Rows:
-        """Return the rows of a definition that match the arguments, as rows of the formula."""
+        """Return the rows of a definition that match the arguments, as rows over the free variables of ``formula``."""
         places = _places(algebra.free_variables(definition.body), definition.parameters)
         variables = algebra.free_variables(formula)
         fitting: Rows = {}
@@ -213,7 +217,7 @@ class Stepper:
         return {(measured(formula, items), *group): 1 for group, items in groups.items()}
 
     def _conjunction(self, formula: algebra.And) -> Rows:
-        """Evaluate a conjunction as ``conjoining`` does over a whole batch."""
+        """Return the value of a conjunction at the current time point, with the rules of ``conjoining``."""
         right = formula.right
         if isinstance(right, algebra.Not) and (self.semantics != "set" or not is_test(right.formula)):
             return self._without(
@@ -232,7 +236,7 @@ class Stepper:
             if each not in tests and not (isinstance(each, algebra.Not) and each.formula in taken)
         ]
         tables = [_Table(algebra.free_variables(part), self.of(part)) for part in rows]
-        # A single part keeps its counts: joining it with TRUE (count 1) would change them under minmax.
+        # A single part keeps its counts. A join with TRUE (count 1) would change the counts under minmax.
         table = reduce(lambda one, other: one.joined(other, self._times), tables) if tables else _Table((), {(): 1})
         table = self._tested(table, tests)
         for part in taken:
@@ -240,7 +244,7 @@ class Stepper:
         return table.ordered(algebra.free_variables(formula)).rows
 
     def _without(self, table: _Table, taken: algebra.Formula) -> _Table:
-        """Return Q1 ∧ ¬Q2."""
+        """Return the value of Q1 ∧ ¬Q2, given the rows ``table`` of Q1 and the formula ``taken``, which is Q2."""
         remaining: Rows = {}
         variables = algebra.free_variables(taken)
         others = {} if is_test(taken) else self.of(taken)
@@ -273,7 +277,7 @@ class Stepper:
         return table
 
     def _require_divisible(self, table: _Table, test: algebra.Formula) -> None:
-        """Raise DivisionByZero if a test divides by 0 in a row."""
+        """Raise DivisionByZero if a test divides by 0 in a row of the table."""
         if not dividing(test):
             return
         for row in table.rows:
@@ -284,13 +288,13 @@ class Stepper:
 
 @dataclass(frozen=True)
 class _Table:
-    """Rows with the variables of their columns."""
+    """Rows with their counts, and the variables that name the columns of the rows."""
 
     variables: tuple[algebra.Variable, ...]
     rows: Rows
 
     def joined(self, other: _Table, times: Callable[[int, int], int]) -> _Table:
-        """Return the natural join of the two tables."""
+        """Return the natural join of the two tables; ``times`` computes the count of a joined row."""
         mine, its = set(self.variables), set(other.variables)
         if (mine < its) or (mine == its and len(self.rows) > len(other.rows)):
             return other.joined(self, times)
@@ -299,7 +303,7 @@ class _Table:
         return self._paired(other, times)
 
     def _met(self, other: _Table, times: Callable[[int, int], int]) -> Rows:
-        """Return the rows that match another table whose variables are a subset of this one's."""
+        """Return the rows that match a row of ``other``, whose variables are a subset of this table's variables."""
         places, met = _places(self.variables, other.variables), {}
         for row, count in self.rows.items():
             number = other.rows.get(tuple(row[place] for place in places))
@@ -323,7 +327,7 @@ class _Table:
         return _Table((*self.variables, *added), joined)
 
     def tested(self, test: algebra.Formula, times: Callable[[int, int], int]) -> _Table:
-        """Return the rows that satisfy a test or, if the test binds a variable, all rows extended by its value."""
+        """Return the rows that satisfy a test. If the test binds a variable, return all rows, extended by its value."""
         bound = binding(test, self.variables)
         rows: Rows = {}
         for row, count in self.rows.items():
@@ -338,9 +342,9 @@ class _Table:
         return _Table((*self.variables, *new), rows)
 
     def matched(self, test: algebra.Matches) -> _Table:
-        """Return the rows extended by the values of a match's groups for unbound variables.
+        """Return the rows that match the pattern, extended by the variables that the pattern's groups bind.
 
-        If a group did not take part in the match, the row is dropped, since the test would not hold.
+        If a group took no part in the match, the row is dropped, since the test does not hold for the row.
         """
         groups = group_variables(test, self.variables)
         rows: Rows = {}
@@ -353,7 +357,7 @@ class _Table:
         return _Table((*self.variables, *groups), rows)
 
     def ordered(self, variables: tuple[algebra.Variable, ...]) -> _Table:
-        """Return the same rows with their values in another order."""
+        """Return the same rows with their values in the order of ``variables``."""
         if variables == self.variables:
             return self
         places = _places(self.variables, variables)
@@ -373,19 +377,19 @@ def _places(variables: tuple[algebra.Variable, ...], wanted: Any) -> list[int]:
 
 
 def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    """Return whether both contain the same objects."""
+    """Return whether the two tuples contain the same objects in the same order."""
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 def _maximal(formula: algebra.Formula, *, counts: bool) -> list[algebra.Formula]:
-    """Return the largest parts without fixpoints that have rows."""
+    """Return the largest parts of the formula that contain no fixpoint and are not tests."""
     if not stepped(formula):
         return [formula]
     return [each for part in _operands(formula, counts=counts) for each in _maximal(part, counts=counts)]
 
 
 def _operands(formula: algebra.Formula, *, counts: bool) -> tuple[algebra.Formula, ...]:
-    """Return the parts from whose rows a formula's rows are computed."""
+    """Return the parts from whose rows the rows of ``formula`` are computed."""
     if isinstance(formula, algebra.And):
         every = list(conjuncts(formula, counts=counts))
         if len(every) == 1:

@@ -37,14 +37,17 @@ Row: TypeAlias = "tuple[Any, ...]"
 Rows: TypeAlias = "dict[Row, int]"
 Run: TypeAlias = "tuple[int, int]"
 Anchors: TypeAlias = "dict[tuple[Row, Run | None], int]"
-"""Counts by row and by the instants of the first and last anchor of a run; None if instants are not stored."""
+"""Counts of anchors, by row and run.
+
+A run is a pair of instants, those of its first and its last anchor; None if the operator needs no instants.
+"""
 Of: TypeAlias = Callable[[Formula], Rows]
 Sums: TypeAlias = Callable[[int, int], int]
 
 
 @dataclass(frozen=True)
 class CurrentPoint:
-    """A time point, its instant, and the instant of the previous time point (None: this is the first)."""
+    """A time point with its instant ``at`` and the instant ``earlier`` of the previous time point, if any."""
 
     tp: int
     at: int
@@ -68,7 +71,7 @@ def looked_back(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *,
 
 
 def after(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Anchors:
-    """Return what is stored of a temporal formula after a time point."""
+    """Return the anchors of a temporal formula to store after a time point; ``of`` returns the values of its parts."""
     if isinstance(formula, Previous):
         return {(row, None): count for row, count in of(formula.formula).items()}
     assert isinstance(formula, (Once, Since))
@@ -87,7 +90,7 @@ def _within(interval: Interval, distance: int) -> bool:
 
 
 def _holding(formula: Once | Since, of: Of) -> Callable[[Row], bool]:
-    """Return a function that decides whether Q1 holds for a row."""
+    """Return a function that says whether Q1 holds for a row at the current time point."""
     if isinstance(formula, Once):
         return lambda row: True
     negated = isinstance(formula.left, Not)
@@ -103,7 +106,7 @@ def _places(formula: Formula, wanted: tuple[Variable, ...]) -> list[int]:
 
 
 def _new(formula: Once | Since, of: Of) -> Rows:
-    """Return the answers of Q2 as rows of the whole formula."""
+    """Return the answers of Q2 with their values in the order of the formula's free variables."""
     right = formula.formula if isinstance(formula, Once) else formula.right
     variables = free_variables(right)
     places = [variables.index(each) for each in free_variables(formula)]
@@ -111,7 +114,7 @@ def _new(formula: Once | Since, of: Of) -> Rows:
 
 
 def _anchors(formula: Once | Since, of: Of, before: Anchors, now: CurrentPoint, sums: Sums) -> Anchors:
-    """Return the anchors that survive the time point and those that it adds."""
+    """Return the earlier anchors for which Q1 holds at the time point, and the anchors that the time point adds."""
     holds = _holding(formula, of)
     anchors = {key: count for key, count in before.items() if holds(key[0])}
     at = None if formula.interval.everything else (now.at, now.at)
@@ -147,7 +150,10 @@ def _timed(anchors: Anchors) -> Iterator[tuple[tuple[Row, Run], int]]:
 
 
 def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
-    """Yield the runs of each row, after joining runs that follow one another within ``reach``."""
+    """Yield the runs of each row.
+
+    Two runs are joined if the second begins at most ``reach`` microseconds after the end of the first.
+    """
     by_row: dict[Row, list[Run]] = {}
     for (row, at), _ in _timed(anchors):
         by_row.setdefault(row, []).append(at)
@@ -162,7 +168,10 @@ def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
 
 
 def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
-    """Merge, for each row, the anchors that every later time point sees, at the last of their instants."""
+    """For each row, merge the anchors up to the instant ``since`` into one, at the last of their instants.
+
+    Every later time point sees these anchors.
+    """
     recent: Anchors = {}
     old: dict[Row, tuple[Run, int]] = {}
     for (row, at), count in _timed(anchors):
@@ -175,7 +184,10 @@ def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
 
 
 def _counted_since(formula: Once | Since, of: Of, before: Anchors) -> Rows:
-    """Return the value of since2 or ◇2: the sum of the counts of Q1 since the last answer of Q2."""
+    """Return the value of since2 or ◇2.
+
+    The value is the sum of the counts of Q1 since the last answer of Q2.
+    """
     marks = _new(formula, of)
     rows: Rows = {}
     left = Not(formula) if isinstance(formula, Once) else formula.left
@@ -194,7 +206,10 @@ _LARGEST = 2**63
 
 
 def value(term: Term, row: Given) -> Any:
-    """Return a term's value. Raise ExecutionError beyond BIGINT. The caller excludes divisors 0 (``divided_by_0``)."""
+    """Return the value of a term in a row. Raise ExecutionError if an integer exceeds BIGINT.
+
+    The caller must exclude rows in which the term divides by 0 (``divided_by_0``).
+    """
     match term:
         case Variable():
             return row[term]
@@ -212,7 +227,7 @@ def _in_range(number: Any) -> Any:
 
 
 def one_nan(number: Any) -> Any:
-    """Return the value, with one object for every NaN, so that dictionaries find rows with NaN."""
+    """Return the number. Every NaN becomes the same object, so that a dictionary finds rows with NaN."""
     return number if number == number else math.nan
 
 
@@ -235,7 +250,7 @@ def _computed(operation: str, values: Sequence[Any], *, exact: bool) -> Any:
 
 
 def _divided(operation: str, a: int, b: int) -> int:
-    """Truncate toward zero; the remainder has the sign of the dividend."""
+    """Return the quotient, truncated toward zero, or the remainder, which has the sign of the dividend."""
     quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     return quotient if operation == "/" else a - b * quotient
 
@@ -247,7 +262,7 @@ def _quotient(a: float, b: float) -> float:
 
 
 def divided_by_0(test: Formula, row: Given) -> Computed | None:
-    """Return the first division of a test whose divisor is 0 in a row, or None."""
+    """Return the first division in a test whose divisor is 0 in the row, or None."""
     return next((each for each in dividing(test) if value(each.arguments[1], row) == 0), None)
 
 
@@ -272,7 +287,7 @@ def satisfied(test: Comparison | Matches, row: Given) -> bool:
 
 
 def groups_of(test: Matches, row: Given) -> re.Match[str] | None:
-    """Return the first match of a pattern, or None. In the match, a group that took no part is None.
+    """Return the first match of the test's pattern in the row, or None. A group that took no part in the match is None.
 
     Raise ExecutionError for a pattern that only RE2 understands.
     """
@@ -291,17 +306,20 @@ def same_value(one: Any, other: Any) -> bool:
 
 
 def _place(number: Any) -> tuple[bool, Any]:
-    """Return a sort key; NaN comes last."""
+    """Return a sort key for a number, by which NaN comes last."""
     return number != number, number
 
 
 def _less(one: Any, other: Any) -> bool:
-    """Compare two values; NaN is greater than any number."""
+    """Return whether ``one`` is less than ``other``; NaN is greater than any number."""
     return bool(one < other or (one == one and other != other))
 
 
 def measured(formula: Aggregate, items: Sequence[Any]) -> Any:
-    """Return an aggregate of a group's items, as SQL computes it; for an empty group, as MonPoly computes it."""
+    """Return the value of an aggregate over a group's items, as SQL computes it.
+
+    If the group is empty, return the value that MonPoly returns.
+    """
     function, type = formula.function, formula.output.type
     if not items:
         infinite = math.inf if function == "MIN" else -math.inf

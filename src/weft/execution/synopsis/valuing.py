@@ -1,6 +1,6 @@
 """Compute the value of each subformula over a batch, as a table of the engine.
 
-Subformulas that are equal up to the names of variables are computed once.
+Subformulas that differ only in the names of variables are computed once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.sql.sweeping import listed
 
 @dataclass
 class BatchValues:
-    """The values over a batch; ``events`` are its rows by predicate."""
+    """Computes the values of formulas over a batch; ``events`` has the rows of the batch by predicate."""
 
     operations: Operations
     past: PastOperators
@@ -34,7 +34,10 @@ class BatchValues:
     known: dict[algebra.Formula, Value] = field(default_factory=dict)
 
     def value(self, formula: algebra.Formula) -> Value:
-        """Return the value of a formula. Raise DerivationError for a formula that is not evaluated over a batch."""
+        """Return the value of a formula.
+
+        Raise DerivationError for a formula that can only be evaluated state by state.
+        """
         form = alpha_canonical(formula)
         if form not in self.known:
             self.known[form] = self._computed(form)
@@ -45,7 +48,7 @@ class BatchValues:
         return result.named(tuple(names[variable] for variable in result.variables))
 
     def query_to_store(self, stored: Stored) -> str | None:
-        """Return the query for a stored relation after the batch; None: no rows."""
+        """Return the query that yields the rows of a stored relation after the batch, or None if it has no rows."""
         self.value(stored.formula)
         return self.past.keeping[stored]
 

@@ -1,4 +1,4 @@
-"""Evaluate the stepped formulas of a synopsis along the time points of a batch."""
+"""Evaluate the formulas of a synopsis that contain fixpoints, at each time point of a batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.storage.time_limit import require_time
 
 @dataclass
 class Walk:
-    """A walk along the batch's time points ``points``; ``values`` are the values of parts without fixpoints."""
+    """Evaluates formulas at the time points ``points`` of a batch; ``values`` computes the parts without fixpoints."""
 
     synopsis: Synopsis
     state: State
@@ -30,8 +30,9 @@ class Walk:
     stored: dict[Stored, Anchors] = field(default_factory=dict)
 
     def answers(self, formula: Formula, schema: pa.Schema) -> pa.Table:
-        """Return the answers of one formula at each time point, sorted by all columns of ``schema``. Raise
-        LimitExceeded.
+        """Return the answers of one formula at each time point, sorted by all columns of ``schema``.
+
+        Raise LimitExceeded if the time limit of the query has expired.
         """
         before = {stored: _anchors(stored, rows) for stored, rows in self.state.relations.items() if stored.stepped}
         stepping = Stepper(formula, self.synopsis.semantics, self._leaf, before)
@@ -51,13 +52,13 @@ class Walk:
         return _table(answers_so_far, schema)
 
     def _places(self, formula: Formula) -> list[int]:
-        """Return the positions of the answers' variables in a row."""
+        """Return, for each column of the formula's answers, its position in a row of the formula."""
         number = self.synopsis.formulas.index(formula)
         variables = free_variables(formula)
         return [variables.index(each) for each in self.synopsis.answers[number]]
 
     def rows_to_store(self, stored: Stored) -> pa.Table:
-        """Return the rows of a stepped relation after the batch."""
+        """Return the rows of a stored relation of a formula with fixpoints, after the batch."""
         schema = stored_schema(stored)
         rows = []
         for (row, at), count in self.stored[stored].items():
@@ -67,7 +68,7 @@ class Walk:
         return _table(rows, schema)
 
     def _leaf(self, formula: Formula) -> Callable[[int], Rows]:
-        """Return a function that yields the rows of a part without fixpoints at each time point."""
+        """Return a function that yields the rows of a part without fixpoints at one time point after another."""
         value, variables = self.values.value(formula), free_variables(formula)
         if value is None:
             return _RowsOverTime({})
@@ -84,15 +85,16 @@ class Walk:
 
 @dataclass
 class _RowsOverTime:
-    """The rows of a relation at one time point after another; ``changes`` has the differences of counts by time
-    point.
+    """The rows of a relation at one time point after another.
+
+    ``changes`` has, for each time point, the amounts by which the counts of rows change.
     """
 
     changes: Mapping[int, Sequence[tuple[Row, int]]]
     rows: Rows = field(default_factory=dict)
 
     def __call__(self, tp: int) -> Rows:
-        """Return the rows at a time point; the same object as at the previous one if nothing changed."""
+        """Return the rows at a time point; if nothing changed, return the same object as at the previous time point."""
         changes = self.changes.get(tp)
         if changes:
             rows = dict(self.rows)
@@ -111,7 +113,7 @@ def _table(rows: Sequence[Sequence[object]], schema: pa.Schema) -> pa.Table:
 
 
 def _decimal(count: int) -> str:
-    """Format a count of any size in decimal digits; Python's own conversion of an int stops at 4,300 digits."""
+    """Return a count of any size in decimal digits. Python's conversion of an int to text stops at 4,300 digits."""
     return str(Decimal(count))
 
 

@@ -1,1 +1,1 @@
-"""Execution of temporal views: compute their changes from the logs of the tables they read, and record them."""
+"""Execution of temporal views: compute the changes of views from the logs of their inputs, and record these changes."""

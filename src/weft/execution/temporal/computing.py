@@ -1,5 +1,6 @@
-"""Compute the change of a view in this process: the delta over the recorded logs, and the rows to append to its own
-log.
+"""Compute the change of a view in this process.
+
+The change is the delta over the logs of the view's inputs; the module computes the rows for the view's log from it.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 @dataclass(frozen=True)
 class RefreshInput:
-    """The inputs of one refresh: tables by id as they are stored, and the files of these tables and of the view itself.
+    """The inputs of one refresh: the stored tables by id, and the files of these tables and of the view itself.
 
-    ``since`` is t0, ``tau`` the instant of the last refresh (None: never), ``t`` that of this one, µs UTC.
+    ``since`` is t0. ``tau`` is the instant of the last refresh (None: never), and ``t`` is the instant of this refresh.
+    All instants are µs UTC.
     """
 
     tables: Mapping[int, TableRecord]
@@ -42,18 +44,18 @@ class RefreshInput:
     tau: int | None
     t: int
     present: Callable[[TableRecord], pa.Table | None] = lambda table: None
-    """Returns the current open rows of a table if they are cached, else None."""
+    """Function that returns the current open rows of a table if they are cached, else None."""
 
     def open_at_t(self, table: TableRecord) -> pa.Table | None:
-        """Return the cached open rows of a table as known at t, or None."""
+        """Return the cached open rows of a table if they are the open rows known at ``t``, else None."""
         return None if table.last_ts is not None and table.last_ts > self.t else self.present(table)
 
 
 @dataclass(frozen=True)
 class ViewChange:
-    """The rows to append to a view's log, in any order, and the first instant that they change.
+    """The rows to append to a view's log, in any order, and the first instant at which the view changes.
 
-    ``begins`` is None if nothing changes or if it was not requested.
+    ``begins`` is None if nothing changes or if the instant was not requested.
     """
 
     rows: pa.Table
@@ -63,10 +65,9 @@ class ViewChange:
 def view_change(
     view_plan: ViewPlan, view: TableRecord, reading: RefreshInput, look_ups: LookUps, *, dated: bool
 ) -> ViewChange:
-    """Return the rows that a refresh appends to the view's log, with ``begins`` if ``dated``. The caller holds the
-    lease.
+    """Return the rows that a refresh appends to the view's log; with ``dated``, also the first instant that changes.
 
-    Raise StorageError for unreadable data, ExecutionError for a failed computation.
+    The caller must hold the lease. Raise StorageError for unreadable data, ExecutionError for a failed computation.
     """
     with temporal_sql(2 if reading.tau is None else 1) as sql:
         work = _Refresh(sql, view_plan, reading, Logs(sql, reading.files, look_ups, reading.open_at_t))
@@ -79,7 +80,7 @@ def view_change(
 
 
 def _as_log(rows: pa.Table, view: TableRecord, t: int) -> pa.Table:
-    """Return rows ``c1 … cn, valid_from, valid_to`` as rows of the view's log, recorded at ``t``."""
+    """Return the rows ``c1 … cn, valid_from, valid_to`` as rows of the view's log that are recorded at ``t``."""
     schema = stored_schema(view.stored)
     values = [name for name in schema.names if name not in (VALID_FROM, VALID_TO, TS)]
     named = rows.rename_columns([*values, VALID_FROM, VALID_TO])
@@ -89,27 +90,29 @@ def _as_log(rows: pa.Table, view: TableRecord, t: int) -> pa.Table:
 
 @dataclass
 class _Refresh:
-    """One refresh in a DuckDB."""
+    """One refresh of a view, computed in a DuckDB."""
 
     sql: TemporalSql
     view_plan: ViewPlan
     reading: RefreshInput
     logs: Logs
     changes: dict[tuple[str, int], Value] = field(default_factory=dict)
-    """∇R and ΔR by kind and table id."""
+    """The values of ∇R and ΔR, by kind of change and table id."""
     there: set[str] = field(default_factory=set)
-    """Names of values already cast to the view's types."""
+    """Names of the DuckDB views whose columns already have the types of the view's columns."""
 
     def whole(self, view: TableRecord) -> tuple[str, str]:
-        """Return the tables of the view before and after its first refresh."""
+        """Return the names of the DuckDB tables with the view's periods before and after its first refresh."""
         values = self._values(self.reading.t, {})
         value = self._typed(values.table_of(self.view_plan.plan.view))
         values.drop_all_but(self.view_plan.plan.view)
         return self._own(view, f"SELECT {listed(columns_of(self.width))} FROM {value}"), value
 
     def refreshed(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
-        """Return the tables of the rows that the view's delta touches, before and after; None if it certainly touches
-        none.
+        """Return the names of two DuckDB tables with the rows that the view's delta touches, and their periods.
+
+        The first table has the periods before the refresh, the second those after it. Return None if the delta
+        certainly touches no row.
         """
         parameters = {REFRESHED.name: Literal(tau, TIMESTAMP)}
         changed = [table for table in self.view_plan.tables if self._changed(table, tau)]
@@ -133,7 +136,7 @@ class _Refresh:
         return old, new
 
     def _applied(self, old: str, deleted: Value, inserted: Value) -> str:
-        """Return the table of V − ∇V ∪ ΔV."""
+        """Return the name of a DuckDB table with V − ∇V ∪ ΔV, where ``old`` is V."""
         if deleted is not None:
             old = self._table(f"{old}_left", without_locally(old, deleted, self.width))
         if inserted is not None:
@@ -148,13 +151,13 @@ class _Refresh:
         return len(self.view_plan.columns)
 
     def _own(self, view: TableRecord, touched: str) -> str:
-        """Return the table of the view's stored periods for the rows of a query ``c1 … cn``."""
+        """Return the DuckDB table of the view's stored periods for the rows of ``touched``, a query for ``c1 … cn``."""
         log = self.logs.of(view, view.schema)
         among = log.all_of(self._table("touched", touched))
         return self._table("kept", self.logs.near(log, among).known(self.reading.t, among))
 
     def _changed(self, table: TableSchema, tau: int) -> bool:
-        """Compute ∇R and ΔR of a table since the last refresh; return whether it changed."""
+        """Compute ∇R and ΔR of a table since the last refresh at ``tau``; return whether the table changed."""
         record = self.reading.tables[table.id]
         if record.last_ts is None or record.last_ts <= tau:
             return False
@@ -167,12 +170,12 @@ class _Refresh:
         return deleted is not None or inserted is not None
 
     def _kinds(self, changed: list[TableSchema]) -> list[Kind]:
-        """Return which kinds of change occurred: deletions, insertions."""
+        """Return which kinds of change occurred in these tables: deletions, insertions, or both kinds."""
         kinds: tuple[tuple[str, Kind], ...] = (("deleted", "deletions"), ("inserted", "insertions"))
         return [kind for key, kind in kinds if any(self.changes[key, table.id] for table in changed)]
 
     def _begin(self, changed: list[TableSchema]) -> int:
-        """Return the first instant that a change of these tables touches."""
+        """Return the first instant (µs UTC) that a change of these tables touches."""
         names = [self.changes[kind, table.id] for table in changed for kind in ("deleted", "inserted")]
         every = " UNION ALL ".join(f"SELECT {VALID_FROM} FROM {name}" for name in names if name is not None)
         return int(self.sql.one(f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({every}) AS given"))
@@ -181,7 +184,7 @@ class _Refresh:
         return None if name is None else self._typed(name)
 
     def _typed(self, name: str) -> str:
-        """Return a view of the value with the types of the view's columns."""
+        """Return the name of a DuckDB view in which the columns of ``name`` have the types of the view's columns."""
         types = enumerate((type for _, type in self.view_plan.columns), 1)
         heads = (f"CAST(c{number} AS {render.spelled(type)}) AS c{number}" for number, type in types)
         typed = f"{name}_typed"
@@ -191,7 +194,7 @@ class _Refresh:
         return typed
 
     def _values(self, known: int, parameters: Mapping[str, Literal]) -> RefreshValues:
-        """Return the values of expressions at t, over the tables as known at ``known``."""
+        """Return an object that computes expressions at t, over the tables as known at ``known``."""
         asked = Evaluation(self.reading.t, self.reading.since, parameters)
         return RefreshValues(self.sql, self.logs, self.reading.tables, self.changes, asked, known)
 

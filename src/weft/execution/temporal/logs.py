@@ -1,4 +1,4 @@
-"""Read the logs that a refresh needs: whole, after an instant, or by a look-up of keys."""
+"""Read the logs that a refresh needs: the whole log, the log after an instant, or the log rows with given keys."""
 
 from __future__ import annotations
 
@@ -24,18 +24,23 @@ from weft.storage.periods import TS, values_of
 from weft.storage.temporal_sql import TemporalSql
 
 MOST_SINCE: Final = 20_000
-"""Most log rows that a look-up may return for periods since an instant; beyond, read open and new rows instead."""
+"""Greatest number of log rows that a look-up for periods since an instant may return. If there are more, the refresh
+reads open rows and new log rows instead.
+"""
 MOST_POOLED: Final = 50_000
-"""Most log rows that one refresh keeps for further look-ups by the same columns."""
+"""Greatest number of log rows that one refresh stores for further look-ups by the same columns."""
 GRAIN: Final = 86_400_000_000
-"""Microseconds of a day: reading a log since an instant starts at a multiple of this, so that one read serves a whole
-day.
+"""Microseconds of a day. A read of a log since an instant starts at a multiple of a day, so that one read serves all
+instants of that day.
 """
 
 
 @dataclass
 class Logs:
-    """Logs in a DuckDB, read from their ``files`` by table; ``present`` returns the cached open rows of a table."""
+    """The logs of tables in a DuckDB, read from the ``files`` of each table.
+
+    ``present`` returns the cached open rows of a table, or None.
+    """
 
     sql: TemporalSql
     files: Mapping[int, tuple[DataFile, ...]]
@@ -44,40 +49,43 @@ class Logs:
     tables: dict[int, TableRecord] = field(default_factory=dict)
     wholes: set[str] = field(default_factory=set)
     changed: dict[int, str] = field(default_factory=dict)
-    """By table, the DuckDB view of all log rows of those rows that changed after ``known`` of the refresh."""
+    """For each table id, the DuckDB view with all log rows of the rows that changed since the last refresh."""
     recents: dict[tuple[int, int, int], str | None] = field(default_factory=dict)
     pools: dict[tuple[int, tuple[str, ...]], str] = field(default_factory=dict)
-    """By table and columns, the DuckDB table of the log rows found by look-ups; NAME_keys has the keys already looked
-    up.
+    """For each table id and combination of columns, the name of the DuckDB table with the log rows found by look-ups.
+    The table NAME_keys has the keys for which look-ups were done.
     """
     sizes: dict[str, int] = field(default_factory=dict)
-    """The number of rows in each pool."""
+    """The number of rows in each of the ``pools``, by name."""
     parts: int = 0
 
     def of(self, table: TableRecord, schema: TableSchema) -> LoggedTable:
-        """Return the log of a table, seen through the columns of ``schema``; ``whole`` creates its DuckDB view."""
+        """Return the log of a table, limited to the columns of ``schema``; ``whole`` creates the log's DuckDB view."""
         self.tables[table.table_id] = table
         return LoggedTable(self.sql, f"log_{table.table_id}", table.stored, schema)
 
     def whole(self, log: LoggedTable) -> LoggedTable:
-        """Return the whole log. Raise StorageError if a file is missing or damaged."""
+        """Create the DuckDB view of the whole log, and return the log.
+
+        Raise StorageError if a file is missing or damaged.
+        """
         if log.log not in self.wholes:
             self.wholes.add(log.log)
             self.sql.log(log.log, self.files[log.stored.id], log.stored)
         return log
 
     def news(self, log: LoggedTable, after: int) -> LoggedTable:
-        """Return the log without files that have no record after an instant (µs UTC)."""
+        """Return the log without the files that contain no record after the instant ``after`` (µs UTC)."""
         return self._in(log, Slice(TS, after + 1, LAST_INSTANT))
 
     def within(self, log: LoggedTable, slices: Sequence[Slice]) -> str:
-        """Return a query for the rows ``c1 … cn`` that have a log row in one of these slices."""
+        """Return an SQL query for the rows ``c1 … cn`` that have a log row in one of the slices."""
         parts = [(self._in(log, each), each) for each in slices]
         texts = [part.bounded(each.column, each.low or FIRST_INSTANT, each.high) for part, each in parts]
         return " UNION ".join(dict.fromkeys(texts))
 
     def _in(self, log: LoggedTable, part: Slice) -> LoggedTable:
-        """Return the log without files that have nothing in a slice."""
+        """Return the log without the files that contain no row of the slice."""
         files = self.files[log.stored.id]
         matching = [file for file in files if may_hold(file, part, None)]
         if len(matching) == len(files):
@@ -87,15 +95,19 @@ class Logs:
         return replace(log, log=name)
 
     def near(self, log: LoggedTable, among: Among) -> LoggedTable:
-        """Return the log; if it is large and few rows are needed, only the log rows that match in one of the columns.
+        """Return the log, or for a large log only the log rows that match ``among`` in at least one column.
 
-        An arrangement finds those rows, preferably by a column of the table's key, else by whole rows if all columns
-        are given. If no look-up is possible, the result is the whole log.
+        An arrangement finds the matching rows. The arrangement is by a column of the table's key if ``among`` has such
+        a column, by all columns if ``among`` has all of them, and otherwise by the first column of ``among``. If no
+        look-up is possible, the result is the whole log.
         """
         return self._look_up(log, among, self.look_ups) or self.whole(log)
 
     def since(self, log: LoggedTable, among: Among, first: int, known: int) -> LoggedTable:
-        """Return the log as ``near`` does, complete for periods since ``first`` as known at ``known`` (µs UTC)."""
+        """Return a part of the log that is complete for the rows in ``among`` and the periods since ``first`` (µs UTC).
+
+        The periods are those known at ``known`` (µs UTC). The part may be the whole log, as in ``near``.
+        """
         few = replace(self.look_ups, most_found=min(MOST_SINCE, self.look_ups.most_found))
         return self._look_up(log, among, few) or self._recent(log, first, known) or self.near(log, among)
 
@@ -115,7 +127,7 @@ class Logs:
             same = (f"o.{other} IS NOT DISTINCT FROM p.k{n}" for n, (_, other) in enumerate(pairs))
             source += f" ANTI JOIN {pool}_keys AS p ON {' AND '.join(same)}"
         wanted = self.sql.rows(f"SELECT DISTINCT {heads} FROM {source} LIMIT {bounds.keys + 1}")
-        # A look-up by one column finds no NULL.
+        # A look-up by a single column does not find rows with NULL in this column.
         if wanted.num_rows > bounds.keys or (len(pairs) == 1 and wanted.column(0).null_count):
             return None
         if pool is not None and not wanted.num_rows:
@@ -124,9 +136,9 @@ class Logs:
         return None if rows is None else self._pooled(log, own, wanted, rows)
 
     def _pooled(self, log: LoggedTable, own: tuple[str, ...], wanted: pa.Table, rows: pa.Table) -> LoggedTable:
-        """Add log rows to those that look-ups by the same columns have found so far, and return all of them.
+        """Add log rows to those that earlier look-ups by the same columns found, and return all of them as a log.
 
-        A full pool is not extended: the result then combines it with the new rows.
+        A full pool of log rows is not extended; the result then combines the pool with the new rows.
         """
         new, pool = self._name(), self.pools.get((log.stored.id, own))
         self.sql.given(new, rows)
@@ -149,7 +161,10 @@ class Logs:
     def _look_up_rows(
         self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps
     ) -> pa.Table | None:
-        """Return the log rows with these values in the columns ``own``, or None if no look-up is possible."""
+        """Return the log rows whose values in the columns ``own`` occur in ``wanted``.
+
+        Return None if no look-up is possible.
+        """
         schema, files = stored_schema(log.stored), self.files[log.stored.id]
         columns = [column.name for name in own if (column := log.stored.column(name)) is not None]
         keys = conformed(wanted.rename_columns(columns), pa.schema([schema.field(name) for name in columns]))
@@ -163,9 +178,12 @@ class Logs:
         """Return the periods since ``first`` as known at ``known``, and some earlier ones; None without cached open
         rows.
 
-        A period's end is never later than its record. So for a period that holds since ``first``, one of three cases
-        applies: it was recorded since ``first``; it was open before and still is; or its end was recorded after
-        ``known``, and then its row is among the changed rows.
+        The end of a period is never later than its record. So for a period that holds since ``first``, one of three
+        cases applies:
+
+        - The period was recorded since ``first``.
+        - The period was open before ``first`` and still is.
+        - The end of the period was recorded after ``known``, and the row of the period is among the changed rows.
         """
         low = min((first - 2) // GRAIN * GRAIN, known)
         key = (log.stored.id, low, known)
@@ -176,8 +194,9 @@ class Logs:
         return None if name is None else replace(log, log=name, has_periods=True)
 
     def _recent_periods(self, log: LoggedTable, opened: pa.Table, low: int, known: int) -> str:
-        """Create the table of the periods recorded in (low, known], those of changed rows, and the other open
-        periods.
+        """Create a DuckDB table of periods known at ``known``, and return its name.
+
+        The table has the periods recorded in (low, known], the periods of changed rows, and all other open periods.
         """
         all_columns = replace(log, schema=log.stored)
         news = replace(self.news(all_columns, low), schema=log.stored)

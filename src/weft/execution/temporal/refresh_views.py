@@ -40,9 +40,10 @@ from weft.storage.fence import make_durable
 
 @dataclass(frozen=True, repr=False)
 class Refreshed(Brief):
-    """The result of refreshing the view ``name`` at ``t`` (µs UTC): ``changed`` periods are new or have another end.
+    """The result of refreshing the view ``name`` at ``t`` (µs UTC).
 
-    ``gone`` counts the periods that no longer exist; ``trouble`` says why nothing was recorded (None: success).
+    ``changed`` is the number of periods that are new or have another end. ``gone`` is the number of periods that no
+    longer exist. ``trouble`` says why nothing was recorded, or is None after a success.
     """
 
     name: str
@@ -59,12 +60,12 @@ class Refreshed(Brief):
 
 
 def view_plan_of(view: ViewRecord, tables: Iterable[TableRecord]) -> ViewPlan:
-    """Return the view's plan; raise PlanMismatch if an input differs from what the plan was made for."""
+    """Return the view's plan; raise PlanMismatch if an input differs from the input for which the plan was made."""
     return restored_view(view.form, [table.schema for table in tables], view.reads, auxiliary=view.auxiliary)
 
 
 def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewRecord, ...]:
-    """Return the views with these ids and the views that they read, each after its inputs."""
+    """Return the views with the ids ``wanted`` and the views that they read, in an order in which inputs come first."""
     by_id = {view.table_id: view for view in views}
     ids: set[int] = set()
     for key in sorted(set(wanted) & by_id.keys(), reverse=True):
@@ -78,7 +79,7 @@ def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewR
 
 
 def is_current(view: ViewRecord, tables: dict[int, TableRecord], t: int) -> bool:
-    """Return whether the view was refreshed at t or one instant before, and its inputs have not changed since."""
+    """Return whether the view was refreshed at ``t`` or one instant before, and its inputs have not changed since."""
     if view.tau is None or view.tau + 1 < t:
         return False
     return all((tables[key].last_ts or view.tau) <= view.tau for key in view.reads)
@@ -94,11 +95,11 @@ def _not_current(views: Iterable[ViewRecord], tables: dict[int, TableRecord], t:
 
 
 def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh views by id, each after its inputs, at one instant: ``now``, or the home's clock.
+    """Refresh the views with the ids ``wanted``, each after its inputs, all at the same instant; return the results.
 
-    A view that fails does not stop the others, except those that read it; its record has the reason. A view that is
-    current at the clock is skipped. Raise ClockError if ``now`` is past and a view was not refreshed up to it,
-    LeaseBusy, LeaseLost and StorageError.
+    The instant is ``now`` if given, otherwise the time of the home's clock. A view that fails stops only the views that
+    read it; its record has the reason. Without ``now``, a view that is current is skipped. Raise ClockError if ``now``
+    is past and a view was not refreshed up to it, LeaseBusy, LeaseLost and StorageError.
     """
     ids = tuple(wanted)
     if not ids or not with_read(home.catalog.views.all(), ids):
@@ -122,9 +123,9 @@ def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = No
 def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, exact: bool) -> int:
     """Refresh views so that they can be read at ``at`` (µs UTC); return the instant at which to read them.
 
-    That instant is ``at`` if ``exact``, else the last refresh. Views cannot be refreshed as of an instant before F;
-    they are refreshed at the clock, and their periods contain the past. Raise the error of a failed refresh, LeaseBusy
-    or StorageError.
+    The result is ``at`` if ``exact`` is true, otherwise the instant of the last refresh. No view can be refreshed as of
+    an instant before F. If ``at`` is before F, the views are refreshed at the time of the home's clock, and their
+    periods contain the past. Raise the error of a failed refresh, LeaseBusy or StorageError.
     """
     later = exact and at >= home.catalog.home().watermark
     if not exact or later or any(view.tau is None or view.tau < at for view in views):
@@ -139,7 +140,10 @@ def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, exact
 
 
 def refresh_named(home: OpenHome, name: str) -> None:
-    """Refresh the view of that name at the home's clock; do nothing if there is no such view or no clock yet."""
+    """Refresh the view with this name at the time of the home's clock.
+
+    Do nothing if no view has this name or if the clock is not set.
+    """
     views = [view for view in home.catalog.views.all() if folded(view.name) == folded(name)]
     with suppress(ClockError):
         if views:
@@ -147,9 +151,10 @@ def refresh_named(home: OpenHome, name: str) -> None:
 
 
 def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
-    """Return the instant of a refresh requested for ``now``. On a replay home it covers everything that has arrived.
+    """Return the instant of a refresh: ``now`` if given, otherwise the time of the home's clock.
 
-    A replay home's clock stays at the last refresh of views as long as nothing arrives.
+    On a replay home without ``now``, the instant is not before the last arrival. As long as nothing arrives, the
+    instant stays that of the last refresh of views.
     """
     if now is not None:
         return now
@@ -160,7 +165,10 @@ def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
 
 
 def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Refreshed]:
-    """Yield the result of each view except auxiliary views; a failure is also a failure of each view that reads it."""
+    """Refresh the views in order, and yield the result of each view that is not an auxiliary view.
+
+    If a view fails, each view that reads it fails as well.
+    """
     failed: dict[int, tuple[ViewRecord, WeftError]] = {}
     for view in views:
         try:
@@ -169,7 +177,7 @@ def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -
                 raise _because_of(*below)
             done = refresh_view(writer, view, t, home.clock())
         except Exception as raised:
-            # A damaged file belongs to a table that this view reads or owns; continue with the others.
+            # A damaged file belongs to an input of this view or to the view itself, so continue with the other views.
             if is_of_the_home(raised) and not isinstance(raised, StorageError):
                 raise
             logs = layout.logs_folder(writer.path)
@@ -182,7 +190,7 @@ def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -
 
 
 def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
-    """Return the error for a view that reads a failed view."""
+    """Return the error for a view whose input ``view`` failed with ``error``."""
     if view.auxiliary:
         return Refused(f"{error.message} (in the auxiliary view {view.sql})", hint=error.hint)
     return Refused(
@@ -191,9 +199,10 @@ def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
 
 
 def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed:
-    """Refresh one view at ``t``, after ``Views.begin`` and after all its inputs.
+    """Refresh one view at ``t`` and return the result.
 
-    ``at`` is the wall clock's instant; both are µs UTC. Raise LeaseLost, StorageError, ExecutionError or PlanMismatch.
+    ``Views.begin`` and the refreshes of all inputs must come before. ``at`` is the wall clock's instant; ``t`` and
+    ``at`` are µs UTC. Raise LeaseLost, StorageError, ExecutionError or PlanMismatch.
     """
     tables = {table.table_id: table for table in writer.tables.all()}
     own = tables[view.table_id]
@@ -229,10 +238,11 @@ def refresh_view(writer: Writer, view: ViewRecord, t: int, at: int) -> Refreshed
 
 
 def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh, at one instant, the eager views whose inputs have changed since their last refresh.
+    """Refresh the eager views whose inputs have changed since their last refresh, all at the same instant.
 
-    The instant is ``now`` (µs UTC; None: the home's clock), or that of the last change if it is later. A poll that died
-    before the refresh is thus repaired by the next poll. Raise LeaseBusy, LeaseLost, ClockError or StorageError.
+    The instant is ``now`` (µs UTC), or the instant of the last change if that is later. If ``now`` is None, the instant
+    is the time of the home's clock. If a poll died before the refresh, the next poll refreshes the views. Raise
+    LeaseBusy, LeaseLost, ClockError or StorageError.
     """
     catalog = home.catalog
     views = catalog.views.all()
@@ -251,11 +261,11 @@ def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed,
 
 
 def refresh_queried(home: OpenHome, t: int | None = None) -> tuple[Refreshed, ...]:
-    """Refresh the views that standing queries read, for a tick at ``t`` (µs UTC; None: at the home's clock).
+    """Refresh the views that standing queries read, for a tick at ``t`` (µs UTC; None: the time of the home's clock).
 
-    The refresh is at the instant before t, so that the tick sees its rows. Views whose inputs have not changed are
-    skipped: time alone changes none of them, since a query inlines the definition of a view that depends on NOW. If
-    that instant is past, nothing is done. Raise LeaseBusy or StorageError.
+    The refresh is at the instant before t, so that the tick sees its rows. If that instant is past, nothing is done.
+    Views whose inputs have not changed are skipped. Time alone changes none of these views, since a query inlines the
+    definition of a view that depends on NOW. Raise LeaseBusy or StorageError.
     """
     catalog = home.catalog
     queried = {view.table_id for view in catalog.views.queried()}
@@ -273,7 +283,7 @@ def refresh_queried(home: OpenHome, t: int | None = None) -> tuple[Refreshed, ..
 
 
 def outdated(views: Sequence[ViewRecord], tables: Mapping[int, TableRecord]) -> list[ViewRecord]:
-    """Return the views whose inputs, direct or indirect, have changed since their last refresh."""
+    """Return the views of which a direct or indirect input has changed since the view's last refresh."""
     by_id: dict[int, ViewRecord] = {}
     for view in views:
         last = [at for key in view.reads if (at := tables[key].last_ts) is not None]

@@ -24,7 +24,10 @@ from weft.storage.periods import periods, read_log
 
 
 def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int, int]:
-    """Return the numbers of periods and of open periods of a tracked table, and its bytes. Raise StorageError."""
+    """Return the number of periods of a tracked table, the number of its open periods, and its size in bytes.
+
+    Raise StorageError.
+    """
     place = catalog.data / table.path
     if not has_commits(place):
         return 0, 0, 0
@@ -36,9 +39,10 @@ def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int,
 
 @dataclass(frozen=True)
 class ShownAuxiliary:
-    """An auxiliary view: its query, the table ``of`` which it is a part, and how much it stores (``storage_counts``).
+    """An auxiliary view: its name, its query, its base table ``of``, and how much it stores (``storage_counts``).
 
-    ``shared`` names the other views that read it.
+    ``recorded`` is the number of rows in the log of the auxiliary view. ``shared`` has the names of the other views
+    that read it.
     """
 
     name: str
@@ -67,7 +71,7 @@ def auxiliaries_of(catalog: CatalogParts, view: ViewRecord) -> tuple[ShownAuxili
 def input_names(
     view: ViewRecord, views: Mapping[int, ViewRecord], tables: Mapping[int, TableRecord]
 ) -> tuple[str, ...]:
-    """Return the names of the tables and views that a view reads, with tables instead of auxiliary views."""
+    """Return the names of the tables and views that a view reads; an auxiliary view is replaced by its table."""
     names: dict[str, None] = {}
     for key in view.reads:
         part = views.get(key)
@@ -77,9 +81,9 @@ def input_names(
 
 
 def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
-    """Return a warning for each moving window over tables of which no row has ended, with the query to write instead.
+    """Return a warning for each moving window over tables of which no row has ended.
 
-    Empty tables give no warning. Raise PlanMismatch or StorageError.
+    Each warning shows the query to write instead. Empty tables give no warning. Raise PlanMismatch or StorageError.
     """
     records = {table.table_id: table for table in catalog.tables.all()}
     parts = {each.table_id: next(iter(each.reads)) for each in catalog.views.all() if each.auxiliary}
@@ -92,13 +96,11 @@ def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
 
 
 def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:
-    """Yield the lengths of moving windows (µs), each with the tables whose rows determine when the window's rows
-    end.
-    """
+    """Yield the length (µs) of each moving window whose rows end only if a table's rows end, with the tables."""
     for part in subexpressions(relation):
         if isinstance(part, Extension) and isinstance(part.window, Literal) and isinstance(part.window.value, int):
             below = list(subexpressions(part.input))
-            # These operators yield rows that end even if no row of a table ends.
+            # These operators yield rows that end, even if no row of a table ends.
             ending = any(isinstance(inner, (Aggregation, Difference, Extension)) for inner in below)
             if part.window.value and not ending:
                 yield part.window.value, [inner for inner in below if isinstance(inner, Base)]

@@ -1,7 +1,8 @@
-"""Query a tracked table's log: its periods as known at an instant, and their change between two instants.
+"""Query the log of a tracked table: its periods as known at an instant, and their change between two instants.
 
-The change between two instants is ∇R and ΔR. For the rows with log records in between, ∇R has the instants that held
-before and no longer do, ΔR those that hold now and did not before. All of it is SQL on ``TemporalSql``.
+The change between two instants is ∇R and ΔR, computed for the rows that have log records between these instants. ∇R has
+the time during which a row held as known at the first instant, but not as known at the second. ΔR has the reverse. All
+queries are SQL for ``TemporalSql``.
 """
 
 from __future__ import annotations
@@ -20,30 +21,31 @@ from weft.storage.temporal_sql import TemporalSql
 
 @dataclass(frozen=True)
 class Among:
-    """The rows of a log that match some row of ``relation`` in pairs of columns (the log's, the relation's)."""
+    """The rows of a log that match some row of ``relation``.
+
+    Each pair names a column of the log and the column of the relation that must be equal to it.
+    """
 
     relation: str
     pairs: tuple[tuple[str, str], ...]
 
     @property
     def condition(self) -> str:
-        """The SQL condition on the log with the alias ``r``."""
+        """The SQL condition on a log row, in which the alias of the log is ``r``."""
         same = (f"r.{quoted(own)} IS NOT DISTINCT FROM o.{other}" for own, other in self.pairs)
         return f"EXISTS (SELECT 1 FROM {self.relation} AS o WHERE {' AND '.join(same)})"
 
 
 @dataclass(frozen=True)
 class LoggedTable:
-    """A tracked table's log, as the DuckDB view ``log``, seen through the columns of ``schema`` (all or some of its
-    columns).
-    """
+    """The log of a tracked table as the DuckDB view ``log``, limited to the columns of ``schema``."""
 
     sql: TemporalSql
     log: str
     stored: TableSchema
     schema: TableSchema
     has_periods: bool = False
-    """Whether ``log`` already contains the periods known at the requested instant, instead of log rows."""
+    """Whether ``log`` contains the periods known at the requested instant, instead of log rows."""
 
     @property
     def names(self) -> list[str]:
@@ -56,25 +58,26 @@ class LoggedTable:
         return len(self.names)
 
     def rows(self, after: int | None, until: int) -> str:
-        """Return a query for the rows ``c1 … cn`` with log records in (after, until]."""
+        """Return an SQL query for the rows ``c1 … cn`` that have log records in (after, until]."""
         heads = (f"{name} AS c{number}" for number, name in enumerate(self.names, 1))
         return f"SELECT DISTINCT {listed(heads)} FROM {self.log} WHERE {self.recorded(after, until)}"
 
     def recorded(self, after: int | None, until: int) -> str:
-        """Return the condition that a log row was recorded in (after, until]."""
+        """Return the SQL condition that a log row was recorded in (after, until]."""
         low = "" if after is None else f"{TS} > {render.timestamp(after)} AND "
         return f"{low}{TS} <= {render.timestamp(until)}"
 
     def bounded(self, column: str, low: int, high: int) -> str:
-        """Return a query for the rows ``c1 … cn`` with a log row whose ``column`` is in [low, high) (µs UTC)."""
+        """Return an SQL query for the rows ``c1 … cn`` that have a log row with ``column`` in [low, high) (µs UTC)."""
         heads = (f"{name} AS c{number}" for number, name in enumerate(self.names, 1))
         bounds = f"{column} >= {render.timestamp(low)} AND {column} < {render.timestamp(high)}"
         return f"SELECT DISTINCT {listed(heads)} FROM {self.log} WHERE {bounds}"
 
     def known(self, until: int, among: Among | None = None, since: int | None = None) -> str:
-        """Return a query for the periods known at ``until`` (µs UTC): ``c1 … cn, valid_from, valid_to``; see ``Among``.
+        """Return an SQL query for the periods ``c1 … cn, valid_from, valid_to`` known at ``until`` (µs UTC).
 
-        With ``since``, cut the periods off before that instant.
+        With ``among``, the query returns the periods of matching rows only. With ``since``, the query cuts off the
+        parts of periods before that instant.
         """
         text = self.periods(until, among)
         heads = (f"{name} AS c{number}" for number, name in enumerate(self.names, 1))
@@ -87,14 +90,14 @@ class LoggedTable:
         return text if len(values_of(self.stored)) == self.width else coalesced_locally(text, self.width)
 
     def periods(self, until: int, among: Among | None = None) -> str:
-        """Return a query for the periods known at ``until``, with all value columns of the log under their own
+        """Return an SQL query for the periods known at ``until``, with the log's value columns under their own
         names.
         """
         every = [quoted(name) for name in values_of(self.stored)]
         some = f" AND {among.condition}" if among else ""
         if self.has_periods:
             return f"SELECT {listed(every, VALID_FROM, VALID_TO)} FROM {self.log} AS r WHERE TRUE{some}"
-        # Aggregates ignore NULL, which is the end of an open period; hence the struct.
+        # The end of an open period is NULL, which aggregates would ignore, so wrap the end in a struct.
         last = f"arg_max(struct_pack(at := {VALID_TO}), {TS}).at"
         return (
             f"SELECT {listed(every, VALID_FROM)}, {last} AS {VALID_TO} FROM {self.log} AS r "
@@ -103,14 +106,14 @@ class LoggedTable:
         )
 
     def all_of(self, relation: str) -> Among:
-        """Return an ``Among`` for the rows of a relation ``c1 … cn``."""
+        """Return an ``Among`` that matches log rows with the relation ``c1 … cn`` in all value columns."""
         columns = [c.name for c in self.schema.columns if c.name not in (VALID_FROM, VALID_TO, TS)]
         return Among(relation, tuple((name, f"c{number}") for number, name in enumerate(columns, 1)))
 
     def make_change(self, name: str, touched: str, after: int, until: int) -> tuple[str | None, str | None]:
-        """Create tables of ∇R and ΔR between two instants for the rows ``touched``; their names begin with ``name``.
+        """Create DuckDB tables of ∇R and ΔR between two instants for the rows ``touched``, and return their names.
 
-        Return their names, or None for an empty table.
+        The names begin with ``name``. An empty table is not created; its name is None.
         """
         among = self.all_of(touched)
         old = self._created(f"{name}_old", self.known(after, among))
@@ -121,15 +124,15 @@ class LoggedTable:
         return deleted, self._created(f"{name}_inserted", without_locally(new, old, self.width))
 
     def _created(self, name: str, text: str) -> str | None:
-        """Create a table from a query; return its name, or None if it has no rows."""
+        """Create a DuckDB table from a query and return its name, or None if the query has no rows."""
         return name if self.sql.table(name, text) else None
 
 
 def change_of(old: str, new: str, width: int) -> str:
-    """Return a query for the rows to append to a log so that the stored periods become the new ones.
+    """Return an SQL query for the rows to append to a log so that its periods change from ``old`` to ``new``.
 
-    A period that disappears is appended with an end equal to its start. Both arguments are names of relations
-    ``c1 … cn, valid_from, valid_to``.
+    For a period that disappears, the query returns a row with an end equal to its start. ``old`` and ``new`` are names
+    of relations ``c1 … cn, valid_from, valid_to``.
     """
     rows = columns_of(width)
     same = " AND ".join(f"a.{each} IS NOT DISTINCT FROM b.{each}" for each in (*rows, VALID_FROM))
@@ -142,6 +145,9 @@ def change_of(old: str, new: str, width: int) -> str:
 
 
 def first_difference(old: str, new: str, width: int) -> str:
-    """Return a query for the first instant (µs UTC) at which two coalesced relations, given by name, differ."""
+    """Return an SQL query for the first instant (µs UTC) at which two coalesced relations differ.
+
+    ``old`` and ``new`` are the names of the relations.
+    """
     both = " UNION ALL ".join(f"SELECT * FROM ({without_locally(*pair, width)})" for pair in ((old, new), (new, old)))
     return f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({both}) AS changed"

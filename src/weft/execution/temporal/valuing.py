@@ -1,7 +1,7 @@
-"""Compute the values of a refresh's expressions, each as a DuckDB table; run nothing for values known to be empty.
+"""Compute the values of a refresh's expressions, each as a DuckDB table.
 
-A batch changes little, so many of these values are empty. Emptiness propagates from the inputs without a statement.
-Common subexpressions are computed once.
+A batch changes little, so many of these values are empty. If the inputs of an operator are empty, the operator's value
+is often known to be empty, and no statement is run. Common subexpressions are computed once.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from weft.sql.sweeping_local import LOCAL
 from weft.storage.temporal_sql import TemporalSql
 
 Value: TypeAlias = "str | None"
-"""The name of a table ``c1 … cn, valid_from, valid_to``; None if it has no rows."""
+"""The name of a table ``c1 … cn, valid_from, valid_to``, or None for a value without rows."""
 On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 
 
 @dataclass
 class RefreshValues:
-    """The values at ``asked.now``, over the tables as known at ``known`` (µs UTC).
+    """Computes the values of expressions at ``asked.now``, over the tables as known at ``known`` (µs UTC).
 
-    ``changes`` has ∇R and ΔR by kind and table id.
+    ``changes`` has the values of ∇R and ΔR, by kind of change and table id.
     """
 
     sql: TemporalSql
@@ -61,9 +61,9 @@ class RefreshValues:
     known: int
     values: dict[Temporal, Value] = field(default_factory=dict)
     texts: dict[object, Value] = field(default_factory=dict)
-    """Tables by the text or key that defines them, so that expressions that differ only in names share one table."""
+    """The tables by the SQL text or key that defines them. Expressions that differ only in names share one table."""
     instants: dict[Scalar, int] = field(default_factory=dict)
-    """The values of scalars over NOW and parameters."""
+    """The instants (µs UTC) to which scalars over NOW and parameters evaluate."""
     paired: int = 0
     """The number of steps on pairs of tuples (``Chain.paired``) that were run."""
 
@@ -71,17 +71,19 @@ class RefreshValues:
         self.chain = Chain(_no_leaf, self.asked, "paired", LOCAL)
 
     def of(self, relation: Temporal) -> Value:
-        """Return the table of a relation's value, or None if it is empty."""
+        """Return the name of the table with a relation's value, or None if the value is empty."""
         if relation not in self.values:
             self.values[relation] = self._evaluated(relation)
         return self.values[relation]
 
     def table_of(self, relation: Temporal) -> str:
-        """Return the table of a relation's value, also if it is empty."""
+        """Return the name of the table with a relation's value; create an empty table if the value is empty."""
         return self.of(relation) or self._empty(relation)
 
     def drop_all_but(self, relation: Temporal) -> None:
-        """Drop the tables of all other values, which are large over a whole history."""
+        """Drop the tables of all values except that of ``relation``, since these tables are large over a whole
+        history.
+        """
         for name in {name for name in self.texts.values() if name is not None} - {self.values[relation]}:
             self.sql.drop(name)
         self.texts.clear()
@@ -127,7 +129,7 @@ class RefreshValues:
         return second if first is None and alike else self._computed(relation)
 
     def _computed(self, relation: Temporal) -> Value:
-        """Compute the value by the operator's SQL over the tables of its inputs."""
+        """Return the table with the relation's value, computed by the operator's SQL from the tables of its inputs."""
         for part in inputs(relation):
             self.chain.known[part] = self.table_of(part)
         sql = self.chain.query(relation)
@@ -138,14 +140,17 @@ class RefreshValues:
         return self._table(sql, lambda: sql)
 
     def _table(self, key: object, text: Callable[[], str]) -> Value:
-        """Return the table with this key, creating it from the query if necessary; None if it is empty."""
+        """Return the table with this key, or None if it is empty.
+
+        If the table does not exist yet, create it from the query ``text``.
+        """
         if key not in self.texts:
             name = f"value_{len(self.texts) + 1}"
             self.texts[key] = name if self.sql.table(name, text()) else None
         return self.texts[key]
 
     def _empty(self, relation: Temporal) -> str:
-        """Create an empty table with a relation's columns."""
+        """Create an empty table with a relation's columns, and return its name."""
         types = (render.spelled(ref.type) for ref in attributes(relation))
         heads = [f"CAST(NULL AS {type}) AS c{number}" for number, type in enumerate(types, 1)]
         bounds = (f"CAST(NULL AS TIMESTAMP) AS {name}" for name in ("valid_from", "valid_to"))
@@ -154,8 +159,9 @@ class RefreshValues:
         return name
 
     def _looked_up(self, base: Base, semijoin: Semijoin, since: Scalar | None) -> Value:
-        """Return the tuples of a table that match tuples of another relation, with ``since`` only from that instant
-        on.
+        """Return the tuples of a table that match tuples of another relation.
+
+        With ``since``, the periods of the tuples are cut off before that instant.
         """
         keys, on = semijoin.right, semijoin.on
         while isinstance(keys, Projection) and keys not in self.values and (below := _below(keys, on)) is not None:
@@ -175,7 +181,10 @@ class RefreshValues:
         return self._table(key, lambda: self.logs.since(log, among, first, self.known).known(self.known, among, first))
 
     def _within(self, base: Base, chosen: Selection, near: tuple[Within, ...]) -> Value:
-        """Return the tuples of a table with a first or last instant in one of the windows, found through its log."""
+        """Return the tuples of a table with a period whose first or last instant lies in one of the windows.
+
+        The table's log is used to find these tuples.
+        """
         among = [self._bounds(each) for each in near]
         if None in among:
             return self._computed(chosen) if self.of(base) else None
@@ -193,11 +202,14 @@ class RefreshValues:
         return self._table(sql, lambda: sql)
 
     def _bounds(self, within: Within) -> Slice | None:
-        """Return the slice of period bounds that a window covers; None if an open period may lie in the window."""
+        """Return the slice of period starts or ends that a window covers.
+
+        Return None if an open period may lie in the window.
+        """
         low, high = max(map(self.instant, within.lows)), min(map(self.instant, within.highs))
         if within.column == VALID_FROM:
             return Slice(VALID_FROM, low, high + 1)
-        # The last instant of a period is the one before its end.
+        # The last instant of a period is the instant before its end.
         return Slice(VALID_TO, low + 1, high + 2) if high < self.asked.now else None
 
     def instant(self, scalar: Scalar) -> int:
@@ -211,12 +223,15 @@ class RefreshValues:
 
 
 def _cheapest_first(relation: Temporal) -> list[Temporal]:
-    """Return the inputs of a relation, changes first: if one is empty, the others are not computed."""
+    """Return the inputs of a relation, changes first. If a change is empty, the other inputs need not be computed."""
     return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
 
 
 def _below(projection: Projection, on: On) -> On | None:
-    """Return the pairs of columns below the projection; None if one is not a plain column."""
+    """Return the pairs of ``on``, with each output of the projection replaced by the column that it selects.
+
+    Return None if one of these outputs is not a plain column.
+    """
     plain = {ColumnRef(projection.alias, out.name, out.value.type): out.value for out in projection.outputs}
     pairs = tuple((own, value) for own, other in on if isinstance(value := plain.get(other), ColumnRef))
     return pairs if len(pairs) == len(on) else None

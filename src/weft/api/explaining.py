@@ -1,6 +1,8 @@
-"""Explain a query over the home's tables, or over the table that the first load of mail would make.
+"""Explain queries that are not installed, and queries that are installed.
 
-Explain an installed query: the plan that runs, under the query's own names, with what the home knows about it.
+A query that is not installed is explained over the home's tables, or over the table that a first load of mail would
+create.  For an installed query, the module explains the plan that runs, with the query's own names and with the home's
+statistics.
 """
 
 from __future__ import annotations
@@ -36,16 +38,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAIL = ("msgid", "sender", "subject", "date", "newsgroup", "inreplyto", "body", "ts")
-"""The columns of ``extraction.mail``, repeated here so that explaining a query imports nothing of it; a test compares
-the two.
+"""The columns of ``extraction.mail``, repeated here so that explaining a query does not import that module.
+
+A test compares the two lists.
 """
 
 
 @dataclass(frozen=True)
 class Known:
-    """The tables that a query is explained over.
+    """The tables over which a query is explained.
 
-    ``assumed`` says why they are not a home's own tables (None: they are).  ``extents`` gives the sizes that are known.
+    ``assumed`` is the reason why the tables are not a home's own (None: they are).  ``extents`` are the known sizes.
     """
 
     schemas: Mapping[str, TableSchema]
@@ -57,7 +60,7 @@ NOT_INSTALLED: Final = "Next due: the next tick after `weft install`."
 
 
 def mail_schema() -> TableSchema:
-    """Return the schema of the table that ``weft ingest mail`` makes."""
+    """Return the schema of the table that ``weft ingest mail`` creates."""
 
     def kind(name: str) -> DataType:
         return TIMESTAMP if name in ("date", "ts") else STRING
@@ -67,10 +70,10 @@ def mail_schema() -> TableSchema:
 
 
 def known_tables(home: Path, at: int, sql: str) -> Known:
-    """Return the tables that the query ``sql`` may name, or the table of mail if the home does not exist or has no
-    table.
+    """Return the tables that the query ``sql`` may name.
 
-    Raises CatalogError if the home's catalog is damaged, or is missing although the data exists.
+    If the home does not exist or has no table, the result is the table that a first load of mail would create.  Raises
+    CatalogError if the home's catalog is damaged, or if the home has data but no catalog.
     """
     names = queries_mentioned(sql)
     schemas = table_schemas(home, names, words(sql))
@@ -88,7 +91,7 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
 
 
 def sql_asked_once(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
-    """Return the normalized query and the SQL that ``weft try`` runs for one instant (``:t``); raise SqlError."""
+    """Return the normalized query, and the SQL that ``weft try`` runs for the instant ``:t``; raise SqlError."""
     compiled = plan(sql, known.schemas)
     return compiled.text, asked_once(compiled)
 
@@ -96,7 +99,10 @@ def sql_asked_once(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
 def synopsis_explanation(
     sql: str, known: Known, language: Language = "sql", *, duplicates: bool = False, keep: bool = False
 ) -> SynopsisExplanation:
-    """Explain a query that is maintained as a synopsis; raise SqlError, FormulaError, SynopsisError or Refused."""
+    """Return an explanation of a query that is maintained as a synopsis.
+
+    Raises SqlError, FormulaError, SynopsisError or Refused.
+    """
     compiled = synopsis_plan(sql, known.schemas, language, duplicates=duplicates, keep=keep)
     return replace(explain_synopsis(compiled), next_due=NOT_INSTALLED)
 
@@ -104,9 +110,10 @@ def synopsis_explanation(
 def synopsis_plan(
     text: str, tables: Mapping[str, TableSchema], language: Language, *, duplicates: bool, keep: bool
 ) -> SynopsisPlan:
-    """Return the plan of a query that is maintained as a synopsis; raise as ``synopsis_explanation``.
+    """Return the plan of a query that is maintained as a synopsis; raise the errors of ``synopsis_explanation``.
 
-    ``duplicates`` counts the duplicates of a 2fol formula; ``keep`` refuses a formula without a synopsis.
+    With ``duplicates``, the answers of a 2fol formula have counts.  With ``keep``, a formula without a synopsis is
+    refused.
     """
     if duplicates and language != "2fol":
         raise Refused(
@@ -125,7 +132,10 @@ def synopsis_plan(
 
 
 def explain_query(sql: str, known: Known, *, from_now: bool = False) -> Explanation:
-    """Explain a query; raise SqlError, with the assumption made, for a query that Weft does not support."""
+    """Return an explanation of a query; raise SqlError for a query that Weft does not support.
+
+    The error mentions the assumed tables, if any.
+    """
     explanation = explain(standing_plan(sql, known.schemas, from_now=from_now))
     notes = (*explanation.notes, *_synopsis_note(sql, known, from_now=from_now))
     estimate = how_many(explanation.summary, known.extents, from_now=from_now)
@@ -133,7 +143,7 @@ def explain_query(sql: str, known: Known, *, from_now: bool = False) -> Explanat
 
 
 def with_order(explanation: Explanation, sql: str) -> Explanation:
-    """Add a note on the effect of ORDER BY to an explanation, if the query's text has one."""
+    """Return the explanation with a note on the effect of ORDER BY, if the text of the query has an ORDER BY."""
     if not order_of(sql, [name for name, _ in explanation.columns]):
         return explanation
     text = (
@@ -145,7 +155,9 @@ def with_order(explanation: Explanation, sql: str) -> Explanation:
 
 
 def _synopsis_note(sql: str, known: Known, *, from_now: bool) -> list[Note]:
-    """Return a note that offers a synopsis, if the query joins earlier rows with later ones."""
+    """Return a note that suggests a synopsis if the query joins earlier rows with later rows, otherwise an empty
+    list.
+    """
     try:
         stored = () if from_now else sql_synopsis(sql, known.schemas).synopsis.stored
     except Refused:
@@ -160,7 +172,7 @@ def _synopsis_note(sql: str, known: Known, *, from_now: bool) -> list[Note]:
 
 _DAY: Final = 86_400_000_000
 _TICKS: Final = 100
-"""The number of latest ticks over which answers a day are computed."""
+"""The number of latest ticks that ``rate`` uses."""
 
 
 def extents(home: OpenHome, schemas: Mapping[str, TableSchema]) -> dict[str, Extent]:
@@ -177,7 +189,10 @@ def extents(home: OpenHome, schemas: Mapping[str, TableSchema]) -> dict[str, Ext
 
 
 def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplanation:
-    """Return the explanation of a standing query; raise NotFound, or PlanMismatch if it no longer fits its tables."""
+    """Return the explanation of a standing query.
+
+    Raises NotFound, and PlanMismatch if the query no longer fits its tables.
+    """
     query = home.catalog.queries.named(name)
     tables = relations(home.catalog, query.reads)
     record = home.catalog.queries.plan(query.plan_id)
@@ -195,8 +210,8 @@ def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplan
 
 
 def own_plan(query: QueryRecord, shape: Plan) -> Plan:
-    """Return the plan of a query with its constants, under the names that its text gives range variables and
-    columns.
+    """Return the plan of a query with the query's constants and with the names of range variables and columns in its
+    text.
     """
     names = {f"t{number}": alias for number, alias in enumerate(query.names, 1)}
     renamed = rename(shape.lifted, names)
@@ -214,9 +229,9 @@ def _answers(home: OpenHome, query: QueryRecord) -> str:
 
 
 def rate(ticks: Sequence[TickQuery]) -> str | None:
-    """Return the rate of answers over the windows of these ticks, the newest first; None for less than a day.
+    """Return the rate of answers over the windows of the ticks, the newest first; None for less than a day.
 
-    Ticks up to the last full one are left out: they may belong to an earlier text of the query.
+    Ticks up to the last full evaluation are left out, because they may belong to an earlier text of the query.
 
     >>> day = 86_400_000_000
     >>> of = lambda t, tau, rows: TickQuery(1, 1, t * day, None if tau is None else tau * day, "committed", rows, None)

@@ -170,7 +170,7 @@ class Location:
         self.parent.put_all({self.name: raw})
 
     def put_all(self, files: Mapping[str, bytes]) -> None:
-        """Write files into the folder, by name, each in the way of ``put``.
+        """Write files into the folder, given their contents by name, as ``put`` does.
 
         All files are written before they are forced to the disk, because the file system then forces many files at
         once. Drafts of dead writers are removed first.

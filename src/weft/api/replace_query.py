@@ -102,7 +102,7 @@ def _refuse_unfit(query: NewQuery) -> None:
 def _continues(was: DataType, kind: DataType) -> bool:
     """Return whether stored values of the type ``was`` can be read as the type ``kind``.
 
-    Nested types may have gained fields.
+    A nested type ``kind`` may have more fields than ``was``.
     """
     if was.shape is None or kind.shape is None:
         return was == kind and was.shape == kind.shape

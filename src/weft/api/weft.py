@@ -176,8 +176,8 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
 
         ``replace`` replaces the text of the query ``name``.  The query keeps its answers, its channels and every
         parameter that the call omits.  Weft delivers those answers of the new text that the query has not delivered
-        yet.  Without ``start`` the new text has the same start as the old text.  Raises NotFound, and Conflict for
-        other columns.
+        yet.  Without ``start`` the new text has the same start as the old text.  Raises NotFound if the query does not
+        exist, and Conflict if the new text has other columns.
 
         Raises SqlError or FormulaError for a query or formula that Weft does not support, Conflict if the name is in
         use, and Refused for an invalid channel or length of time.

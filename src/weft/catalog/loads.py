@@ -447,7 +447,7 @@ def _versions(connection: Connection, reservations: Any, row: Any) -> tuple[int,
 
 
 def _reopen_retried(connection: Connection, load_id: int) -> None:
-    """Set the state of the quarantined record that the load retried to open."""
+    """If the load retried a quarantined record, set the state of that record back to ``open``."""
     digest = connection.execute(select(ddl.loads.c.digest).where(ddl.loads.c.load_id == load_id)).scalar_one()
     begin, _, number = (digest or "").partition("-")
     if begin == "quarantine" and number.isdigit():

@@ -110,7 +110,7 @@ def outbox_of_rounds(connection: Connection) -> None:
 
 
 def define_views(connection: Connection) -> None:
-    """Set to failed each standing query that reads the stored periods of a view that depends on NOW, with the reason.
+    """Mark standing queries as failed, with a reason, if they read the stored periods of a view that depends on NOW.
 
     The stored periods are evaluated at one instant, so the answers of such a query depended on the times of the ticks.
     """

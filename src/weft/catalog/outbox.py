@@ -97,7 +97,9 @@ class Outbox:
             return frozenset(connection.execute(begun).scalars())
 
     def sent_ends(self, sub_id: int) -> tuple[OutboxEntry, ...]:
-        """Return the first and the latest sent message of a subscription; one message or none if no more were sent."""
+        """Return the first and the latest sent message of a subscription; the tuple is shorter if fewer than two were
+        sent.
+        """
         ends = select(func.min(ddl.outbox.c.entry_id), func.max(ddl.outbox.c.entry_id)).where(
             ddl.outbox.c.sub_id == sub_id, ddl.outbox.c.state == "sent"
         )

@@ -141,7 +141,9 @@ class Ticks:
             return tuple(TickOutput(**row._mapping) for row in rows)
 
     def set_aside(self, tick_id: int, failed: Mapping[int, str]) -> None:
-        """Remove the queries that cannot run from a planned tick and set them to failed, with the reason for each."""
+        """Remove queries that cannot run from a planned tick, and mark each of these queries as failed with its
+        reason.
+        """
         members, queries = ddl.tick_queries, ddl.queries
         with self._database.changing_under_lease() as connection:
             parameters = [{"which": query_id, "why": reason} for query_id, reason in failed.items()]

@@ -292,7 +292,7 @@ def _refuse_misspelt(named: object) -> None:
 
 
 def _misspelt(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each unknown variable that resembles one of Weft's variables, together with the resembling one."""
+    """Yield each unknown variable that resembles a variable of Weft, together with the variable of Weft."""
     for name in names:
         if name.startswith(_PREFIX) and name not in _VARIABLES and name not in _NOT_SETTINGS:
             for near in difflib.get_close_matches(name, _VARIABLES, 1, _ALIKE):

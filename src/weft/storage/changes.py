@@ -119,9 +119,9 @@ def fill_missing_cells(
 def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the changes that the history does not contain yet, in the order of the feed.
 
-    Of several changes of a key at one own time, only the last one is used.  A change that is not later than everything
-    recorded for its key is dropped if the history has the same state at that time, or had the same state before a
-    correction.  Reading a feed again therefore changes nothing.  ``log`` is the history of the changed keys.
+    If a key has several changes at one own time, only the last change is used.  A change that is not later than
+    everything recorded for its key is dropped if the history has the same state at that time, or had the same state
+    before a correction.  Reading a feed again therefore changes nothing.  ``log`` is the history of the changed keys.
     """
     for instant in correction_instants(log):
         changes = _unknown(known_at(log, instant - 1), changes, keys)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def connect(threads: int = 2) -> duckdb.DuckDBPyConnection:
     """Return a new in-memory DuckDB connection in UTC that downloads no extensions.
 
-    DuckDB uses at most half of the machine's memory, because Spark runs on the same machine.  It writes temporary files
-    to the system's folder for them; DuckDB's default is the process's working directory.
+    DuckDB uses at most half of the machine's memory, because Spark runs on the same machine.  DuckDB writes temporary
+    files to the system's temporary folder; its default is the process's working directory.
     """
     import duckdb
 

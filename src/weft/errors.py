@@ -200,7 +200,10 @@ def of_each(function: Callable[[Given], Made], parts: Iterable[Given]) -> list[M
 
 
 def combined(errors: Sequence[Refused]) -> Refused:
-    """Combine refusals into one error that lists each reason once, in the order of the text, without consequences."""
+    """Combine refusals into one error that lists each reason once, in the order of the text.
+
+    Errors that only follow from another error (``consequence``) are left out.
+    """
     each = [reason for error in errors for reason in (error.reasons or (error,))]
     distinct = {(reason.message, reason.where): reason for reason in reversed(each)}
     causes = [reason for reason in distinct.values() if not reason.consequence] or each[:1]

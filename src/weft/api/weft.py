@@ -216,7 +216,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         digest: str | None = None,
         zone: str | None = None,
     ) -> Replacement:
-        """Return the effects of ``install`` with ``replace`` followed by a tick at once; change nothing.
+        """Return the effects that ``install`` with ``replace`` and an immediate tick would have; change nothing.
 
         The result has the numbers of the new answers, of the answers already delivered, and of the answers that only
         the old text has.  Weft first refreshes the views that the query names.  Raises the errors of ``install``,

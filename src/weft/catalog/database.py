@@ -26,8 +26,8 @@ from weft.printable import require_text
 class Database:
     """A home's folder and the connection to the home's database; all parts of the catalog share a Database.
 
-    If ``lease`` is set, the holder of that lease can make changes.  After ``close`` every use raises HomeClosed, even
-    for the holder of a lease.
+    If ``lease`` is set, changes are made under that lease.  After ``close`` every use raises HomeClosed, even for the
+    holder of a lease.
     """
 
     def __init__(

@@ -370,8 +370,8 @@ def _refuse_read(connection: Connection, query: QueryRecord) -> None:
 def query_record(row: Sequence[Any]) -> QueryRecord:
     """Return the QueryRecord of a row that starts with the columns ``QUERY``.
 
-    The function reads columns by position: a tick reads all of its queries, and access by column name takes most of the
-    time.
+    The function reads columns by position, because a tick reads all of its queries and a look-up by column name would
+    take longer than the read.
     """
     values = list(row[: len(QUERY)])
     for place, parsed in _PARSED.items():

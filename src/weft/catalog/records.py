@@ -88,7 +88,7 @@ class TableRecord(Brief):
 
     @property
     def tracked(self) -> bool:
-        """Whether the table is the recorded history of a source; the rows of such a table end."""
+        """Whether the table is the recorded history of a source, in which rows have periods that can end."""
         return self.log is not None
 
     @property

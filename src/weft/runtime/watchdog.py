@@ -26,7 +26,9 @@ _ANSWER_SECONDS: Final = 30.0
 """The number of seconds after which Weft kills a JVM that has not answered a trivial query."""
 
 _EXIT_SECONDS: Final = 10.0
-"""The number of seconds that Weft gives an unresponsive JVM to exit by itself; the exit code shows the cause."""
+"""The number of seconds that Weft gives an unresponsive JVM to exit by itself, because the JVM then reports the
+cause.
+"""
 
 _CAUSES: Final = {
     "OutOfMemoryError": ("needed more memory than Spark's JVM has", "memory"),

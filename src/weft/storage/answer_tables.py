@@ -209,7 +209,9 @@ def _may_hold(file: DataFile, first: int, last: int) -> bool:
 
 
 def _texts(rows: pa.Table) -> list[str]:
-    """Return each row as text.  In the text, NaN equals NaN, and an instant may lie outside Python's years."""
+    """Return each row as text for comparisons; in this form NaN equals NaN, and instants outside Python's years are
+    allowed.
+    """
     plain = [column.cast(_without_instants(column.type)) for column in rows.columns]
     return [repr(each) for each in zip(*(column.to_pylist() for column in plain), strict=True)]
 

@@ -107,7 +107,10 @@ class Queries:
             return {row[0]: row[1] for row in connection.execute(wanted)}
 
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
-        """Return the earliest instant since which an active query has been ready, and the first due instant up to ``at``.
+        """Return the earliest instant since which a query has been ready to run, and the first due instant up to
+        ``at``.
+
+        Only active queries count.
 
         A query is due at an instant at which the passage of time alone adds a row to its answers.
         """

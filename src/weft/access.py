@@ -1,8 +1,8 @@
 """Control who may read and write a home's files: each file gets the permissions of its folder.
 
-The home's folder decides: with mode 0700 files get mode 0600, with mode 2770 (a group's) mode 0660.  If others may
-enter the folder, the process's umask decides.  The umask itself never changes: it belongs to the entire process, and
-other threads create files, too.
+The mode of the home's folder decides.  In a folder with mode 0700 files get mode 0600; in a folder with mode 2770
+(shared with a group) files get mode 0660.  If other users may enter the folder, the process's umask decides.  Weft
+never changes the umask, because it applies to the entire process, and other threads also create files.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from contextlib import suppress
 from typing import Final, Literal
 
 Access = Literal["owner", "group", "umask"]
-"""Who may use a home: its owner, the owner's group, or whoever the umask allows."""
+"""The users who may access a home: its owner, the owner's group, or the users that the umask allows."""
 
 FOLDER_MODES: Final[dict[Access, int]] = {"owner": 0o700, "group": 0o2770}
-"""The modes of a home's folder; with ``umask`` the mode depends on the umask."""
+"""The mode of a home's folder for each access; for ``umask`` the mode depends on the umask."""
 
 _OTHERS: Final = 0o007
 _OF_FOLDERS: Final = 0o2777
@@ -24,9 +24,9 @@ _OF_FILES: Final = 0o666
 
 
 def follow_folder(path: str | os.PathLike[str]) -> None:
-    """Give a file or folder the permissions of its parent folder.
+    """Set the permissions of a file or folder to those of its parent folder.
 
-    Does nothing if others may enter the parent, and for a file of another user.  Raises OSError.
+    Does nothing if other users may enter the parent, or if another user owns the file.  Raises OSError.
     """
     folder = os.stat(os.path.dirname(os.path.abspath(path))).st_mode
     status = os.lstat(path)
@@ -48,7 +48,8 @@ def make_folder(path: str | os.PathLike[str]) -> None:
         return
     above = os.path.dirname(os.path.abspath(path))
     make_folder(above)
-    # Restrict it from the start: a file that another process creates in it meanwhile would follow the umask.
+    # The folder is restricted from the start, because a file that another process creates in it now would follow the
+    # umask.
     mode = 0o777 if os.stat(above).st_mode & _OTHERS else 0o700
     with suppress(FileExistsError):
         os.mkdir(path, mode)
@@ -56,7 +57,7 @@ def make_folder(path: str | os.PathLike[str]) -> None:
 
 
 def make_file(path: str | os.PathLike[str]) -> None:
-    """Create an empty file with the permissions of its folder; an existing file keeps its own.  Raises OSError."""
+    """Create an empty file with the permissions of its folder; do not change an existing file.  Raises OSError."""
     folder = os.stat(os.path.dirname(os.path.abspath(path))).st_mode
     mode = _OF_FILES if folder & _OTHERS else 0o600
     with suppress(FileExistsError):

@@ -1,7 +1,7 @@
 """Define the errors that Weft raises: one root class, one subclass per stage.
 
 A message names the input, the place, the reason and the remedy.  ``exit_code`` is the exit code of the command line: 2
-for a refusal (the request was wrong and nothing was done), 1 for a failure.
+for a refusal (the request was wrong and nothing was changed), 1 for a failure.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ Made = TypeVar("Made")
 
 
 class WeftError(Exception):
-    """Root of every error that Weft raises on purpose.
+    """The base class of all errors that Weft raises on purpose.
 
-    ``hint`` is the remedy.  ``where`` is the place (a file, a line and column, a query's name), and ``excerpt`` its
-    text, on lines of its own.  ``reasons`` are the errors that this one combines, at least two; an error with one
-    reason has none. ``consequence`` marks an error that follows from another one, so that it is not listed beside it.
+    ``hint`` is the remedy.  ``where`` is the place (a file, a line and column, a query's name), and ``excerpt`` is the
+    text at that place, on separate lines.  ``reasons`` are the errors that this error combines, at least two; an error
+    with a single reason has no ``reasons``.  ``consequence`` marks an error that follows from another error; such an
+    error is not listed next to its cause.
     """
 
     exit_code = 1
@@ -47,7 +48,7 @@ class WeftError(Exception):
 
 
 class Refused(WeftError):
-    """The request itself cannot be served; nothing was changed."""
+    """A request that Weft refuses; nothing was changed."""
 
     exit_code = 2
 
@@ -59,7 +60,7 @@ class SqlError(Refused):
 
 
 class SynopsisError(Refused):
-    """A query has no synopsis, or no bounded one."""
+    """A query has no synopsis, or no synopsis of bounded size."""
 
 
 class FormulaError(Refused):
@@ -67,15 +68,18 @@ class FormulaError(Refused):
 
 
 class DerivationError(WeftError):
-    """The rules cannot handle a relation; a defect of Weft, since the SQL stage admits only relations that they can."""
+    """The derivation rules do not support a relation.
+
+    This error is a defect of Weft, because the SQL stage admits only supported relations.
+    """
 
 
 class PlanMismatch(WeftError):
-    """A stored plan cannot be read as the installed query, so it is never run."""
+    """A stored plan cannot be read as the plan of the installed query; Weft never runs such a plan."""
 
 
 class CatalogError(WeftError):
-    """The catalog cannot be read or changed (unknown home, lost lease, newer format)."""
+    """The catalog cannot be read or changed: the home is unknown, the lease is lost, or the format is newer."""
 
 
 class NotFound(Refused):
@@ -83,15 +87,15 @@ class NotFound(Refused):
 
 
 class HomeClosed(Refused):
-    """A home was used after it was closed."""
+    """A home was used after it had been closed."""
 
 
 class Conflict(Refused):
-    """A name is taken, or something else forbids a change."""
+    """A name is taken, or another object prevents a change."""
 
 
 class LeaseLost(CatalogError):
-    """Another writer took the home over from this one, which wrote nothing more."""
+    """Another writer has taken the write lease of the home; this writer stopped writing."""
 
 
 class LeaseBusy(CatalogError):
@@ -111,14 +115,14 @@ class ExecutionError(WeftError):
 
 
 class LimitExceeded(ExecutionError):
-    """A query exceeded its limit of time or rows and was stopped."""
+    """A query exceeded its limit of time or rows, and Weft stopped the query."""
 
 
 class QueryFault(ExecutionError):
-    """The computation of a query failed, without reaching a limit or ending the JVM; the cause is the original
-    exception.
+    """The computation of a query failed without reaching a limit or ending the JVM.
 
-    ``defect``: Weft did not raise that exception on purpose.
+    The cause of this error is the original exception.  ``defect`` says that Weft did not raise the original exception
+    on purpose.
     """
 
     def __init__(
@@ -129,7 +133,7 @@ class QueryFault(ExecutionError):
 
 
 class JvmEnded(ExecutionError):
-    """Spark's JVM ended during a computation; ``known`` if its log shows that the computation was the reason."""
+    """Spark's JVM ended during a computation; ``known`` says that the log shows the computation as the cause."""
 
     def __init__(self, message: str, *, hint: str | None = None, where: str | None = None, known: bool = False) -> None:
         super().__init__(message, hint=hint, where=where)
@@ -137,7 +141,7 @@ class JvmEnded(ExecutionError):
 
 
 class ExtractionError(WeftError):
-    """A source cannot be read at all (single bad records are quarantined instead)."""
+    """A source cannot be read as a whole; single unreadable records are quarantined instead."""
 
 
 class DeliveryError(WeftError):
@@ -145,11 +149,11 @@ class DeliveryError(WeftError):
 
 
 class TooLarge(SqlError):
-    """A text exceeds a size limit; reading stops there, without looking for other reasons."""
+    """A text exceeds a size limit; Weft stops reading the text and does not report further errors in it."""
 
 
 class Reasons:
-    """A collector of the refusals of independent parts of one text, which raises them as one error.
+    """A collector of refusals from independent parts of one text, which raises the refusals as one error.
 
     reasons = Reasons()
     with reasons.part():
@@ -164,7 +168,7 @@ class Reasons:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """Collect a refusal raised within the block; TooLarge passes through."""
+        """Collect a refusal that is raised in the ``with`` block; TooLarge is not collected."""
         try:
             yield
         except TooLarge:
@@ -173,20 +177,20 @@ class Reasons:
             self._found.append(error)
 
     def add(self, error: Refused) -> None:
-        """Add a refusal."""
+        """Add a refusal to the collected refusals."""
         self._found.append(error)
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
     def check(self) -> None:
-        """Raise the collected refusals, if any."""
+        """Raise the collected refusals as one error, if there are any."""
         if self._found:
             raise combined(self._found)
 
 
 def of_each(function: Callable[[Given], Made], parts: Iterable[Given]) -> list[Made]:
-    """Return a function's results for all parts; raise the refusals of all parts as one error."""
+    """Return the results of ``function`` for all parts; raise the refusals of all parts as one error."""
     reasons, results = Reasons(), []
     for part in parts:
         with reasons.part():
@@ -196,7 +200,10 @@ def of_each(function: Callable[[Given], Made], parts: Iterable[Given]) -> list[M
 
 
 def combined(errors: Sequence[Refused]) -> Refused:
-    """Combine refusals into one error: each reason once, in the text's order, without consequences of others."""
+    """Combine refusals into one error that lists each reason once, in the order of the text.
+
+    Errors that only follow from another error (``consequence``) are left out.
+    """
     each = [reason for error in errors for reason in (error.reasons or (error,))]
     distinct = {(reason.message, reason.where): reason for reason in reversed(each)}
     causes = [reason for reason in distinct.values() if not reason.consequence] or each[:1]
@@ -211,6 +218,6 @@ def combined(errors: Sequence[Refused]) -> Refused:
 
 
 def _position(error: WeftError) -> tuple[float, float]:
-    """Return the line and column of an error; an error without a place comes last."""
+    """Return the line and column of an error for sorting; an error without a place comes last."""
     place = re.fullmatch(r"line (\d+), column (\d+)", error.where or "")
     return (int(place[1]), int(place[2])) if place else (float("inf"), 0)

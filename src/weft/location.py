@@ -1,8 +1,8 @@
-"""Access a home's data (tables, ledger, quarantine) by URI; only this module touches its files (design, 10).
+"""Access a home's data (tables, ledger, quarantine) by URI; only this module accesses the files (design, 10).
 
-Today a location is a local folder or file.  docs/architecture.md, "Locations", lists what an object store or HDFS would
-need for each operation.  Operations raise OSError (FileNotFoundError if nothing exists there), which the callers
-explain.
+A location is currently a local folder or file.  docs/architecture.md, "Locations", lists the requirements of each
+operation for an object store or HDFS.  Operations raise OSError (FileNotFoundError if the location does not exist); the
+callers convert the error to a message.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ from weft.printable import require_text
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://?")
 _LOST_SLASH: Final = re.compile(r"^([^:/]+:/)(?!/)")  # Path collapses two slashes into one
 _MISREAD: Final = re.compile(r"[\[\]{}*?\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
-"""Spark takes brackets, * and ? in a path for a pattern; delta-rs decodes %20 and turns backslashes into slashes."""
+"""The parts of a path that other programs misread.
+
+Spark interprets brackets, * and ? in a path as a pattern.  delta-rs decodes %20 and converts backslashes to slashes.
+"""
 
 _POLL_SECONDS: Final = 0.1
 _FILES_AT_ONCE: Final = 1_000
-"""The number of draft files that a writer leaves at most if it dies."""
+"""The maximum number of draft files that remain if a writer dies."""
 _FORCED_AT_ONCE: Final = 16
 _DRAFT: Final = re.compile(r"\..+\.\d+\.\d+")
-"""The name of a draft: the final name, the process and the thread that write it."""
+"""The name of a draft file: the final name, followed by the numbers of the writing process and thread."""
 
 
 @dataclass(frozen=True, order=True)
@@ -49,7 +52,7 @@ class Location:
 
     path: str
     follows: bool = field(default=False, compare=False, repr=False)
-    """Whether it belongs to a home, so that new files and folders get the permissions of their folder
+    """Whether the location belongs to a home, so that new files and folders get the permissions of their folder
     (``access.py``).
     """
 
@@ -73,7 +76,9 @@ class Location:
         return cls(_plain(_absolute(unquote(parts.path))))
 
     def __truediv__(self, below: str) -> Location:
-        """Return the location of a relative path below this one; raise StorageError for a path that leads out of it."""
+        """Return the location of a relative path below this location; raise StorageError if the path leads out of
+        it.
+        """
         if below.startswith("/") or not {"", ".", ".."}.isdisjoint(below.split("/")):
             raise StorageError(f"{below!r} is not a path below {self}", hint="Restore the home from a backup.")
         return Location(f"{self.path.rstrip('/')}/{below}", self.follows)
@@ -88,7 +93,7 @@ class Location:
 
     @property
     def parent(self) -> Location:
-        """The folder that contains it."""
+        """The folder that contains this location."""
         return Location(os.path.dirname(self.path), self.follows)
 
     @property
@@ -98,30 +103,34 @@ class Location:
 
     @property
     def spark(self) -> str:
-        """The path for Spark: with the scheme, since a cluster may have another default, and not percent-encoded."""
+        """The path in the form that Spark needs: not percent-encoded, with the scheme, because a cluster may default to
+        another.
+        """
         return f"file://{self.path}"
 
     def read(self) -> bytes:
-        """Return a file's bytes."""
+        """Return the contents of the file."""
         return Path(self.path).read_bytes()
 
     def ends(self, count: int) -> tuple[bytes, bytes]:
-        """Return the first and the last ``count`` bytes of a file; raise OSError if it is shorter."""
+        """Return the first and the last ``count`` bytes of the file; raise OSError if the file is shorter."""
         with open(self.path, "rb") as stream:
             head = stream.read(count)
             stream.seek(-count, os.SEEK_END)
             return head, stream.read(count)
 
     def size(self) -> int:
-        """Return a file's size in bytes."""
+        """Return the size of the file in bytes."""
         return os.stat(self.path).st_size
 
     def modified_ms(self) -> int:
-        """Return when a file was last written, in milliseconds since 1970 UTC."""
+        """Return the time at which the file was last written, in milliseconds since 1970 UTC."""
         return os.stat(self.path).st_mtime_ns // 1_000_000
 
     def mark(self) -> tuple[int, ...] | None:
-        """Return what distinguishes a file from a later one of the same name; None if there is no file."""
+        """Return numbers that distinguish the file from a later file with the same name; None if the file does not
+        exist.
+        """
         try:
             status = os.stat(self.path)
         except OSError:
@@ -129,42 +138,42 @@ class Location:
         return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
     def remove(self) -> None:
-        """Remove a file."""
+        """Remove the file."""
         os.remove(self.path)
 
     def clear(self) -> None:
-        """Remove a folder and its contents, if it exists."""
+        """Remove the folder and its contents; do nothing if the folder does not exist."""
         with suppress(FileNotFoundError):
             shutil.rmtree(self.path)
 
     def move(self, to: Location) -> None:
-        """Rename a file on the same disk."""
+        """Rename the file to a location on the same disk."""
         os.rename(self.path, to.path)
         to.follow()
 
     def exists(self) -> bool:
-        """Return whether there is a file or a folder."""
+        """Return whether a file or a folder exists at this location."""
         return os.path.exists(self.path)
 
     def names(self) -> list[str]:
-        """Return the names in a folder, unordered; empty if there is no folder."""
+        """Return the names in the folder, unordered; empty if the folder does not exist."""
         try:
             return os.listdir(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def put(self, raw: bytes) -> None:
-        """Write an immutable file atomically, unless it exists; create its folder if necessary.
+        """Write an immutable file atomically, unless the file exists; create its folder if necessary.
 
-        The file is durable after ``force`` on the folder as well.
+        The file is durable only after ``force`` is also called on the folder.
         """
         self.parent.put_all({self.name: raw})
 
     def put_all(self, files: Mapping[str, bytes]) -> None:
-        """Write files of a folder by name; else as ``put``.
+        """Write files into the folder, given their contents by name, as ``put`` does.
 
-        The files are forced together after all of them are written, since the file system then forces many at once.
-        Drafts of dead writers are removed first.
+        All files are written before they are forced to the disk, because the file system then forces many files at
+        once. Drafts of dead writers are removed first.
         """
         self.make_and_force()
         self.remove_drafts()
@@ -187,7 +196,9 @@ class Location:
                 os.replace(draft.path, (self / name).path)
 
     def remove_drafts(self) -> None:
-        """Remove the drafts of ``put_all`` calls that died, unless somebody holds the folder (``shared``)."""
+        """Remove the drafts of ``put_all`` calls that died, unless a process holds a lock on the folder
+        (``shared``).
+        """
         drafts = [name for name in self.names() if _DRAFT.fullmatch(name)]
         if not drafts:
             return
@@ -198,40 +209,43 @@ class Location:
                         (self / name).remove()
 
     def make(self) -> None:
-        """Create a folder and its parents, if they do not exist."""
+        """Create the folder and its parents, if they do not exist."""
         if self.follows:
             make_folder(self.path)
         else:
             os.makedirs(self.path, exist_ok=True)
 
     def make_and_force(self) -> None:
-        """Create a folder, if it does not exist, and force its name to the disk."""
+        """Create the folder, if it does not exist, and force its name to the disk."""
         if not self.exists():
             self.make()
             self.parent.force()
 
     def follow(self) -> None:
-        """Give a home's file the permissions of its folder; do nothing for other files or if it does not exist."""
+        """Set the permissions of a file in a home to those of its folder; do nothing for other files or a missing
+        file.
+        """
         if self.follows:
             with suppress(FileNotFoundError):
                 follow_folder(self.path)
 
     def force(self) -> None:
-        """Force a file's data, or a folder's names, to the disk."""
+        """Force the data of a file, or the names in a folder, to the disk."""
         with self._opened() as descriptor:
             os.fsync(descriptor)
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Hold a shared lock on the folder within the block, which excludes ``alone``."""
+        """Hold a shared lock on the folder for the duration of the ``with`` block; the lock excludes ``alone``."""
         with self._opened() as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
             yield
 
     @contextmanager
     def alone(self, patience_seconds: float) -> Iterator[bool]:
-        """Try to lock the folder exclusively for the block, waiting ``patience_seconds`` at most; yield whether it
-        succeeded.
+        """Try to lock the folder exclusively for the ``with`` block; yield whether the lock was acquired.
+
+        The function waits at most ``patience_seconds`` for the lock.
         """
         until = time.monotonic() + patience_seconds
         while True:
@@ -244,7 +258,7 @@ class Location:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """Open a descriptor of the file or folder; closing it releases its lock."""
+        """Open a file descriptor of the file or folder; closing the descriptor releases the lock."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             yield descriptor
@@ -253,7 +267,7 @@ class Location:
 
 
 def free_bytes(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Return the free and the total bytes of the disk with this path, which need not exist yet."""
+    """Return the free and the total bytes of the disk that contains ``path``; ``path`` need not exist."""
     place = _absolute(os.fspath(path))
     while not os.path.exists(place):
         place = os.path.dirname(place)
@@ -262,10 +276,10 @@ def free_bytes(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 LEAST_FREE: Final = 256 << 20
-"""The free bytes below which a home's disk is too full: loads and ticks need them."""
+"""The number of free bytes below which the disk of a home is too full for loads and ticks."""
 
 FULL: Final = 1 << 20
-"""The free bytes below which a disk has no room for a catalog transaction."""
+"""The number of free bytes below which a disk has no room for a catalog transaction."""
 
 
 def _taken(descriptor: int) -> bool:
@@ -277,7 +291,7 @@ def _taken(descriptor: int) -> bool:
 
 
 def _absolute(path: str) -> str:
-    """Return the absolute path; only the file system can resolve ``..`` after a symbolic link."""
+    """Return the absolute path; ``..`` after a symbolic link is resolved by the file system."""
     return os.path.realpath(path) if ".." in path.split("/") else os.path.abspath(path)
 
 

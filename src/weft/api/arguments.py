@@ -1,6 +1,4 @@
-"""Convert the arguments that callers may pass in several forms: instants, lengths of time, columns and times of
-loads.
-"""
+"""Convert arguments that callers may pass in several forms: instants, lengths of time, columns and load times."""
 
 from __future__ import annotations
 
@@ -34,14 +32,14 @@ def micros(instant: AnyInstant) -> int:
 
 
 def timing(ts_from: str | None, order: TsOrder, late: Late, future: str | int, hold: bool) -> Timing:
-    """Return the treatment of times in a load; ``future`` is a length of time, as for ``length``."""
+    """Return the options for the times of a load; ``future`` is a length of time, as for ``length``."""
     from weft.extraction.batches import Timing
 
     return Timing(ts_from, order, late, length(future), hold)
 
 
 def length(text: str | int) -> int:
-    """Return a length of time in microseconds, from text such as ``10m`` or from microseconds."""
+    """Return a length of time in microseconds; ``text`` is text such as ``10m``, or microseconds."""
     return parse_interval(text) if isinstance(text, str) else text
 
 
@@ -60,9 +58,9 @@ def file_options(
     encoding: str | None,
     form: str | None,
 ) -> FileOptions:
-    """Return the options for reading files; raise Refused for an invalid one.
+    """Return the options for reading files; raise Refused for an invalid option.
 
-    Types are text such as ``id BIGINT, day DATE`` or a mapping from column to type.  Renamings are text such as
+    ``types`` is text such as ``id BIGINT, day DATE`` or a mapping from column to type.  ``rename`` is text such as
     ``Order ID=id, Größe=size`` or a mapping from the name in the file to the column.
     """
     from weft.extraction.files.options import FileOptions
@@ -72,7 +70,7 @@ def file_options(
 
 
 def renaming(names: str | Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    """Return pairs of a column's name in the file and its new name, from text or a mapping; raise Refused.
+    """Return pairs of a column's name in the file and its new name; raise Refused for invalid text.
 
     >>> renaming("Order ID=id, a=b"), renaming({"a": "b"})
     ((('Order ID', 'id'), ('a', 'b')), (('a', 'b'),))
@@ -89,8 +87,9 @@ def renaming(names: str | Mapping[str, str] | None) -> tuple[tuple[str, str], ..
 
 
 def typed_columns(columns: str | Mapping[str, str], option: str) -> tuple[tuple[str, DataType], ...]:
-    """Return columns with their types, from text as for ``column_list`` or a mapping; raise Refused for a missing
-    type.
+    """Return pairs of a column and its type; raise Refused if a type is missing.
+
+    ``columns`` is a mapping, or text as for ``column_list``.
     """
     text = columns if isinstance(columns, str) else ", ".join(f"{name} {kind}" for name, kind in columns.items())
     listed = column_list(text, option)
@@ -101,7 +100,7 @@ def typed_columns(columns: str | Mapping[str, str], option: str) -> tuple[tuple[
 
 
 def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataType | None]]:
-    """Return columns from comma-separated text, each with its type or None; raise Refused for an unknown type.
+    """Return the columns in comma-separated text, each with its type or None; raise Refused for an unknown type.
 
     >>> [(name, str(kind)) for name, kind in column_list("id bigint, name, price decimal(8, 2)")]
     [('id', 'BIGINT'), ('name', 'None'), ('price', 'DECIMAL(8,2)')]
@@ -121,7 +120,9 @@ def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataTyp
 
 
 def digest_times(digest: str | None, zone: str | None) -> tuple[str | None, str | None]:
-    """Return a digest schedule in its canonical form, and its time zone; raise Refused for an invalid one."""
+    """Return a digest schedule in its canonical form, and its time zone; raise Refused for an invalid schedule or
+    zone.
+    """
     from weft.configuration import require_zone
     from weft.delivery.digest import parse_digest
 
@@ -131,7 +132,7 @@ def digest_times(digest: str | None, zone: str | None) -> tuple[str | None, str 
 
 
 def own_user() -> str:
-    """Return the name of the user who runs this process; raise Refused for a name that is not UTF-8."""
+    """Return the name of the user who runs this process; raise Refused if the name is not UTF-8."""
     try:
         return require_text(getpass.getuser(), "the user's name")
     except (KeyError, OSError, ImportError):  # this user id has no name

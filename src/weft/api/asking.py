@@ -30,10 +30,11 @@ class Asking(Viewing):
     """The methods of ``Weft`` that ask and explain queries."""
 
     def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
-        """Return the answer to a query at one instant, over the database as it was then, with at most ``limit`` rows.
+        """Return at most ``limit`` rows of the answer to a query at the instant ``now``, over the database at that
+        instant.
 
-        ``now`` is the instant; by default it is the home's clock.  Views that the query names are refreshed first.
-        Raises SqlError for a query that Weft does not support, ExecutionError and StorageError.
+        ``now`` is by default the home's clock.  Weft first refreshes the views that the query names.  Raises SqlError
+        for a query that Weft does not support, ExecutionError and StorageError.
         """
         compiled = plan(sql, self.opened.schemas(sql))
         at = self.current_views(sql, None if now is None else micros(now))
@@ -75,7 +76,7 @@ class Asking(Viewing):
         return replace(answers, nothing=why_no_answer(sizes, ends))
 
     def _read_by(self, compiled: Plan) -> dict[str, Relation]:
-        """Return the relations that a plan reads; raise Refused if rows of them were discarded."""
+        """Return the relations that a plan reads; raise Refused if rows of these relations were discarded."""
         from weft.execution.relations import relations
         from weft.execution.synopsis.discarding import refuse_discarded
 
@@ -83,9 +84,9 @@ class Asking(Viewing):
         return relations(self.opened.catalog, compiled.reads)
 
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
-        """Return an explanation of what the query would do if it were installed; its ``brief`` has about ten lines.
+        """Return an explanation of the effects of installing a query; its ``brief`` has about ten lines.
 
-        ``start`` is as for ``install``.  Starts no Spark.  Raises SqlError.
+        ``start`` is as for ``install``.  The method does not start Spark.  Raises SqlError.
         """
         from weft.api.explaining_installed import extents
 
@@ -93,9 +94,10 @@ class Asking(Viewing):
         return explain_query(sql, Known(schemas, None, extents(self.opened, schemas)), from_now=start == "now")
 
     def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | ViewExplanation:
-        """Return an explanation of a standing query, with its answers so far and its next due instant, or of a view.
+        """Return an explanation of a standing query or a view.
 
-        Raises NotFound, StorageError, and PlanMismatch if the query no longer fits its tables.
+        For a query, the explanation includes the number of answers so far and the next due instant.  Raises NotFound,
+        StorageError, and PlanMismatch if the query no longer fits its tables.
         """
         from weft.api.explaining_installed import explain_installed
 
@@ -106,9 +108,10 @@ class Asking(Viewing):
         return self.explain_view(name)
 
     def explain_tick(self, name: str) -> Forecast:
-        """Return what the query's next tick would read, and how, in the current state of the home.
+        """Return a forecast of the data that the query's next tick would read in the current state of the home, and
+        how.
 
-        Starts no Spark and writes nothing.  Raises NotFound, ClockError, PlanMismatch and StorageError.
+        The method starts no Spark and writes nothing.  Raises NotFound, ClockError, PlanMismatch and StorageError.
         """
         from weft.execution.forecast import forecast
 

@@ -1,4 +1,4 @@
-"""Manage the channels of queries: subscriptions, their messages, and what to do when a delivery fails."""
+"""Manage the channels of queries: subscriptions, their messages, and the actions after a failed delivery."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Channels: TypeAlias = list[str] | tuple[str, ...]
 class Deliveries(Brief):
     """A subscription with its query and its latest messages, the newest first.
 
-    ``has_messages`` says whether any message was ever sent.
+    ``has_messages`` says whether the subscription ever sent a message.
     """
 
     query: QueryRecord
@@ -38,7 +38,7 @@ class Deliveries(Brief):
 
     @property
     def waiting(self) -> int:
-        """The number of answers not yet delivered there, including those in an unfinished message."""
+        """The number of answers not yet delivered to the channel, including answers in an unfinished message."""
         return max(self.query.rows - self.subscription.delivered, 0)
 
     def _brief(self) -> str:
@@ -73,12 +73,12 @@ class Delivering(WeftMethods):
         digest: str | None = None,
         zone: str | None = None,
     ) -> Subscription | tuple[Subscription, ...]:
-        """Send a query's future answers to one more channel, or to several; return the subscription, or a tuple of
-        them.
+        """Send the future answers of a query to another channel, or to several channels.
 
-        With ``from_start`` the answers so far are sent first.  ``digest`` (``hourly``, ``daily@08:00``,
-        ``weekly@mon-08:00``) collects answers until that time, in the time zone ``zone`` or the one in the settings.
-        Raises NotFound, Refused for an invalid channel or digest, and Conflict if the query has the channel already.
+        Returns the subscription, or a tuple of subscriptions if ``to`` is not a single channel.  With ``from_start``
+        Weft first sends the existing answers.  ``digest`` (``hourly``, ``daily@08:00``, ``weekly@mon-08:00``) collects
+        answers until the given time, in the time zone ``zone`` or the zone in the settings.  Raises NotFound, Refused
+        for an invalid channel or digest, and Conflict if the query already has the channel.
         """
         from weft.delivery.registry import CURSOR, canonical, require_accepted
 
@@ -104,9 +104,9 @@ class Delivering(WeftMethods):
     def unsubscribe(self, name: str, to: Channels) -> tuple[Subscription, ...]: ...
 
     def unsubscribe(self, name: str, to: str | Channels) -> Subscription | tuple[Subscription, ...]:
-        """Stop sending a query's answers to a channel, or to several; a message already under way is completed.
+        """Stop sending a query's answers to one or several channels; Weft still completes a pending message.
 
-        Returns the ended subscription, or a tuple of them.  Raises NotFound.
+        Returns the ended subscription, or a tuple of subscriptions if ``to`` is not a single channel.  Raises NotFound.
         """
         with self.opened.writing(f"unsubscribe {name}") as writer:
             ended = tuple(
@@ -115,9 +115,9 @@ class Delivering(WeftMethods):
         return ended[0] if isinstance(to, str) else ended
 
     def mute(self, name: str, to: str | Channels | None = None) -> tuple[Subscription, ...]:
-        """Send nothing to some or all of the query's channels until they are unmuted; its ticks continue.
+        """Stop sending to some channels of a query (by default all) until ``unmute``; the query's ticks continue.
 
-        Raises NotFound, and Conflict if all of them are muted already.
+        Raises NotFound, and Conflict if all of these channels are already muted.
         """
         with self.opened.writing(f"mute {name}") as writer:
             subscriptions = _subscriptions(self.opened, writer, name, to)
@@ -128,9 +128,10 @@ class Delivering(WeftMethods):
             return tuple(writer.subscriptions.set_muted(each.sub_id, True) for each in subscriptions)
 
     def unmute(self, name: str, to: str | Channels | None = None, *, skip: bool = False) -> tuple[Subscription, ...]:
-        """Send the answers that arrived while some or all of the query's channels were muted; with ``skip`` omit them.
+        """Send the answers that arrived while some channels of a query (by default all) were muted; with ``skip`` omit
+        them.
 
-        Raises NotFound, and Conflict if none is muted.
+        Raises NotFound, and Conflict if none of these channels is muted.
         """
         if not skip:
             with self.opened.writing(f"unmute {name}") as writer:
@@ -147,10 +148,10 @@ class Delivering(WeftMethods):
     def redeliver(
         self, name: str, to: str | Channels | None = None, *, from_ordinal: int = 1
     ) -> tuple[Deliveries, ...]:
-        """Send a query's answers again, from an ordinal on, to some or all of its channels, as messages with new ids.
+        """Send the answers of a query from ``from_ordinal`` on again to some of its channels (by default all).
 
-        The next delivery sends them.  Raises NotFound, Refused for an ordinal that the query does not have, and
-        Conflict if a channel is muted or the state of its last message cannot be settled.
+        The next delivery sends the answers in messages with new ids.  Raises NotFound, Refused for an ordinal that the
+        query does not have, and Conflict if a channel is muted or the state of its last message cannot be settled.
         """
 
         def restart(sender: Writer) -> tuple[Deliveries, ...]:
@@ -172,9 +173,9 @@ class Delivering(WeftMethods):
         return self._after_settling(restart)
 
     def deliveries(self, name: str | None = None, *, limit: int = 20) -> tuple[Deliveries, ...]:
-        """Return the subscriptions of one query or of all, each with its messages among the latest ``limit``.
+        """Return the subscriptions of one query or of all queries.
 
-        Raises NotFound.
+        Each subscription contains those of its messages that are among the latest ``limit``.  Raises NotFound.
         """
         catalog = self.opened.catalog
         query_id = None if name is None else catalog.queries.named(name).query_id
@@ -192,7 +193,7 @@ class Delivering(WeftMethods):
     def test_channel(self, to: str, user: str = "weft") -> tuple[str, str]:
         """Send a test message to a channel; return the channel's canonical name and a sentence about the outcome.
 
-        The message says that it is a test; it belongs to no query.  Raises Refused and DeliveryError.
+        The message says that it is a test, and belongs to no query.  Raises Refused and DeliveryError.
         """
         from weft.delivery.registry import send_test
 
@@ -200,17 +201,19 @@ class Delivering(WeftMethods):
         return send_test(to, self.opened.folder, home_id, user, self.opened.clock())
 
     def health(self, *, max_lag_us: int | None = None) -> Health:
-        """Return the state of the home: its queries, ticks, deliveries and disk, and any problems.  Starts no Spark.
+        """Return the state of the home: its queries, ticks, deliveries and disk, and any problems.
 
-        ``max_lag_us`` is how long news may wait for a tick before that is a problem, by default 15 minutes.
+        ``max_lag_us`` is the time that new rows may wait for a tick before Weft reports a problem (default: 15
+        minutes).  The method does not start Spark.
         """
         from weft.api.health import MAX_LAG_US, health_of
 
         return health_of(self.opened, MAX_LAG_US if max_lag_us is None else max_lag_us)
 
     def _after_settling(self, change: Callable[[Writer], T]) -> T:
-        """Return the result of ``change``, called while no one delivers and after messages of dead processes are
-        settled.
+        """Return the result of ``change``, which is called while no process delivers.
+
+        Messages of dead processes are settled first.
         """
         from weft.delivery.outbox import settle
 
@@ -221,7 +224,9 @@ class Delivering(WeftMethods):
 
 
 def _subscriptions(home: OpenHome, catalog: Writer, name: str, to: str | Channels | None) -> tuple[Subscription, ...]:
-    """Return the subscriptions of a query, or those to some channels; raise NotFound with the channels it has."""
+    """Return the query's subscriptions to the channels ``to`` (None: all); raise NotFound and name the query's
+    channels.
+    """
     from weft.delivery.registry import canonical
 
     query = catalog.queries.named(name)
@@ -246,9 +251,9 @@ def _subscriptions(home: OpenHome, catalog: Writer, name: str, to: str | Channel
 
 
 def _canonical_or(to: str, home: OpenHome, canonical: Callable[..., str]) -> str:
-    """Return a channel's canonical name, or the text unchanged if the settings no longer allow the channel.
+    """Return a channel's canonical name, or ``to`` unchanged if the settings no longer allow the channel.
 
-    A subscription to such a channel can still be ended.
+    A user can still unsubscribe from such a channel.
     """
     try:
         return canonical(to, home.folder)

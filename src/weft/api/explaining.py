@@ -24,16 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAIL = ("msgid", "sender", "subject", "date", "newsgroup", "inreplyto", "body", "ts")
-"""The columns of ``extraction.mail``, repeated here so that explaining a query imports nothing of it; a test compares
-the two.
+"""The columns of ``extraction.mail``, repeated here so that explaining a query does not import that module.
+
+A test compares the two lists.
 """
 
 
 @dataclass(frozen=True)
 class Known:
-    """The tables that a query is explained over.
+    """The tables over which a query is explained.
 
-    ``assumed`` says why they are not a home's own tables (None: they are).  ``extents`` gives the sizes that are known.
+    ``assumed`` is the reason why the tables are not a home's own (None: they are).  ``extents`` are the known sizes.
     """
 
     schemas: Mapping[str, TableSchema]
@@ -45,7 +46,7 @@ NOT_INSTALLED: Final = "Next due: the next tick after `weft install`."
 
 
 def mail_schema() -> TableSchema:
-    """Return the schema of the table that ``weft ingest mail`` makes."""
+    """Return the schema of the table that ``weft ingest mail`` creates."""
 
     def kind(name: str) -> DataType:
         return TIMESTAMP if name in ("date", "ts") else STRING
@@ -55,10 +56,10 @@ def mail_schema() -> TableSchema:
 
 
 def known_tables(home: Path, at: int, sql: str) -> Known:
-    """Return the tables that the query ``sql`` may name, or the table of mail if the home does not exist or has no
-    table.
+    """Return the tables that the query ``sql`` may name.
 
-    Raises CatalogError if the home's catalog is damaged, or is missing although the data exists.
+    If the home does not exist or has no table, the result is the table that a first load of mail would create.  Raises
+    CatalogError if the home's catalog is damaged, or if the home has data but no catalog.
     """
     names = queries_mentioned(sql)
     schemas = table_schemas(home, names, words(sql))
@@ -76,7 +77,7 @@ def known_tables(home: Path, at: int, sql: str) -> Known:
 
 
 def sql_asked_once(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
-    """Return the normalized query and the SQL that ``weft try`` runs for one instant (``:t``); raise SqlError."""
+    """Return the normalized query, and the SQL that ``weft try`` runs for the instant ``:t``; raise SqlError."""
     compiled = plan(sql, known.schemas)
     return compiled.text, asked_once(compiled)
 
@@ -84,7 +85,10 @@ def sql_asked_once(sql: str, known: Known) -> tuple[str, tuple[str, ...]]:
 def synopsis_explanation(
     sql: str, known: Known, language: Language = "sql", *, duplicates: bool = False, keep: bool = False
 ) -> SynopsisExplanation:
-    """Explain a query that is maintained as a synopsis; raise SqlError, FormulaError, SynopsisError or Refused."""
+    """Return an explanation of a query that is maintained as a synopsis.
+
+    Raises SqlError, FormulaError, SynopsisError or Refused.
+    """
     compiled = synopsis_plan(sql, known.schemas, language, duplicates=duplicates, keep=keep)
     return replace(explain_synopsis(compiled), next_due=NOT_INSTALLED)
 
@@ -92,9 +96,10 @@ def synopsis_explanation(
 def synopsis_plan(
     text: str, tables: Mapping[str, TableSchema], language: Language, *, duplicates: bool, keep: bool
 ) -> SynopsisPlan:
-    """Return the plan of a query that is maintained as a synopsis; raise as ``synopsis_explanation``.
+    """Return the plan of a query that is maintained as a synopsis; raise the errors of ``synopsis_explanation``.
 
-    ``duplicates`` counts the duplicates of a 2fol formula; ``keep`` refuses a formula without a synopsis.
+    With ``duplicates``, the answers of a 2fol formula have counts.  With ``keep``, a formula without a synopsis is
+    refused.
     """
     if duplicates and language != "2fol":
         raise Refused(
@@ -113,7 +118,10 @@ def synopsis_plan(
 
 
 def explain_query(sql: str, known: Known, *, from_now: bool = False) -> Explanation:
-    """Explain a query; raise SqlError, with the assumption made, for a query that Weft does not support."""
+    """Return an explanation of a query; raise SqlError for a query that Weft does not support.
+
+    The error mentions the assumed tables, if any.
+    """
     explanation = explain(standing_plan(sql, known.schemas, from_now=from_now))
     notes = (*explanation.notes, *_synopsis_note(sql, known, from_now=from_now))
     estimate = how_many(explanation.summary, known.extents, from_now=from_now)
@@ -121,7 +129,7 @@ def explain_query(sql: str, known: Known, *, from_now: bool = False) -> Explanat
 
 
 def with_order(explanation: Explanation, sql: str) -> Explanation:
-    """Add a note on the effect of ORDER BY to an explanation, if the query's text has one."""
+    """Return the explanation with a note on the effect of ORDER BY, if the text of the query has an ORDER BY."""
     if not order_of(sql, [name for name, _ in explanation.columns]):
         return explanation
     text = (
@@ -133,7 +141,9 @@ def with_order(explanation: Explanation, sql: str) -> Explanation:
 
 
 def _synopsis_note(sql: str, known: Known, *, from_now: bool) -> list[Note]:
-    """Return a note that offers a synopsis, if the query joins earlier rows with later ones."""
+    """Return a note that suggests a synopsis if the query joins earlier rows with later rows, otherwise an empty
+    list.
+    """
     try:
         stored = () if from_now else sql_synopsis(sql, known.schemas).synopsis.stored
     except Refused:

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from weft.runtime.doctor import Check
 
 MAX_LAG_US: Final = 15 * 60 * 1_000_000
-"""The default for how long news may wait for a tick before the home reports a problem."""
+"""The default of the time that new rows may wait for a tick before the home reports a problem."""
 
 
 @dataclass(frozen=True, repr=False)
 class Health(Brief):
-    """The state of a home at the instant ``at`` (microseconds UTC); ``problems`` describes what is wrong.
+    """The state of a home at the instant ``at`` (microseconds UTC); ``problems`` are descriptions of problems.
 
-    ``lag_us`` is how long news has waited for a tick (0: nothing waits; None: a replay home, whose clock stands still).
-    ``due`` counts the subscriptions with answers to deliver now, ``failed`` those that wait for their next attempt,
-    ``parked`` those that wait for a person, and ``muted`` those that are muted.  ``free_bytes`` is the free space on
-    the home's disk.
+    ``lag_us`` is the time for which new rows have waited for a tick (0: no rows wait; None: a replay home, whose clock
+    stands still).  ``due`` is the number of subscriptions with answers to deliver now.  ``failed``, ``parked`` and
+    ``muted`` are the numbers of subscriptions that wait for their next attempt, that wait for a person, and that are
+    muted.  ``free_bytes`` is the free space on the home's disk.
     """
 
     at: int
@@ -55,7 +55,7 @@ class Health(Brief):
 
 
 def health_of(home: OpenHome, max_lag_us: int) -> Health:
-    """Return the state of the home; ``max_lag_us`` is how long news may wait for a tick."""
+    """Return the state of the home; ``max_lag_us`` is the time that new rows may wait for a tick."""
     catalog, at = home.catalog, home.clock()
     subscribed = catalog.subscriptions.of_live_queries()
     free, _ = free_bytes(home.folder)
@@ -111,25 +111,25 @@ class Maintaining(WeftMethods):
     """The methods of ``Weft`` that maintain the home."""
 
     def maintain(self, *, dry_run: bool = False, retain: str | int = "7d") -> Iterator[Step]:
-        """Maintain arrangements and data files, and yield each step; files no longer needed are deleted after
-        ``retain``.
+        """Maintain arrangements and data files, and yield each step.
 
-        With ``dry_run`` the steps are only listed.  Starts no Spark.  Raises LeaseBusy, StorageError, and Refused if
-        ``retain`` is more than a week.
+        Files that are no longer needed are deleted after the retention ``retain``.  With ``dry_run`` the steps are only
+        listed. The method does not start Spark.  Raises LeaseBusy, StorageError, and Refused if ``retain`` is more than
+        a week.
         """
         from weft.execution.maintenance import maintain
 
         return maintain(self.opened, dry_run=dry_run, keep_us=length(retain))
 
     def settings(self) -> tuple[Setting, ...]:
-        """Return every setting in effect for this home, with its source; raise Refused for an invalid one."""
+        """Return every setting in effect for this home, with its origin; raise Refused for an invalid setting."""
         from weft.delivery.registry import default_channels
 
         default_channels(self.opened.folder)
         return settings_of(self.opened.folder)
 
     def doctor(self) -> Iterator[Check]:
-        """Check the installation and this home, and yield the result of each check.  Starts no Spark."""
+        """Check the installation and this home, and yield the result of each check; do not start Spark."""
         from weft.delivery.registry import default_channels
         from weft.runtime.doctor import examine
 

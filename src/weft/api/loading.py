@@ -31,11 +31,13 @@ AnyPath = str | os.PathLike[str]
 Rows: TypeAlias = (
     "Mapping[str, object] | Iterable[Mapping[str, object]] | Iterable[bytes] | Iterable[str] | TextRow | Tabular"
 )
-"""The rows that ``append`` accepts."""
+"""The types of rows that ``append`` accepts."""
 
 
 class Tabular(Protocol):
-    """Rows as an Arrow stream: pyarrow tables, pandas and polars DataFrames, DuckDB relations."""
+    """Rows that an object exports as an Arrow stream: pyarrow tables, pandas and polars DataFrames, DuckDB
+    relations.
+    """
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
@@ -86,11 +88,11 @@ class Loading(WeftMethods):
         hold: bool = False,
         progress: Progress | None = None,
     ) -> Summary:
-        """Load CSV, JSON lines and Parquet from files, folders, patterns or byte streams, as one load; return a
-        summary.
+        """Load CSV, JSON lines and Parquet as one load; return a summary.
 
-        ``types`` and ``rename`` are mappings, or text as on the command line.  See ``extraction.ingest.ingest_file``,
-        ``extraction.files.options.FileOptions`` and ``ingest_mail`` for the other parameters and for the errors.
+        ``paths`` are files, folders, patterns or byte streams.  ``types`` and ``rename`` are mappings, or text as on
+        the command line.  See ``extraction.ingest.ingest_file``, ``extraction.files.options.FileOptions`` and
+        ``ingest_mail`` for the other parameters and for the errors.
         """
         from weft.extraction.ingest import ingest_file
 
@@ -101,10 +103,10 @@ class Loading(WeftMethods):
         )
 
     def make_table(self, name: str, columns: str | Mapping[str, str], *, keys: Sequence[str] = ()) -> TableRecord:
-        """Make a table to append rows to, and return its record.
+        """Create a table to which rows can be appended, and return its record.
 
-        ``columns`` is text such as ``id INT, day DATE``, or a mapping from column to type; the column ``_by`` is added.
-        Raises Refused, and Conflict if the name is in use.
+        ``columns`` is text such as ``id INT, day DATE``, or a mapping from column to type; Weft adds the column
+        ``_by``. Raises Refused, and Conflict if the name is in use.
         """
         from weft.extraction.appending import make_table
 
@@ -123,16 +125,16 @@ class Loading(WeftMethods):
         """Append all rows to a table, or none; return a summary.
 
         ``rows`` is an iterable of dicts, one dict, lines of JSON (such as an open file), a pyarrow Table, RecordBatch
-        or RecordBatchReader, or a DataFrame of pandas, polars or Spark.  A missing value is NULL, and so are NaN, NaT
-        and None in pandas.  Values must have the type of their column; an instant without a time zone is UTC.
+        or RecordBatchReader, or a DataFrame of pandas, polars or Spark.  A missing value is NULL; in pandas, NaN, NaT
+        and None are also NULL.  Values must have the type of their column; an instant without a time zone is UTC.
 
-        ``user`` is the value of the column ``_by``, if the table has one; by default it is the user who runs this
-        process. Without ``ts_from`` the rows arrive now.  With it, each row's ``ts`` is its value in that column, which
-        is a TIMESTAMP or DATE column of the table, or ``ts`` as an additional column of the rows; it must not be NULL.
-        ``late`` and ``future`` are as for ``ingest_file``.
+        ``user`` is the value of the column ``_by``, if the table has that column; the default is the user who runs this
+        process.  Without ``ts_from`` the ``ts`` of the rows is the time of the call.  With ``ts_from``, the ``ts`` of
+        each row is the row's value in that column, which must not be NULL.  The column is a TIMESTAMP or DATE column of
+        the table, or ``ts`` as an additional column of the rows.  ``late`` and ``future`` are as for ``ingest_file``.
 
-        Raises Refused with the row (from 1), the column and the value if a value does not fit, ExecutionError if Spark
-        cannot compute a DataFrame, and the errors of ``extraction.appending.append_rows``.
+        Raises Refused if a value does not fit, with the row (from 1), the column and the value.  Raises ExecutionError
+        if Spark cannot compute a DataFrame, and the errors of ``extraction.appending.append_rows``.
         """
         from weft.execution.tabular import spark_rows
         from weft.extraction.appending import append_rows
@@ -144,18 +146,20 @@ class Loading(WeftMethods):
         return append_rows(home, table, read, user or own_user(), source, times)
 
     def ingest_log(self, log: AnyPath, signature: AnyPath, progress: Progress | None = None) -> tuple[Summary, ...]:
-        """Load a log of temporal logic in MonPoly's format; see ``extraction.logs.ingest_log``."""
+        """Load a log of temporal logic in MonPoly's format into one table per predicate; see
+        ``extraction.logs.ingest_log``.
+        """
         from weft.extraction.logs import ingest_log
 
         return ingest_log(self.opened, Path(log), Path(signature), progress=progress)
 
     def loads(self, table: str | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """Return at most ``limit`` loads, of one table or of all, the newest first; raise NotFound."""
+        """Return at most ``limit`` loads into one table or into all tables, the newest first; raise NotFound."""
         catalog = self.opened.catalog
         return catalog.load_history.latest(None if table is None else catalog.tables.named(table).table_id, limit)
 
     def undo_load(self, load_id: int) -> Undone:
-        """Remove the rows that a load stored, if nothing has been answered from them; see ``execution.undoing``.
+        """Remove the rows that a load stored, if no answer depends on these rows; see ``execution.undoing``.
 
         Raises NotFound, LeaseBusy, StorageError, and Conflict with the reason why the load cannot be undone.
         """
@@ -164,15 +168,15 @@ class Loading(WeftMethods):
         return undo_load(self.opened, load_id)
 
     def quarantined(self) -> tuple[QuarantineRecord, ...]:
-        """Return the records that could not be read, the oldest first."""
+        """Return the open records in quarantine, which could not be read, the oldest first."""
         return self.opened.catalog.quarantine.all()
 
     def retry_quarantine(
         self, ids: Collection[int] | None = None, *, late: Late | None = None, future: str | int | None = None
     ) -> Retried:
-        """Read quarantined records again: those with the given ids, or all; see ``extraction.retrying.retry``.
+        """Read the quarantined records with the given ids (by default all) again; see ``extraction.retrying.retry``.
 
-        ``late`` and ``future`` replace those of the original load.  Raises NotFound, StorageError and LeaseBusy.
+        ``late`` and ``future`` replace the options of the original load.  Raises NotFound, StorageError and LeaseBusy.
         """
         from weft.extraction.retrying import retry
 
@@ -181,7 +185,7 @@ class Loading(WeftMethods):
 
 @dataclass(frozen=True, repr=False)
 class Description(Brief):
-    """A table and a few rows of its newest file, with values in the order of its columns."""
+    """A table and a few rows of its newest file, with the values in the order of the table's columns."""
 
     table: TableRecord
     samples: tuple[tuple[object, ...], ...]
@@ -192,7 +196,7 @@ class Description(Brief):
 
 @dataclass(frozen=True, repr=False)
 class ResultsDescription(Brief):
-    """A query, whose answers are the table ``query.results``, and its latest answers.
+    """A query, whose answers form the table ``query.results``, and its latest answers.
 
     ``first`` is the answer with ordinal 1, or None.
     """
@@ -209,28 +213,30 @@ class Tabling(WeftMethods):
     """The methods of ``Weft`` that manage tables."""
 
     def tables(self) -> tuple[TableRecord, ...]:
-        """Return every table, in the order in which they were made."""
+        """Return every table, in the order of creation."""
         return self.opened.catalog.tables.known()
 
     def drop_table(self, name: str) -> TableRecord:
         """Drop a table with all its rows, its loads and its quarantined records; return its record.
 
-        Raises NotFound, LeaseBusy, and Conflict with their names if standing queries, views or a source use it.
+        Raises NotFound, LeaseBusy, and Conflict if standing queries, views or a source use the table; the error names
+        them.
         """
         from weft.execution.undoing import drop_table
 
         return drop_table(self.opened, name)
 
     def rename_table(self, old: str, new: str) -> TableRecord:
-        """Rename a table; raise as ``drop_table``, and Refused for an invalid name."""
+        """Rename a table; raise the errors of ``drop_table``, and Refused for an invalid name."""
         from weft.execution.undoing import rename_table
 
         return rename_table(self.opened, old, new)
 
     def describe(self, table: str, samples: int = 3) -> Description | ResultsDescription:
-        """Return a table with at most ``samples`` rows of its newest file; for ``results.NAME``, the latest answers.
+        """Return a description of a table with at most ``samples`` rows of its newest file.
 
-        Starts no Spark.  Raises NotFound and StorageError.
+        For the table ``results.NAME`` the description contains the query and its latest answers.  The method does not
+        start Spark.  Raises NotFound and StorageError.
         """
         catalog = self.opened.catalog
         scheme, dot, name = table.partition(".")

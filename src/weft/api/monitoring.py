@@ -36,11 +36,12 @@ FormulaLanguage: TypeAlias = Literal["monpoly", "mutl", "mutl-minmax", "2fol"]
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a monitoring run.
+    """The options of a monitoring run.
 
-    ``language`` is the formula's language.  ``duplicates`` counts answers; µTL always does.  ``negate`` evaluates the
-    negated formula.  ``every_point`` prints time points without answers, except those without an event that the formula
-    mentions, if that changes no answer, as MonPoly does; ``empty_points`` prints those too.
+    ``language`` is the language of the formula.  With ``duplicates`` equal answers are counted; µTL always counts them.
+    With ``negate`` the negated formula is evaluated.  With ``every_point`` time points without answers are printed, as
+    MonPoly does.  MonPoly omits a time point without an event that the formula mentions if the omission changes no
+    answer; ``empty_points`` prints these time points too.
     """
 
     negate: bool = False
@@ -55,7 +56,7 @@ def verdicts(
 ) -> Iterator[str]:
     """Yield the lines that MonPoly prints for a formula and a log; raise FormulaError.
 
-    ``note`` is called with remarks on the formula before the first line.
+    ``note`` receives remarks on the formula before the first line.
     """
     with in_file(known):
         columns = signature(text_of(known))
@@ -67,8 +68,9 @@ def verdicts(
 def parse_formula(
     text: str, known: Signature, options: Options, note: Callable[[str], None]
 ) -> tuple[ParsedFormula, Semantics]:
-    """Parse a formula in the language of the options, and return its semantics as well; raise FormulaError or
-    Refused.
+    """Parse a formula in the language of the options, and return the formula and its semantics.
+
+    Raises FormulaError or Refused.
     """
     if options.language != "monpoly" and options.negate:
         raise Refused(f"--negate applies to MonPoly formulas, and this one is {options.language}", hint="Write NOT.")
@@ -94,7 +96,7 @@ def parse_formula(
 def lines(
     read: ParsedFormula, known: Signature, log: Path, options: Options, semantics: Semantics = "set"
 ) -> Iterator[str]:
-    """Yield the lines that MonPoly prints for a parsed formula; answers with duplicates have their counts."""
+    """Yield the lines that MonPoly prints for a parsed formula; if duplicates count, each answer has its count."""
     filtered = options.every_point and not options.empty_points and options.language == "monpoly"
     is_relevant = relevant(read.formula) if filtered else None
     with opened_text(log) as stream:
@@ -108,7 +110,7 @@ def lines(
 
 
 def violations(specification: Path, log: Path) -> Iterator[tuple[str, int]]:
-    """Yield each property of a DejaVu specification that an event violates, with the event's number, from 1.
+    """Yield each violated property of a DejaVu specification, with the number of the violating event (from 1).
 
     If the log's name contains ``.timed.``, the last value of each event is its time, as in DejaVu.
     """
@@ -124,13 +126,15 @@ def violations(specification: Path, log: Path) -> Iterator[tuple[str, int]]:
 
 _SECOND = 1_000_000
 _DIVIDED: Final = "Fatal error: exception Division_by_zero"
-"""What MonPoly prints, after earlier verdicts, when it stops at a division by 0."""
+"""The text that MonPoly prints, after earlier verdicts, when it stops at a division by 0."""
 Outcome = Literal["same", "refused", "other"]
 
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """The outcome of a case: the ``same`` verdicts, ``refused`` as expected, or ``other`` with the difference."""
+    """The outcome of a case: the ``same`` verdicts as expected, ``refused`` as expected, or ``other`` with the
+    difference.
+    """
 
     id: str
     outcome: Outcome
@@ -138,7 +142,7 @@ class CaseOutcome:
 
 
 def judge_cases(file: Path) -> Iterator[CaseOutcome]:
-    """Run the cases of a file one by one; raise Refused for a line that is not a case."""
+    """Run the cases in a file and yield their outcomes; raise Refused for a line that is not a case."""
     folder = file.resolve().parent.parent
     for number, line in enumerate(text_of(file).splitlines(), 1):
         if not line.strip():
@@ -172,7 +176,7 @@ def _judge_case(name: str, case: Mapping[str, Any], folder: Path) -> CaseOutcome
 
 
 def _expects_refusal(case: Mapping[str, Any]) -> bool:
-    """Return whether the case expects a refusal: its authors refuse the formula, or the formula looks ahead."""
+    """Return whether the case expects a refusal: MonPoly refuses the formula, or the formula refers to the future."""
     if "spec" in case:
         return False
     printed = case.get("output") or [""]
@@ -201,7 +205,7 @@ def _dejavu_verdicts(case: Mapping[str, Any], folder: Path) -> tuple[list[str], 
 
 
 def _difference(actual: list[str], expected: list[str]) -> str:
-    """Describe the first difference between two lists."""
+    """Return a text that describes the first difference between two lists."""
     for one, other in zip(actual, expected, strict=False):
         if one != other:
             return f"{one} instead of {other}"

@@ -1,4 +1,4 @@
-"""Replace the text of a standing query; only answers that it has not delivered yet are delivered."""
+"""Replace the text of a standing query; Weft delivers only answers that the query has not delivered yet."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
         definition = _definition(home, writer, query, old)
         _refuse_same(writer, old, definition)
         failpoint("replace.checked")
-        # From here on every answer begins after the instants already processed.
+        # With this start, every later answer starts after the instants that the query has already processed.
         replaced = writer.replacements.replace(definition, home.clock(), past=query.start != "now")
         failpoint("replace.stored")
         return replaced
 
 
 def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> Replacement:
-    """Implement ``Weft.replacement``; ``current`` refreshes the views that the text names and returns the home's
-    clock.
+    """Implement ``Weft.replacement``.
+
+    ``current`` refreshes the views that the text names and returns the time of the home's clock.
     """
     from weft.execution.relations import relations
     from weft.execution.replacement_preview import Replacement, preview_replacement
@@ -59,9 +60,9 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
 
 
 def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: QueryRecord) -> QueryDefinition:
-    """Return the new definition of the query; raise Conflict or SynopsisError if it cannot replace the old one.
+    """Return the new definition of the query; raise Conflict or SynopsisError if it cannot replace the old definition.
 
-    The owner, the timeliness and the start stay as they are unless the new query gives them.
+    The owner, the timeliness and the start do not change unless ``query`` sets them.
     """
     if is_synopsis(catalog.queries.plan(old.plan_id).body):
         raise SynopsisError(
@@ -99,15 +100,19 @@ def _refuse_unfit(query: NewQuery) -> None:
 
 
 def _continues(was: DataType, kind: DataType) -> bool:
-    """Return whether values of one type can be read as the other; nested types may have gained fields."""
+    """Return whether stored values of the type ``was`` can be read as the type ``kind``.
+
+    A nested type ``kind`` may have more fields than ``was``.
+    """
     if was.shape is None or kind.shape is None:
         return was == kind and was.shape == kind.shape
     return was.shape.extended(kind.shape) == kind.shape
 
 
 def _refuse_columns(old: QueryRecord, new: QueryDefinition) -> None:
-    """Raise Conflict for other columns: answers are compared as delivered rows, and files and tables have fixed
-    columns.
+    """Raise Conflict if the new definition has other columns than the old one.
+
+    The ledger compares answers as delivered rows, and the files and tables of channels have fixed columns.
     """
     pairs = zip(old.columns, new.columns, strict=False)
     alike = all(folded(one) == folded(other) and _continues(was, kind) for (one, was), (other, kind) in pairs)

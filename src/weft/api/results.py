@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def answers_order(query: QueryRecord) -> tuple[Key, ...]:
-    """Return the keys of the ORDER BY in a query's text."""
+    """Return the sort keys of the ORDER BY in a query's text."""
     if "order" not in query.sql.lower():
         return ()
     from weft.sql.ordering import order_of
@@ -39,12 +39,12 @@ def answers_order(query: QueryRecord) -> tuple[Key, ...]:
 
 
 class Results(Tabular):
-    """The answers of a query at the time of the call, with an ordinal above ``after``, at most ``limit`` of them.
+    """At most ``limit`` answers of a query with an ordinal above ``after``, as of the time of the call.
 
-    Iterating yields ``ResultRow`` objects and holds a limited number in memory.  They are sorted by the query's ORDER
-    BY if it has one and ``after`` is None, else by ordinal.  As a table they begin with the columns ``_ordinal``,
-    ``_first_at`` and ``_tick``.  Raises StorageError if an answer is missing, and NotFound if the query was purged in
-    the meantime.
+    Iteration yields ``ResultRow`` objects and stores only a limited number in memory.  The answers are sorted by the
+    query's ORDER BY if it has one and ``after`` is None, otherwise by ordinal.  As a table, the answers start with the
+    columns ``_ordinal``, ``_first_at`` and ``_tick``.  Raises StorageError if an answer is missing, and NotFound if the
+    query was purged in the meantime.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Results(Tabular):
 
     @property
     def columns(self) -> tuple[tuple[str, DataType], ...]:
-        """The query's columns, as in the answers' ``values``."""
+        """The query's columns, in the order of ``ResultRow.values``."""
         return self.query.columns
 
     def __iter__(self) -> Iterator[ResultRow]:
@@ -83,7 +83,7 @@ class Results(Tabular):
 
     @cached_property
     def order(self) -> tuple[Key, ...]:
-        """The keys of the query's ORDER BY; empty if the answers are in the order of their ordinals."""
+        """The sort keys of the query's ORDER BY; empty if the answers are sorted by ordinal."""
         return () if self._by_ordinal else answers_order(self.query)
 
     def __len__(self) -> int:
@@ -91,10 +91,10 @@ class Results(Tabular):
         return count if self._limit is None else min(count, self._limit)
 
     def spark(self) -> DataFrame:
-        """Return the answers as a Spark DataFrame, which reads any number of them from the home.
+        """Return the answers as a Spark DataFrame, which can read any number of answers from the home.
 
-        The rows are unordered, unless the query has an ORDER BY and the number of answers is limited.  The DataFrame
-        is valid until the query is purged, which deletes its files.
+        The rows are unordered, unless the query has an ORDER BY and the number of answers is limited.  The DataFrame is
+        valid until the query is purged, because the purge deletes the files that it reads.
         """
         from weft.execution.relations import answer_frame
 
@@ -121,11 +121,11 @@ class Results(Tabular):
 
 
 _RUN: Final = 50_000
-"""The number of answers held in memory at once."""
+"""The number of answers that are sorted in memory at once."""
 
 
 def sorted_answers(rows: Iterable[ResultRow], keys: Sequence[Key], limit: int | None) -> Iterator[ResultRow]:
-    """Yield the first ``limit`` answers (None: all) in the order of the keys, then of their ordinals."""
+    """Yield the first ``limit`` answers (None: all), sorted by ``keys`` and then by ordinal."""
     by: Callable[[ResultRow], Any] = cmp_to_key(lambda one, other: _compared(keys, one, other))
     if limit is not None and limit <= _RUN:
         yield from heapq.nsmallest(limit, rows, key=by)

@@ -1,4 +1,4 @@
-"""Manage sources that keep no history, and the tracked tables that record them."""
+"""Manage sources that do not store their history, and the tracked tables that record it."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Sourcing(WeftMethods):
     ) -> SourceRecord:
         """Track a source as the table ``name``, and return its record; the first poll records the first rows.
 
-        ``at`` is its path or URI, and ``key`` the column or columns that identify its rows.  ``every`` is how often
-        ``run`` polls it.  ``columns`` selects columns, each with its type or None to infer it.  ``rename`` renames
-        columns of a file: a mapping, or text as on the command line.  ``table`` is the table in the source, if it has
-        several. ``slot`` and ``publication`` are those of a PostgreSQL server whose changes are followed.  See
-        ``extraction.sources.adding`` for the kinds and the errors.
+        ``at`` is the path or URI of the source, and ``key`` the column or columns that identify its rows.  ``run``
+        polls the source at the interval ``every``.  ``columns`` selects columns, each with its type or None to infer
+        the type. ``rename`` renames columns of a file: a mapping, or text as on the command line.  ``table`` is the
+        table in the source, if the source has several.  ``slot`` and ``publication`` are names on a PostgreSQL server
+        whose changes are followed. See ``extraction.sources.adding`` for the kinds and the errors.
         """
         from weft.extraction.sources.adding import add_source
 
@@ -73,7 +73,7 @@ class Sourcing(WeftMethods):
         bad_lines: bool = False,
         progress: Progress | None = None,
     ) -> Polled:
-        """Record the changes of a source since its last poll, and return them; see ``extraction.sources.polling``.
+        """Record the changes of a source since its last poll, and return a summary; see ``extraction.sources.polling``.
 
         ``now`` is allowed in replay homes only.  ``evolve`` accepts new columns, ``allow_empty`` accepts an empty
         source, and ``bad_lines`` quarantines the lines of a feed that are not changes.
@@ -91,7 +91,9 @@ class Sourcing(WeftMethods):
         bad_lines: bool = False,
         progress: Progress | None = None,
     ) -> list[Polled]:
-        """Poll as ``poll_source``, and return its result and those of the other sources that follow the same feed."""
+        """Poll a source as ``poll_source`` does, and all sources that follow the same feed; return a result for
+        each.
+        """
         from weft.extraction.sources.polling import poll_feed
         from weft.extraction.sources.source_lease import Accepting
 
@@ -107,7 +109,7 @@ class Sourcing(WeftMethods):
         op: str | None = None,
         progress: Progress | None = None,
     ) -> PastLoaded:
-        """Load dated states of a source, or with ``op`` dated changes; see ``extraction.sources.history``."""
+        """Load dated states of a source or, with ``op``, dated changes; see ``extraction.sources.history``."""
         from weft.extraction.sources.history import load_history
 
         return load_history(self.opened, name, path, ts_from, op=op, progress=progress)
@@ -122,10 +124,11 @@ class Sourcing(WeftMethods):
         *,
         now: AnyInstant | None = None,
     ) -> Corrected:
-        """Correct a past period [``begin``, ``end``) of a tracked table: the row with ``key`` had ``values`` then.
+        """Correct a tracked table: the row with ``key`` had ``values`` in the past period [``begin``, ``end``).
 
-        ``values`` None means that the row did not exist.  The earlier version stays readable through ``known`` of
-        ``history``.  ``now`` is allowed in replay homes only.  See ``extraction.sources.correcting``.
+        If ``values`` is None, the row did not exist in the period.  The uncorrected history stays readable through the
+        parameter ``known`` of ``history``.  ``now`` is allowed in replay homes only.  See
+        ``extraction.sources.correcting``.
         """
         from weft.extraction.sources.correcting import Correction, correct
 
@@ -135,9 +138,9 @@ class Sourcing(WeftMethods):
     def history(
         self, name: str, *, where: str | None = None, known: AnyInstant | None = None, limit: int | None = None
     ) -> History:
-        """Return the periods of a tracked table or view that satisfy the SQL condition ``where``, at most ``limit``.
+        """Return at most ``limit`` periods of a tracked table or view that satisfy the SQL condition ``where``.
 
-        A view is refreshed first.  With ``known`` the periods are those known at that instant.  See
+        A view is refreshed first.  With ``known`` the result contains the periods that were known at that instant.  See
         ``execution.histories``.
         """
         from weft.execution.histories import history
@@ -148,14 +151,14 @@ class Sourcing(WeftMethods):
         return history(self.opened, name, where, limit, None if known is None else micros(known))
 
     def sources(self) -> tuple[SourceRecord, ...]:
-        """Return every source, in the order in which their tables were made."""
+        """Return every source, in the order in which the tracked tables were created."""
         return self.opened.catalog.sources.all()
 
     def remove_source(self, name: str) -> tuple[SourceRecord, str | None]:
         """Remove a source and return its record; its tracked table stays, with all recorded periods.
 
-        A replication slot on the source's server is dropped as well; if that fails, the second part of the result says
-        so.  Raises NotFound and LeaseBusy.
+        Weft also drops a replication slot on the source's server.  If that fails, the second part of the result is the
+        reason. Raises NotFound and LeaseBusy.
         """
         from weft.extraction.sources.adding import remove_source
 

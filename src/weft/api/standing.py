@@ -28,7 +28,7 @@ from weft.storage.ledger import Answers
 T = TypeVar("T")
 
 Keep = Literal["history", "synopsis"]
-"""What a query is answered from: the history of its tables, or a synopsis of it."""
+"""The data from which a query is evaluated: the history of its tables, or a synopsis of that history."""
 _AT_ONCE: Final = 1_000
 """The number of queries installed in one transaction, under one lease."""
 
@@ -37,9 +37,9 @@ _AT_ONCE: Final = 1_000
 class Shown(Brief):
     """A query with its plan, the number of queries that share the plan, its subscriptions and its last ticks.
 
-    ``reads`` are the names of the queries whose results it reads, ``read_by`` of those that read its results.
-    ``stored`` are the relations of a synopsis, each with its number of rows.  ``replaced`` are its earlier texts, the
-    first one first.
+    ``reads`` are the names of the queries whose results this query reads; ``read_by`` are the names of the queries that
+    read its results.  ``stored`` are the relations of a synopsis, each with its number of rows.  ``replaced`` are the
+    earlier texts, the first one first.
     """
 
     query: QueryRecord
@@ -66,7 +66,7 @@ class Shown(Brief):
 class NewQuery:
     """A query to install; the fields are the parameters of ``Weft.install``.
 
-    Fields that are None, and an empty ``to``, take the home's settings.  ``to`` is one channel or several.
+    Fields that are None, and an empty ``to``, get the values in the home's settings.  ``to`` is one channel or several.
     """
 
     name: str
@@ -85,7 +85,7 @@ class NewQuery:
 
     @property
     def is_synopsis(self) -> bool:
-        """Whether the query is maintained as a synopsis; a formula always is."""
+        """Whether the query is maintained as a synopsis; True for every formula."""
         return self.keep == "synopsis" or self.language != "sql"
 
 
@@ -112,7 +112,7 @@ def install_all(home: OpenHome, queries: Iterable[NewQuery]) -> tuple[QueryRecor
 
 
 def _named_errors(query: NewQuery, make: Callable[[], T]) -> T:
-    """Return the result of ``make``; add the query's name to its error."""
+    """Return the result of ``make``; if ``make`` raises an error, add the query's name to the error."""
     try:
         return make()
     except WeftError as error:
@@ -121,9 +121,9 @@ def _named_errors(query: NewQuery, make: Callable[[], T]) -> T:
 
 
 def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
-    """Return the query with defaults from the settings, its timeliness in microseconds and canonical channels.
+    """Return the query with defaults from the settings, the timeliness in microseconds, and canonical channels.
 
-    Raises Refused.
+    Raises Refused for invalid values.
     """
     from weft.delivery.registry import canonical, default_channels
 
@@ -142,7 +142,7 @@ def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
 
 
 def _accepted(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
-    """Return the definition as ``defined``; raise Refused if one of its channels cannot accept its answers."""
+    """Return the result of ``defined``; raise Refused if one of the query's channels cannot accept its answers."""
     from weft.delivery.registry import require_accepted
 
     definition = defined(home, query, schemas)
@@ -155,7 +155,10 @@ def _accepted(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema
 
 
 def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
-    """Return the catalog's definition of a query in canonical form; raise SqlError or SynopsisError."""
+    """Return the catalog's definition of a query in canonical form.
+
+    Raises SqlError or SynopsisError if Weft does not support the query.
+    """
     definition = partial(
         QueryDefinition,
         name=query.name,
@@ -176,7 +179,7 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
     from weft.execution.synopsis.discarding import refuse_discarded
     from weft.planning.form import stored_form
 
-    # Compile before the form is made, so that errors point into the original text.
+    # Compile the original text, not the canonical form, so that errors point into the original text.
     compiled = standing_plan(query.sql, schemas, from_now=query.start == "now")
     form = stored_form(compiled)
     refuse_discarded(home.catalog, compiled.tables)
@@ -229,7 +232,9 @@ def show(home: OpenHome, name: str, ticks: int) -> Shown:
 
 
 def _stored(home: OpenHome, query: QueryRecord) -> tuple[tuple[Relation, int], ...]:
-    """Return the stored relations of a synopsis; none if it no longer fits its tables."""
+    """Return the stored relations of a synopsis with their numbers of rows; empty if the query no longer fits its
+    tables.
+    """
     record = home.catalog.queries.plan(query.plan_id)
     if not is_synopsis(record.body):
         return ()
@@ -271,7 +276,8 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
                 hint=f"Resume it where it stopped: weft resume {query.name}",
             )
         if skip and query.state != "active":
-            # As for a query installed with --from now at this instant: rows already in the answer are not news.
+            # The plan is that of a query installed with --from now at this instant: rows already in the answer are not
+            # new.
             schemas = {label: table.schema for label, table in relations(writer, query.reads).items()}
             form = from_now_form(writer.queries.plan(query.plan_id), schemas)
             writer.queries.skip_to(name, max(home.open_instant(), query.tau or 0), form.signature, form.body)

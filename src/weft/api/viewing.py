@@ -1,4 +1,4 @@
-"""Manage temporal views: stored queries whose rows have the periods during which they held."""
+"""Manage temporal views: stored queries whose rows have the periods during which the rows are valid."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class ShownView(Brief):
-    """A view in full: its columns, the names of what it ``reads`` and of the views that read it (``readers``).
+    """The details of a view: its columns, the names of the tables and views that it reads, and the names of its
+    ``readers``.
 
-    ``periods`` counts its present periods, and ``open`` those of them without an end.  ``recorded`` counts the rows of
-    its history log, and ``size`` the log's bytes.  ``auxiliaries`` are the auxiliary views that it reads.
+    ``periods`` is the number of its current periods, and ``open`` the number of periods without an end.  ``recorded``
+    is the number of rows in its history log, and ``size`` the size of the log in bytes.  ``auxiliaries`` are the
+    auxiliary views that the view reads.
     """
 
     view: ViewRecord
@@ -47,18 +49,18 @@ class Viewing(WeftMethods):
     """The methods of ``Weft`` that manage temporal views."""
 
     def add_view(self, name: str, sql: str, *, batched: bool = False) -> ViewRecord:
-        """Make the temporal view that ``sql`` defines over tracked tables and other views, with their whole history.
+        """Create the temporal view that ``sql`` defines over the entire history of tracked tables and other views.
 
-        The view is refreshed at the end of each poll that changed what it reads.  If ``batched``, it is refreshed when
-        it is read or by ``refresh_views``.  Raises SqlError, Refused, Conflict and LeaseBusy; see
-        ``execution.temporal.adding``.
+        The view is refreshed at the end of each poll that changed a table that the view reads.  If ``batched``, the
+        view is refreshed when it is read, and by ``refresh_views``.  Raises SqlError, Refused, Conflict and LeaseBusy;
+        see ``execution.temporal.adding``.
         """
         from weft.execution.temporal.adding import add_view
 
         return add_view(self.opened, name, sql, "batched" if batched else "eager")
 
     def warnings_of_view(self, name: str) -> tuple[str, ...]:
-        """Return what is probably unintended in a view, with an alternative.
+        """Return warnings about probably unintended parts of a view, each with an alternative.
 
         Raises NotFound, PlanMismatch and StorageError.
         """
@@ -67,11 +69,11 @@ class Viewing(WeftMethods):
         return running_totals(self.opened.catalog, self.opened.catalog.views.named(name))
 
     def views(self) -> tuple[ViewRecord, ...]:
-        """Return every view, each after the views that it reads."""
+        """Return every view; each view comes after the views that it reads."""
         return self.opened.catalog.views.known()
 
     def show_view(self, name: str) -> ShownView:
-        """Return one view in full, without refreshing it; raise NotFound or StorageError."""
+        """Return the details of a view without refreshing the view; raise NotFound or StorageError."""
         from weft.execution.temporal.showing import auxiliaries_of, input_names, storage_counts
 
         catalog = self.opened.catalog
@@ -92,7 +94,7 @@ class Viewing(WeftMethods):
         )
 
     def explain_view(self, name: str) -> ViewExplanation:
-        """Return an explanation of how a view is maintained; raise NotFound, PlanMismatch or StorageError."""
+        """Return an explanation of how Weft maintains a view; raise NotFound, PlanMismatch or StorageError."""
         from weft.execution.temporal.refresh_views import view_plan_of
         from weft.planning.view_plan_words import explained_view
 
@@ -105,7 +107,7 @@ class Viewing(WeftMethods):
         return replace(explanation, name=view.name, status=self._status_lines(view))
 
     def _status_lines(self, view: ViewRecord) -> tuple[str, ...]:
-        """Describe the size of a view and when it is refreshed."""
+        """Return lines of text on the size of a view and the time of its refreshes."""
         from weft.execution.temporal.showing import storage_counts
 
         catalog = self.opened.catalog
@@ -119,11 +121,11 @@ class Viewing(WeftMethods):
         return (*warnings, size, f"Next due: it is refreshed when {when}; {last}.")
 
     def refresh_views(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
-        """Refresh the named views (by default all) and the views that they read; return the outcome of each.
+        """Refresh the named views (by default all) and the views that they read; return the outcome of each refresh.
 
-        ``now`` is by default the home's clock.  A view already refreshed at ``now`` is left unchanged.  An outcome
-        contains its error, if any.  Raises NotFound, LeaseBusy, and ClockError if ``now`` is in the past or the home
-        has the wall clock.
+        ``now`` is by default the home's clock.  A view that is already refreshed at ``now`` does not change.  An
+        outcome contains the error of a failed refresh.  Raises NotFound, LeaseBusy, and ClockError if ``now`` is in the
+        past or the home has the wall clock.
         """
         from weft.execution.temporal.refresh_views import refresh_views
 
@@ -136,7 +138,7 @@ class Viewing(WeftMethods):
         return refresh_views(self.opened, [view.table_id for view in wanted], now=at)
 
     def _check_instant(self, at: int, views: Sequence[ViewRecord]) -> None:
-        """Raise ClockError if the home has the wall clock, or a view was refreshed later than ``at``."""
+        """Raise ClockError if the home has the wall clock, or if a view was refreshed later than ``at``."""
         if self.opened.catalog.home().clock == "wall":
             raise ClockError("this home has the wall clock: views are refreshed as of now", hint="Omit --now.")
         for view in views:
@@ -147,18 +149,19 @@ class Viewing(WeftMethods):
                 )
 
     def keep_views(self, *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
-        """Refresh the eager views that are behind what they read, as each poll does; raise as ``refresh_views``.
+        """Refresh the eager views whose inputs have changed, as each poll does; raise the errors of ``refresh_views``.
 
-        ``now`` is the instant of the polls, if they were given one.
+        ``now`` is the instant of the polls, if the caller chose one.
         """
         from weft.execution.temporal.refresh_views import refresh_eager
 
         return refresh_eager(self.opened, now=None if now is None else micros(now))
 
     def current_views(self, sql: str, now: int | None) -> int:
-        """Refresh the views that a query names, and return the instant at which to ask the query.
+        """Refresh the views that a query names, and return the instant at which to evaluate the query.
 
-        That is ``now`` (microseconds UTC), or the home's clock.  Raises the error of a failed refresh, and LeaseBusy.
+        The instant is ``now`` (microseconds UTC) if given, otherwise the time of the home's clock.  Raises the error of
+        a failed refresh, and LeaseBusy.
         """
         from weft.execution.temporal.refresh_views import refresh_up_to
 
@@ -170,7 +173,7 @@ class Viewing(WeftMethods):
     def remove_view(self, name: str) -> ViewRecord:
         """Remove a view with all its recorded periods; return its record.
 
-        Raises NotFound, LeaseBusy, and Conflict if another view or a standing query reads it.
+        Raises NotFound, LeaseBusy, and Conflict if another view or a standing query reads the view.
         """
         from weft.execution.temporal.adding import remove_view
 

@@ -1,4 +1,4 @@
-"""The class ``Weft``: everything that the command line does with a home, as methods of one object."""
+"""Provide the class ``Weft``, whose methods do everything that the command line can do with a home."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
     from weft.schedule.ticking import Ticked
 
 _DELIVERY_WAIT_US = 10 * 1_000_000
-"""How long a tick waits for the deliveries of another tick before it leaves its own to the next one."""
+"""The time that a tick waits while another process delivers; after that, the next delivery sends the tick's answers."""
 
 AnyPath = str | os.PathLike[str]
 
 
 def _log_trouble(error: WeftError) -> None:
-    """Log an error after which the operation is retried."""
+    """Log the error of an operation that will be retried."""
     logging.getLogger("weft").warning("%s; trying again", error)
 
 
 class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     """An open home.  Close it after use, or use it as a context manager.
 
-    Spark starts with the first operation that computes, such as ``try_query`` or a tick with work to do.  All homes of
-    a process share one JVM; each has a Spark session of its own.
+    Spark starts at the first operation that computes, such as ``try_query`` or a tick with work to do.  All homes of a
+    process share one JVM; each home has its own Spark session.
     """
 
     @classmethod
@@ -69,16 +69,16 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         create: bool = False,
         wall: Callable[[], int] = now_us,
     ) -> Weft:
-        """Open the home in the folder ``home``, or create it if ``create`` is true and it does not exist.
+        """Open the home in the folder ``home``; with ``create``, create the home if it does not exist.
 
-        ``home`` is a path or a ``file:///`` URI; by default it is the variable WEFT_HOME, else ``weft-home``.
+        ``home`` is a path or a ``file:///`` URI; the default is the variable WEFT_HOME, otherwise ``weft-home``.
         ``clock`` is the clock of a new home, by default ``wall``; an existing home must have the same clock.  ``wall``
         returns the time in microseconds UTC.
 
         Raises NotFound if the home does not exist, Refused for another kind of URI, Conflict for a home with another
         clock, and CatalogError for a home that is damaged or was written by a newer Weft.
         """
-        # Absolute, since Spark's JVM keeps the working directory in which it started.
+        # The path is absolute, because the working directory of Spark's JVM never changes after its start.
         folder = Path(Location.of(configuration().home if home is None else home).path)
         existed = layout.catalog_file(folder).exists()
         if not (existed or create or layout.has_data(folder)):
@@ -102,7 +102,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
 
     @property
     def home(self) -> Path:
-        """The home's folder; available after ``close``, too."""
+        """The home's folder; also available after ``close``."""
         return self._home.folder
 
     @property
@@ -127,15 +127,19 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return f"<home {self._home.folder}, {clock} clock: {has}>"
 
     def session(self) -> SparkSession:
-        """Return this home's Spark session; a process's first call takes 5 to 15 seconds.  Raises ExecutionError."""
+        """Return this home's Spark session; the first call in a process takes 5 to 15 seconds.  Raises
+        ExecutionError.
+        """
         return self.opened.session()
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """Return the schemas of the home's tables, and of the results that the queries ``texts`` may name, by name."""
+        """Return the schemas, by name, of the home's tables and of the results that the queries ``texts`` may name."""
         return self.opened.schemas(*texts)
 
     def writing(self, purpose: str) -> AbstractContextManager[Writer]:
-        """Hold the lease to write, after work of dead writers is settled; raise LeaseBusy."""
+        """Hold the write lease for a ``with`` block, after Weft has settled the work of dead writers; raise
+        LeaseBusy.
+        """
         return self.opened.writing(purpose)
 
     def install(
@@ -211,11 +215,11 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         digest: str | None = None,
         zone: str | None = None,
     ) -> Replacement:
-        """Return what ``install`` with ``replace`` would do if a tick followed now; change nothing.
+        """Return the effects that ``install`` with ``replace`` and an immediate tick would have; change nothing.
 
-        The result counts the new answers, the answers already delivered, and those that only the old text gave.  Views
-        that the query names are refreshed first.  Raises as ``install``, LimitExceeded, ExecutionError and
-        StorageError.
+        The result has the numbers of the new answers, of the answers already delivered, and of the answers that only
+        the old text has.  Weft first refreshes the views that the query names.  Raises the errors of ``install``,
+        LimitExceeded, ExecutionError and StorageError.
         """
         query = NewQuery(
             name,
@@ -235,55 +239,59 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return replace_query.replacement(self.opened, query, lambda: self.current_views(sql, None))
 
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
-        """Install many queries and return their records, in order; each 1,000 are one transaction.
+        """Install many queries and return their records in the same order; each transaction installs up to 1,000
+        queries.
 
-        Raises as ``install``, with the query's name in the error's ``where``; earlier transactions then persist.
+        Raises the errors of ``install``, with the query's name in the error's ``where``; earlier transactions are not
+        undone.
         """
         return standing.install_all(self.opened, queries)
 
     def queries(self, *, after: int = 0, limit: int | None = None) -> tuple[QueryRecord, ...]:
-        """Return the installed queries with an id above ``after`` in the order of their ids, at most ``limit``."""
+        """Return at most ``limit`` of the installed queries with an id above ``after``, ordered by id."""
         return self.catalog.queries.all(after=after, limit=limit)
 
     def show(self, name: str, ticks: int = 5) -> Shown:
-        """Return one query in full, with at most ``ticks`` of its last ticks; raise NotFound."""
+        """Return the details of a query, with at most ``ticks`` of its last ticks; raise NotFound."""
         return standing.show(self.opened, name, ticks)
 
     def results(self, name: str, *, after: int | None = None, limit: int | None = None) -> Results:
-        """Return the query's answers with an ordinal above ``after``, at most ``limit``; raise NotFound.
+        """Return at most ``limit`` of the query's answers with an ordinal above ``after``; raise NotFound.
 
-        Iterate over them, or convert them to a table.  They are sorted by the query's ORDER BY; with ``after``, or
-        without ORDER BY, by ordinal.  Later answers are not included.  They are read on demand, without Spark.
+        Iterate over the result, or convert it to a table.  The answers are sorted by the query's ORDER BY; they are
+        sorted by ordinal if ``after`` is given or the query has no ORDER BY.  The result does not include later
+        answers.  Weft reads the answers on demand, without Spark.
         """
         query = self.catalog.queries.named(name)
         return Results(self.catalog.data, self.catalog.queries, query, after, limit, lambda: self.opened.session())
 
     def pause(self, name: str) -> QueryRecord:
-        """Exclude a query from ticks until it is resumed; raise NotFound, or Conflict if it is not active."""
+        """Exclude a query from ticks until ``resume``; raise NotFound, or Conflict if the query is not active."""
         return standing.pause(self.opened, name)
 
     def resume(self, name: str, *, skip: bool = False) -> QueryRecord:
         """Resume a paused or failed query, and retry its failed channels at once.
 
-        The query continues where it stopped.  With ``skip`` it continues as if installed from now on at the home's
-        present instant: earlier answers, and those that began in between, are omitted.  Raises NotFound, Conflict if
-        nothing was stopped, and, with ``skip``, PlanMismatch if the query no longer fits its tables.
+        The query continues from its last tick.  With ``skip`` the query continues as if it were installed "from now" at
+        the home's current instant: earlier answers, and answers that started in between, are omitted.  Raises NotFound,
+        Conflict if neither the query nor a channel was stopped, and, with ``skip``, PlanMismatch if the query no longer
+        fits its tables.
         """
         return standing.resume(self.opened, name, skip=skip)
 
     def remove(self, name: str, *, purge: bool = False) -> QueryRecord:
-        """Remove a query, and its answers if ``purge`` is true; its name can be used again.
+        """Remove a query, and with ``purge`` also its answers; a new query can use the name.
 
-        Raises NotFound, and Conflict if other queries read its results.
+        Raises NotFound, and Conflict if other queries read the results of the query.
         """
         return standing.remove(self.opened, name, purge=purge)
 
     def tick(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> Ticked:
-        """Tick the named queries and those that they read, by default all active queries, and deliver the answers.
+        """Tick the named queries (by default all active ones) and the queries that they read, and deliver the answers.
 
         ``now`` is by default the home's clock; another instant is allowed in replay homes only.  Spark starts only if
-        there is something to compute.  The result's ``delivered`` is None if another process holds the deliveries.
-        Raises ClockError, NotFound, Conflict for a named query that is not active, LeaseBusy, StorageError and
+        the tick has something to compute.  The result's ``delivered`` is None if another process holds the delivery
+        lease.  Raises ClockError, NotFound, Conflict for a named query that is not active, LeaseBusy, StorageError and
         ExecutionError.
         """
         from weft.schedule.ticking import tick
@@ -308,14 +316,15 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         polled: Callable[[Polled], None] = lambda _: None,
         pace_us: int | None = None,
     ) -> None:
-        """Tick the queries by their timeliness until ``stop`` is set; see ``schedule.runner``.
+        """Tick the queries at their intervals until ``stop`` is set; see ``schedule.runner``.
 
-        Without ``stop`` it runs until SIGINT (Ctrl-C, or a notebook's Interrupt) or SIGTERM, and completes the current
-        tick; a second SIGINT raises KeyboardInterrupt at once.  Signals reach the main thread only: in another thread,
-        pass a ``stop``.
+        Without ``stop`` the method runs until SIGINT (Ctrl-C, or a notebook's Interrupt) or SIGTERM, and then completes
+        the current tick; a second SIGINT raises KeyboardInterrupt at once.  Signals reach the main thread only: in
+        another thread, pass a ``stop``.
 
-        The functions are called with each tick, each batch of deliveries (in another thread), each error after which
-        the operation is retried (by default it goes to the logger ``weft``), each step of maintenance, and each poll.
+        The method calls the given functions with each tick, each batch of deliveries (in another thread), each error
+        after which the operation is retried (by default logged to the logger ``weft``), each step of maintenance, and
+        each poll.
         """
         from weft.schedule.runner import PACE_US, Runner, stopped_by_signals
 
@@ -325,15 +334,15 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
             runner.run(stopping)
 
     def deliver(self) -> list[Delivered]:
-        """Deliver the waiting answers to the channels, and return the deliveries.  Starts no Spark.  Raises
+        """Deliver the waiting answers to the channels, and return the deliveries; do not start Spark.  Raises
         LeaseBusy.
         """
         return self._deliver(LEASE_WAIT_US)
 
     def time_driven(self, queries: Iterable[QueryRecord]) -> Mapping[int, bool | None]:
-        """Return by id whether the passing of time alone can add rows to a query or to one that it reads.
+        """Return, by query id, whether the passage of time alone can add rows to a query or to a query that it reads.
 
-        None stands for a query that no longer fits its tables, or that reads such a query.
+        The value is None if the query, or a query that it reads, no longer fits its tables.
         """
         return standing.time_driven(self.opened, queries)
 

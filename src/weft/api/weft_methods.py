@@ -1,4 +1,4 @@
-"""The base class of the groups of methods that make up ``Weft``."""
+"""Provide the base class of the groups of methods that make up ``Weft``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from weft.execution.home import OpenHome
 
 
 class WeftMethods:
-    """An object with an open home; after ``close``, using the home raises HomeClosed."""
+    """An object with an open home; after ``close``, every use of the home raises HomeClosed."""
 
     def __init__(self, opened: OpenHome) -> None:
         self._home = opened
@@ -15,7 +15,7 @@ class WeftMethods:
 
     @property
     def opened(self) -> OpenHome:
-        """The open home; raises HomeClosed."""
+        """The open home; access raises HomeClosed if the home is closed."""
         if self._closed:
             raise home_closed(self._home.folder)
         return self._home
@@ -26,9 +26,9 @@ class WeftMethods:
         return self._closed
 
     def close(self) -> None:
-        """Close the catalog and the home's Spark session; the JVM stays, since other homes may share it.
+        """Close the catalog and the home's Spark session; the JVM continues, because other homes may share the JVM.
 
-        Closing twice has no effect.  Using the home afterwards raises HomeClosed.
+        A second call has no effect.  Any later use of the home raises HomeClosed.
         """
         if not self._closed:
             self._closed = True

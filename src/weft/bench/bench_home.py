@@ -46,7 +46,7 @@ _AN_HOUR = 3_600_000_000
 class Ticks:
     """Measurements of ticks: seconds, Spark jobs, new rows.
 
-    ``parts`` has the seconds of each phase of a tick (``execution.phases``), and of the rest of it.
+    ``parts`` maps each phase of a tick (``execution.phases``), and the remainder of the tick, to its seconds.
     """
 
     ticks: list[float] = field(default_factory=list)
@@ -56,11 +56,11 @@ class Ticks:
 
     @property
     def tick(self) -> float:
-        """The median tick in seconds."""
+        """The median time of a tick in seconds."""
         return statistics.median(self.ticks)
 
     def count(self, measured: tuple[float, int, int], parts: Mapping[str, float]) -> None:
-        """Add a tick, measured by ``BenchHome.tick``, with the seconds of its phases."""
+        """Add the measurements of a tick from ``BenchHome.tick``, with the seconds of the tick's phases."""
         seconds, jobs, rows = measured
         self.ticks.append(seconds)
         self.jobs.append(jobs)
@@ -70,7 +70,9 @@ class Ticks:
 
 
 class BenchHome:
-    """A home with the table of messages in the folder ``home``: a new one, or one that has ``count`` messages."""
+    """A home in the folder ``home`` with the table of messages: a new home, or an existing home with ``count``
+    messages.
+    """
 
     def __init__(self, home: Path, count: int = 0) -> None:
         if not count:
@@ -84,7 +86,7 @@ class BenchHome:
         self.count = count
 
     def load(self, count: int) -> None:
-        """Append ``count`` messages as a load does."""
+        """Append ``count`` messages in the same way as a load."""
         table = self.catalog.tables.named("msgs")
         load = self.catalog.loads.begin(table.table_id, "generated", "bench", None, now_us())
         end = self.count + count
@@ -95,7 +97,7 @@ class BenchHome:
             self.count += size
 
     def install(self, texts: Mapping[str, str]) -> None:
-        """Install queries by name."""
+        """Install the queries ``texts``, which are keyed by name."""
         schemas = {table.name: table.schema for table in self.catalog.tables.all()}
         definitions = []
         for name, text in texts.items():
@@ -180,7 +182,7 @@ QUERIES: Final = {
         "WHERE m.inreplyto IS NULL AND m1.inreplyto = m.msgid AND m2.inreplyto = m1.msgid"
     ),
 }
-"""The paper's test queries (figure 4); a missing inreplyto is NULL here."""
+"""The paper's test queries (figure 4); a missing inreplyto is NULL in this table."""
 
 
 def arrival(number: int) -> int:
@@ -189,7 +191,7 @@ def arrival(number: int) -> int:
 
 
 def messages(first: int, count: int, seed: int = 1992) -> pa.Table:
-    """Return messages ``first`` to ``first + count - 1``: the columns of the table, with _own_time and _seq."""
+    """Return ``count`` messages from number ``first`` on, with the table's columns, _own_time and _seq."""
     random = Random(seed * 1_000_003 + first)
     numbers = range(first, first + count)
     parents = [_parent(number, random) for number in numbers]
@@ -214,11 +216,12 @@ _WORDS: Final = [f"word{number}" for number in range(997)]
 
 
 def _parent(number: int, random: Random) -> int | None:
-    """Return the message to which this one replies, usually a recent one."""
+    """Return the number of the message to which this message replies, usually a recent one; None for no reply."""
     back = 1 + int(random.expovariate(1 / 2_000))
     return number - back if random.random() < 0.6 and back <= number else None
 
 
 def _id(number: int) -> str:
-    # The multiplication spreads the ids, as real ids are: sorted ids would compress and prune better.
+    # The multiplication spreads the ids like real ids; sorted ids would compress better and make pruning more
+    # effective.
     return f"{number * 0x9E3779B97F4A7C15 % 2**64}.{number}@news.example"

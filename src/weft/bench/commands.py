@@ -38,13 +38,15 @@ from weft.runtime.archiving import make_archive
 from weft.runtime.session import stop_session
 
 _SUBREAPER: Final = 36
-"""PR_SET_CHILD_SUBREAPER of Linux: this process becomes the parent of orphaned processes and can wait for them."""
+"""PR_SET_CHILD_SUBREAPER of Linux, which makes this process the parent of orphaned processes so that it can wait for
+them.
+"""
 
 WAYS: Final[Mapping[str, Mapping[str, str]]] = {
     "cold": {"WEFT_CLASS_ARCHIVE": "off"},
     "archive": {"WEFT_CLASS_ARCHIVE": "auto"},
 }
-"""The environment variables for each way to run a command, by the way's name."""
+"""The ways to run a command, each with its environment variables."""
 
 _QUESTION: Final = (
     "SELECT m.msgid, m.subject FROM msgs m, msgs r WHERE r.inreplyto = m.msgid AND r.newsgroup = 'comp.databases'"
@@ -53,21 +55,21 @@ _QUESTION: Final = (
 
 @dataclass
 class CommandTimes:
-    """The times of one command run in one way: seconds of wall clock and processors, in the order of the rounds."""
+    """The wall seconds and the processor seconds of one command that is run in one way, in the order of the rounds."""
 
     command: str
     way: str
     wall: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
     server: list[float] = field(default_factory=list)
-    """Processor seconds of the server, if there is one."""
+    """The processor seconds of the server, if the way uses a server."""
 
 
 def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callable[[str], None]) -> None:
     """Measure each command in each way, print the results, and write the figures to ``out`` as JSON.
 
-    Raises Refused on systems other than Linux and if there is no archive to compare with, and ExecutionError if a
-    command fails.
+    Raises Refused on systems other than Linux and if no class-data archive exists, and ExecutionError if a command
+    fails.
     """
     if sys.platform != "linux":
         raise Refused("weft bench commands runs on Linux only: it measures the processor time of processes")
@@ -96,7 +98,7 @@ def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callab
 
 
 def prepare(place: Path) -> dict[str, list[str]]:
-    """Make the demo's home without its last week in ``place/made``, and return the commands to measure."""
+    """Create the demo's home without its last week in ``place/made``, and return the commands to measure by name."""
     numbers: dict[str, int] = {}
     last = WEEKS - 1
     with Weft.open(place / "made", clock="replay", create=True) as weft:
@@ -117,7 +119,10 @@ def prepare(place: Path) -> dict[str, list[str]]:
 
 
 def _beside_a_server(place: Path, commands: Mapping[str, Sequence[str]]) -> dict[str, Cost]:
-    """Run the commands, and a tick before the measured one, with a server that has only done its rehearsal."""
+    """Run the commands with a server that has only done its rehearsal, and return the cost of each command.
+
+    An additional tick (``tick 1``) runs before the tick that the other ways measure.
+    """
     home = _fresh_home(place)
     environ = {**os.environ, **WAYS["archive"], "WEFT_HOME": str(home)}
     before = ["tick", "--now", f"{BEGIN + timedelta(days=7 * WEEKS - 1):%Y-%m-%d}"]
@@ -141,7 +146,8 @@ def _measure(command: Sequence[str], place: Path, environ: Mapping[str, str], ti
 
 
 def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[float, float]:
-    """Run a weft command until all its processes end; return (its wall seconds, processor seconds of all processes).
+    """Run a weft command until all its processes end; return the wall seconds and the processor seconds of all
+    processes.
 
     Raises ExecutionError if the command fails.
     """
@@ -200,7 +206,9 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of wall clock, of processors in the command, and meanwhile in the server with its Java."""
+    """The wall seconds of a command, its processor seconds, and the processor seconds of the server and its Java
+    meanwhile.
+    """
 
     wall: float
     client: float
@@ -209,9 +217,9 @@ class Cost:
 
 @contextmanager
 def serving(home: Path, environ: Mapping[str, str]) -> Iterator[int]:
-    """Run a ``weft serve`` of the home, warm after its rehearsal, during the block, and yield its process id.
+    """Run ``weft serve`` for the home during the ``with`` block, and yield its process id after the server's rehearsal.
 
-    Raises ExecutionError if it does not start, or ends during its rehearsal.
+    Raises ExecutionError if the server does not start, or if it ends during its rehearsal.
     """
     command = [sys.executable, "-m", "weft", "serve", "--home", str(home)]
     with subprocess.Popen(
@@ -228,7 +236,7 @@ def serving(home: Path, environ: Mapping[str, str]) -> Iterator[int]:
 
 
 def cost(command: Sequence[str], environ: Mapping[str, str], server: int) -> Cost:
-    """Run a weft command and return its cost; raise ExecutionError if it fails or no server runs it."""
+    """Run a weft command and return its cost; raise ExecutionError if the command fails or does not run in a server."""
     server_before, before = _processor(server), time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "weft", *command],
@@ -250,7 +258,7 @@ def cost(command: Sequence[str], environ: Mapping[str, str], server: int) -> Cos
 
 def _processor(pid: int) -> float:
     """Return the processor seconds of a process and its descendants."""
-    # The name is in parentheses and may contain spaces; the times are fields 12 and 13 after it.
+    # The process name is in parentheses and may contain spaces; the times are fields 12 and 13 after the name.
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     own = (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
     threads = Path(f"/proc/{pid}/task").iterdir()  # a process is a child of the thread that started it

@@ -1,9 +1,10 @@
 """Generate a directory of employees of any size with its history: four tables, 1,000 changes a day, reproducible.
 
-A table changes in proportion to its rows: of 1,000 changes, 475 are of employees, 475 of assignments, 49 of projects
-and one is of a department.  The keys of a table change in turn, in an order unrelated to their values.  A change ends
-the open row of a key and begins its next one.  So change ``j`` of a table of n rows begins version ``j // n + 1`` of a
-key, and ends the row begun by change ``j - n``, or present since the first day.
+The number of changes of a table is proportional to its rows: of 1,000 changes, 475 are of employees, 475 of
+assignments, 49 of projects and one of a department.  The keys of a table change in turn, in an order unrelated to their
+values.  A change ends the open row of a key and starts the next row of the key.  Change ``j`` of a table of n rows
+therefore starts version ``j // n + 1`` of a key.  It ends the row that change ``j - n`` started, or a row of the first
+day.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from weft.storage.periods import TS
 
 DAY: Final = 86_400_000_000
 BEGIN: Final = 631_152_000_000_000
-"""1990-01-01 00:00 UTC, when every table has its first rows."""
+"""1990-01-01 00:00 UTC, the instant of every table's first rows."""
 CHANGES: Final = 1_000
-"""The number of changes a day, which are one batch."""
+"""The number of changes a day; the changes of a day are one batch."""
 MIN_EMPLOYEES: Final = 1_000
-"""The least number of employees: with fewer, a key of some table would change twice a day."""
+"""The minimum number of employees; with fewer employees, a key of some table would change twice a day."""
 _STRIDE: Final = 15_485_863
-"""A prime, so that every other key changes before a key changes again."""
+"""A prime number, so that all other keys change before a key changes again."""
 
 
 @dataclass(frozen=True)
 class DirectoryTable:
-    """A table: its columns, the first being the key, each with an expression over the key ``k`` and the version ``v``.
+    """A table whose columns are SQL expressions over the key ``k`` and the version ``v``; the first column is the key.
 
-    ``rows`` rows are open at any time; ``daily`` of them change every day.
+    ``rows`` rows are open at any time, and ``daily`` rows change every day.
     """
 
     name: str
@@ -50,7 +51,7 @@ class DirectoryTable:
 
     @property
     def key(self) -> str:
-        """The key column."""
+        """The name of the key column."""
         return self.columns[0][0]
 
     def first(self, log: TableSchema) -> pa.Table:
@@ -61,10 +62,10 @@ class DirectoryTable:
         return conformed(_arrow(self._logged(rows)), stored_schema(log))
 
     def days(self, first: int, last: int, log: TableSchema) -> pa.Table:
-        """Return the log rows of the changes of the days from ``first`` (1: the day after the first rows) to before
+        """Return the log rows for the changes of the days from ``first`` (1: the day after the first rows) to before
         ``last``.
 
-        They equal the rows that recording each day's changes separately would append.
+        The rows equal those that Weft would append if it recorded each day's changes separately.
         """
         before = self._day(f"j - {self.rows}")
         text = f"""WITH changes AS ({self._changes(first, last)})
@@ -73,7 +74,7 @@ class DirectoryTable:
         return conformed(_arrow(self._logged(text)), stored_schema(log))
 
     def changes(self, day: int) -> pa.Table:
-        """Return the changes of one day as a source reports them (``storage.changes``)."""
+        """Return the changes of one day in the form in which a source reports changes (``storage.changes``)."""
         text = f"SELECT {self._values}, 'U' AS {OP}, stamp AS {OWN}, j AS {ORDER} FROM ({self._changes(day, day + 1)})"
         return _arrow(text)
 
@@ -82,13 +83,15 @@ class DirectoryTable:
         return ", ".join(f"CAST({value} AS {_DUCK[kind]}) AS {name}" for name, kind, value in self.columns)
 
     def _changes(self, first: int, last: int) -> str:
-        """Return a query of the changes of some days: their number ``j``, instant, key and new version."""
+        """Return an SQL query for the changes of some days: their number ``j``, instant, key and new version."""
         numbers = f"range({(first - 1) * self.daily}, {(last - 1) * self.daily}) AS t(j)"
         key = f"(j * {_STRIDE}) % {self.rows}"
         return f"SELECT j, {key} AS k, j // {self.rows} + 1 AS v, {self._day('j')} AS stamp FROM {numbers}"
 
     def _day(self, number: str) -> str:
-        """Return the instant of a change by its number; negative numbers stand for rows of the first day."""
+        """Return an SQL expression for the instant of a change, given its number; the first day's rows have negative
+        numbers.
+        """
         return f"{BEGIN} + CASE WHEN {number} < 0 THEN 0 ELSE ({number}) // {self.daily} + 1 END * {DAY}"
 
     def _logged(self, rows: str) -> str:
@@ -98,11 +101,11 @@ class DirectoryTable:
 
 _DUCK: Final = {"BIGINT": "BIGINT", "STRING": "VARCHAR"}
 _LASTING: Final = "hash(k, v - hash(k, v) % 2)"
-"""A number that changes with every other version of a row only."""
+"""An SQL expression for a number that changes only with every other version of a row."""
 
 
 def tables(employees: int) -> tuple[DirectoryTable, ...]:
-    """Return the four tables of a directory with that number of employees."""
+    """Return the four tables of a directory with ``employees`` employees."""
     projects, departments = employees // 10, max(employees // 1_000, 2)
     dept = "CASE WHEN {0} = 0 THEN 'Development' ELSE 'Department ' || {0} END".format
     id_, title = ("id", "BIGINT", "k"), ("title", "STRING", "'Project ' || k")
@@ -145,7 +148,7 @@ def tables(employees: int) -> tuple[DirectoryTable, ...]:
 
 
 def days_of(periods: int, employees: int) -> int:
-    """Return the number of days of change after which about ``periods`` periods have been recorded."""
+    """Return the number of days after which the directory has recorded about ``periods`` periods."""
     return (periods - sum(table.rows for table in tables(employees))) // CHANGES
 
 

@@ -2,9 +2,9 @@
 
     weft bench load --rows 10000000 --rounds 3
 
-The same file is loaded into a table of a new home (``weft ingest file``), and into a Delta table written by plain
-Spark: with a given schema, and for CSV also with an inferred schema, as Weft infers one.  The ways alternate in one
-process, with a warm Spark session, and medians are reported.
+The same file is loaded into a table of a new home (``weft ingest file``), and with plain Spark into a Delta table.
+Spark loads the file with a given schema and, for CSV, also with an inferred schema, because Weft infers a schema.  The
+ways alternate in one process with a warm Spark session, and the report has medians.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ROWS: Final = """SELECT i AS id, make_timestamp(1577836800000000 + i * 1000000 
 
 @dataclass
 class LoadTimes:
-    """The times of one way to load one file: seconds of wall clock, in the order of the rounds."""
+    """The wall seconds of one way to load one file, in the order of the rounds."""
 
     rows: int
     format: str
@@ -49,7 +49,7 @@ class LoadTimes:
 
     @property
     def median(self) -> float:
-        """The median of the rounds."""
+        """The median time of the rounds in seconds."""
         return statistics.median(self.seconds)
 
 
@@ -93,7 +93,7 @@ def compare(
 
 
 def ways(kind: str) -> list[str]:
-    """Return the ways to load a file of that format."""
+    """Return the names of the ways to load a file of the format ``kind``."""
     return [WEFT, GIVEN, INFERRED] if kind == "csv" else [WEFT, GIVEN]
 
 
@@ -107,7 +107,7 @@ def write_file(place: Path, rows: int, kind: str) -> Path:
 
 
 def load(place: Path, file: Path, rows: int, kind: str, way: str, spark: SparkSession) -> float:
-    """Load the file in one way into a temporary folder, and return the seconds."""
+    """Load the file in one way into a temporary folder, and return the elapsed seconds."""
     with TemporaryDirectory(prefix="loaded-", dir=place) as text:
         target = Path(text) / "target"
         before = time.perf_counter()

@@ -2,9 +2,9 @@
 
     weft bench many --queries 1 --queries 100000
 
-A table of messages is loaded once.  For each number, a copy of that home gets that many queries, which differ only in
-their constants.  The copies are ticked in turn, with 3,800 new messages at a time.  Finally a hundred shapes with one
-query each are measured.  Medians are reported; absolute times depend on the machine.
+A table of messages is loaded once.  For each number of queries, a copy of that home gets queries that differ only in
+their constants.  The copies are ticked in turn, with 3,800 new messages at a time.  Finally, a hundred queries of
+different shapes are measured.  The report has medians; absolute times depend on the machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weft.runtime.session import stop_session
 
 _SENDERS: Final = 5_000
 _ONE_BY_ONE: Final = 100
-"""Up to this number, queries are installed one at a time; more are installed together."""
+"""The maximum number of queries that are installed one at a time; more queries are installed together."""
 _SHAPES: Final = 100
 
 SHAPES: Final[Mapping[str, str]] = {
@@ -40,21 +40,21 @@ SHAPES: Final[Mapping[str, str]] = {
         "WHERE r.inreplyto = m.msgid AND m.sender = 'user{sender}' AND r.newsgroup = '{group}'"
     ),
 }
-"""Templates of queries by shape; authors and groups give up to a quarter of a million queries of each."""
+"""The template of each shape; authors and groups allow up to a quarter of a million queries of each shape."""
 
 
 @dataclass
 class QuerySet(Ticks):
-    """One set of queries and its ticks."""
+    """A set of queries and the measurements of its ticks."""
 
     shape: str
     queries: int
     installs: float = 0.0
-    """Queries installed a second: one at a time if they are few, else together."""
+    """The number of queries installed per second, one at a time or together (``_ONE_BY_ONE``)."""
     first_tick: float = 0.0
     first_rows: int = 0
     catalog: int = 0
-    """Bytes of the catalog after the last tick."""
+    """The size of the catalog in bytes after the last tick."""
 
 
 def compare(
@@ -90,7 +90,7 @@ def _load(home: Path, messages: int) -> None:
 
 
 def _queries_of_shape(text: str) -> Iterator[str]:
-    """Yield distinct queries of one shape; the authors for a group are spread over all authors."""
+    """Yield distinct queries of one shape; each group is combined with authors from the entire range."""
     for number in range(_SENDERS * len(GROUPS)):
         sender = (number * 37 + number // _SENDERS) % _SENDERS
         yield text.format(sender=sender, group=GROUPS[(number // _SENDERS + sender) % len(GROUPS)])
@@ -119,7 +119,7 @@ def _measure(
     warm: int,
     progress: Callable[[str], None],
 ) -> list[QuerySet]:
-    """Measure sets of queries in turn, each in its own home; each set has a size, a description and texts."""
+    """Measure sets of queries in turn, each in its own home; a set has a number of queries, a description and texts."""
     prepared = [_prepared(place, messages, shape, texts, progress) for shape, texts in sets.values()]
     for number in range(warm + ticks):
         for bench, case in prepared:
@@ -154,7 +154,7 @@ def _prepared(
 
 
 def _install(home: Path, texts: Sequence[str]) -> float:
-    """Install the queries through the Python API, and return the number installed a second."""
+    """Install the queries through the Python API, and return the number of queries installed per second."""
     with Weft.open(home, create=True) as weft:
         queries = [NewQuery(f"q{number}", text, "bench") for number, text in enumerate(texts)]
         before = time.perf_counter()
@@ -167,7 +167,8 @@ def _install(home: Path, texts: Sequence[str]) -> float:
 
 
 def report(cases: Sequence[QuerySet]) -> str:
-    """Return two lines per case: the tick compared with that of the fewest queries of the shape, and its phases.
+    """Return two lines per case: its tick compared with the tick of the fewest queries of the same shape, and its
+    phases.
 
     >>> few = QuerySet("of an author", 1, ticks=[0.5], jobs=[1], rows=[2], parts={"commit": [0.1]})
     >>> many = QuerySet("of an author", 9_000, ticks=[2.0], jobs=[1], rows=[40], parts={"commit": [0.1]})

@@ -46,22 +46,22 @@ FORMULAS: Final = {
     "since": "access(u, d) AND NOT (NOT revoke(u, d) SINCE grant(u, d))",
     "aggregation": "access(u, d) AND EXISTS c. ((c <- CNT x; u ONCE[0,1h] access(u, x)) AND 10 < c)",
 }
-"""Published without approval within seven days; opened without a grant; more than ten documents opened within an
-hour.
+"""The formulas: a document published without approval within seven days, a document opened without a grant, and more
+than ten documents opened within an hour.
 """
 _USERS: Final = 100
 _DOCUMENTS: Final = 500
 _A_SECOND: Final = 5
 _NAMES: Final = ("approve", "publish", "grant", "revoke", "access")
 _SHARES: Final = (1, 1, 3, 2, 3)
-"""The shares of the predicates in ten events."""
+"""The number of events of each predicate in ten events."""
 _AIM: Final = 50_000
 _PLACES: Final = 3
 
 
 @dataclass
 class FormulaRun:
-    """A formula over the whole log in batches of one size: seconds, answers and stored tuples of each batch."""
+    """The run of a formula over the log in batches of one size: seconds, answers and stored tuples of each batch."""
 
     formula: str
     batch: int
@@ -69,16 +69,19 @@ class FormulaRun:
     answers: int = 0
     tuples: list[int] = field(default_factory=list)
     bytes: int = 0
-    """The bytes stored at the end."""
+    """The number of bytes stored at the end of the run."""
 
     @property
     def rate(self) -> float:
-        """Events a second over the whole log."""
+        """The number of events per second over the entire log."""
         return self.batch * len(self.seconds) / sum(self.seconds)
 
     @property
     def growth(self) -> float:
-        """The median of the last fifth of the batches divided by that of the second fifth (the first one warms up)."""
+        """The median time of the last fifth of the batches, divided by the median time of the second fifth.
+
+        The first fifth warms up the process.
+        """
         fifth = max(len(self.seconds) // 5, 1)
         return statistics.median(self.seconds[-fifth:]) / statistics.median(
             self.seconds[fifth : 2 * fifth] or self.seconds
@@ -87,7 +90,7 @@ class FormulaRun:
 
 @dataclass
 class FromHistory:
-    """One batch answered from all events up to its end: the number of events, and the seconds."""
+    """A batch evaluated from all events up to its end: the number of events, and the seconds."""
 
     formula: str
     batch: int
@@ -101,7 +104,7 @@ def compare(
     """Measure each formula with each batch size, print the results, and write the figures to ``out`` as JSON lines.
 
     With ``ticks``, also measure the ticks of homes with these formulas, and with queries over the stored history.
-    Raises ExecutionError if the answers from the history differ.
+    Raises ExecutionError if the answers from the history differ from those of the synopses.
     """
     log = EventLog.generated(events)
     runs, from_history = [], []
@@ -122,7 +125,7 @@ def compare(
 
 
 def _ticked(log: EventLog, sizes: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, object]]:
-    """Measure the ticks of homes: synopses with each tick size, the stored history with the largest."""
+    """Measure the ticks of homes: synopses with each tick size, the stored history with the largest size."""
     tables = [(name, ("m" if name == "approve" else "u", "d")) for name in _NAMES]
     answers: dict[str, int] = {}
     for ticks in measure_ticks(log.rows, tables, FORMULAS, sizes, "synopsis"):
@@ -143,7 +146,7 @@ def _ticked(log: EventLog, sizes: Sequence[int], progress: Callable[[str], None]
 def _run_formula(
     name: str, of_formula: Synopsis, log: EventLog, size: int, *, largest: bool
 ) -> tuple[FormulaRun, list[FromHistory]]:
-    """Process the log with a formula; if these batches are the ``largest``, also answer some from the history."""
+    """Process the log with a formula; with ``largest``, also evaluate some batches from the history."""
     run, compared, state = FormulaRun(name, size), [], EMPTY
     number = log.events // size
     places = {(number * place) // _PLACES - 1 for place in range(1, _PLACES + 1)} if largest else set()
@@ -162,7 +165,7 @@ def _run_formula(
 def _from_history(
     name: str, of_formula: Synopsis, log: EventLog, window: tuple[int, int], expected: pa.Table
 ) -> FromHistory:
-    """Answer the events of a window from all events up to its end."""
+    """Evaluate the formula at the events of a window, from all events up to the end of the window."""
     first, end = window
     before = time.perf_counter()
     _, answers = evaluate(of_formula, EMPTY, log.batch(0, end))
@@ -200,11 +203,11 @@ class EventLog:
             return cls(connection.sql(text).to_arrow_table())
 
     def batches(self, size: int) -> Iterator[Batch]:
-        """Return the log in batches of one size, without an incomplete last one."""
+        """Return the log in batches of ``size`` events, without an incomplete last batch."""
         return (self.batch(first, first + size) for first in range(0, self.events - size + 1, size))
 
     def batch(self, first: int, end: int) -> Batch:
-        """Return the events from one time point to before another."""
+        """Return the events from the time point ``first`` to before ``end``."""
         rows = self.rows.slice(first, end - first)
         seconds = pc.divide(rows.column("tp"), _A_SECOND)
         points = pa.table({"tp": rows.column("tp"), "at": pc.multiply(seconds, 1_000_000)})
@@ -217,7 +220,7 @@ class EventLog:
 
 
 def _line(run: FormulaRun) -> str:
-    """Summarize a run in one line.
+    """Return a summary of a run in one line.
 
     >>> _line(FormulaRun("once", 1000, [0.1] * 5, 3, [7] * 5, 2048))[:62]
     'once, batches of 1,000: 10,000 events a second (aim 50,000); l'
@@ -230,7 +233,7 @@ def _line(run: FormulaRun) -> str:
 
 
 def _json(run: FormulaRun) -> dict[str, object]:
-    """Return a run's figures without those of each batch."""
+    """Return the figures of a run, without the figures of single batches."""
     rates = {"rate": round(run.rate), "growth": round(run.growth, 2), "batches": len(run.seconds)}
     median = {"seconds": round(statistics.median(run.seconds), 4), "tuples": run.tuples[-1]}
     return {
@@ -245,9 +248,9 @@ def _json(run: FormulaRun) -> dict[str, object]:
 
 _BEGIN: Final = 1_600_000_000_000_000
 _STEP: Final = 200_000
-"""The first event's time and the distance of events (µs UTC): five a second, no two at one instant."""
+"""The time between two events (µs): five events per second; the first event is at ``_BEGIN``."""
 _ROUNDS: Final = 12
-"""Ticks of one size at each end of the log."""
+"""The number of ticks of one size that are measured at each end of the log."""
 
 HISTORY_QUERIES: Final = {
     "once": (
@@ -263,10 +266,10 @@ SQL has no count over a window at each row, and SINCE needs a nested NOT EXISTS,
 
 @dataclass
 class SynopsisTicks:
-    """Ticks of one size over a log: seconds of each near its start and near its end, and of their loads.
+    """Ticks of one size over a log: the seconds of the ticks near the log's start and end, and of their loads.
 
-    ``kept`` says what the queries are answered from, ``queries`` are their names, and ``processor`` has the seconds of
-    this process in each tick.
+    ``kept`` names the data from which the queries are evaluated, ``queries`` are the names of the queries, and
+    ``processor`` has the processor seconds of this process in each tick.
     """
 
     kept: Keep
@@ -282,16 +285,16 @@ class SynopsisTicks:
 
     @property
     def tick(self) -> float:
-        """The median near the log's end, in seconds."""
+        """The median time of the ticks near the log's end, in seconds."""
         return statistics.median(self.last)
 
     @property
     def growth(self) -> float:
-        """The median near the log's end divided by that near its start."""
+        """The median time of the ticks near the log's end, divided by the median time near its start."""
         return self.tick / statistics.median(self.first)
 
     def summary(self) -> str:
-        """Summarize the ticks in one line."""
+        """Return a summary of the ticks in one line."""
         parts = ", ".join(f"{name} {statistics.median(each):.2f}" for name, each in self.parts.items())
         return (
             f"{', '.join(self.queries)} from the {self.kept}, ticks of {self.size:,}: "
@@ -302,7 +305,7 @@ class SynopsisTicks:
         )
 
     def as_json(self) -> dict[str, object]:
-        """Return the medians."""
+        """Return the medians of the measurements."""
         return {
             "kept": self.kept,
             "queries": list(self.queries),
@@ -325,8 +328,9 @@ def measure_ticks(
     sizes: Sequence[int],
     keep: Keep,
 ) -> Iterator[SynopsisTicks]:
-    """Measure ticks of each size over the log ``rows`` (tp, kind, c1, c2); ``tables`` are its kinds with their
-    columns.
+    """Measure ticks of each size over the log ``rows`` (tp, kind, c1, c2).
+
+    ``tables`` are the kinds of events, each with its columns.
     """
     for size in sizes:
         with TemporaryDirectory(prefix="weft-bench-") as folder:
@@ -368,7 +372,7 @@ class _Home:
         return _BEGIN + (self.done - 1) * _STEP + 1
 
     def _taken_in(self, weft: Weft, size: int, seconds: list[float]) -> None:
-        """Load some events and tick; append the tick's seconds."""
+        """Load ``size`` events and tick; append the duration of the tick to ``seconds``."""
         began = time.perf_counter()
         self._load(weft, size)
         loaded = time.perf_counter() - began
@@ -383,7 +387,7 @@ class _Home:
                 self.ticks.parts.setdefault(name, []).append(part)
 
     def _load(self, weft: Weft, size: int) -> None:
-        """Load the next events, one Parquet file per table."""
+        """Load the next ``size`` events, one Parquet file per table."""
         rows = self.rows.slice(self.done, size)
         micros = pc.add(pc.multiply(rows.column("tp"), pa.scalar(_STEP)), pa.scalar(_BEGIN))
         ts = micros.cast(pa.timestamp("us", "UTC"))

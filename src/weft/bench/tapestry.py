@@ -2,8 +2,8 @@
 
     weft bench tapestry --messages 380000 --messages 3800000
 
-Both run alternately in one Spark session: a tick with 3,800 new messages, then the five full queries over the same
-tables, one after another.  Medians are reported; absolute times depend on the machine.
+A tick with 3,800 new messages and the five full queries over the same tables run alternately in one Spark session.  The
+report has medians; absolute times depend on the machine.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from weft.planning.plan import at_instant, plan
 from weft.runtime.session import stop_session
 
 _BYTES: Final = 700
-"""The most bytes of disk per message during a measurement."""
+"""The maximum number of bytes on the disk per message during a measurement."""
 
 
 @dataclass
 class Size(Ticks):
-    """The measurements at one size, in seconds."""
+    """The measurements for one number of messages, in seconds."""
 
     messages: int
     load: float = 0.0
     first_tick: float = 0.0
     cold: list[float] = field(default_factory=list)
-    """The first ticks of the process, which are not counted."""
+    """The first ticks of the process, which the medians exclude."""
     references: list[float] = field(default_factory=list)
-    """Seconds of one empty Spark job and one Delta commit of one row through Spark, together."""
+    """The seconds of an empty Spark job and a Delta commit of one row through Spark, together."""
     full: dict[str, list[float]] = field(default_factory=dict)
     disk: int = 0
 
     @property
     def reference(self) -> float:
-        """The median of the references."""
+        """The median of ``references``."""
         return statistics.median(self.references)
 
     @property
@@ -66,7 +66,7 @@ def compare(
     out: Path | None,
     progress: Callable[[str], None],
 ) -> None:
-    """Measure at each size, print the results, and write the figures to ``out`` as JSON.
+    """Measure each number of messages, print the results, and write the figures to ``out`` as JSON.
 
     ``full`` is the number of measured rounds that also run the full queries.  Raises Refused if the disk is too small.
     """
@@ -101,7 +101,9 @@ class Bench(BenchHome):
     """A home with the table and the five queries."""
 
     def full(self) -> dict[str, float]:
-        """Run each full query at this instant with Spark over the same files, and return the seconds by name."""
+        """Run each full query at the current instant with Spark over the same files, and return the seconds by query
+        name.
+        """
         tables = {table.name: table for table in self.catalog.tables.all()}
         schemas = {name: table.schema for name, table in tables.items()}
         reader = Reader(self.spark, self.catalog.data, tables)
@@ -118,7 +120,7 @@ class Bench(BenchHome):
         return 0
 
     def reference(self) -> float:
-        """Return the seconds of one empty job and one Delta commit of one row, both by Spark."""
+        """Return the seconds of an empty Spark job and a Delta commit of one row through Spark."""
         place = str(self.folder / "reference")
 
         def run() -> int:
@@ -130,7 +132,10 @@ class Bench(BenchHome):
 
 
 def measure(home: Path, count: int, rounds: tuple[int, int, int], progress: Callable[[str], Any]) -> Size:
-    """Measure one size; ``rounds`` are uncounted rounds, counted rounds, and counted rounds with the full queries."""
+    """Measure a home with ``count`` messages.
+
+    ``rounds`` are the numbers of uncounted rounds, counted rounds, and counted rounds with the full queries.
+    """
     bench, size = Bench(home), Size(count)
     warm, ticks, in_full = rounds
     before = time.perf_counter()
@@ -160,7 +165,7 @@ def measure(home: Path, count: int, rounds: tuple[int, int, int], progress: Call
 
 
 def report(size: Size) -> str:
-    """Summarize one size in a few lines."""
+    """Return a summary of one measurement in a few lines."""
     full = ", ".join(f"{name} {statistics.median(times):.2f}" for name, times in size.full.items())
     parts = ", ".join(f"{name} {statistics.median(each):.2f} s" for name, each in size.parts.items())
     compared = (

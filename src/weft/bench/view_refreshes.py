@@ -1,10 +1,10 @@
-"""``weft bench views``: compare refreshing temporal views after a batch of changes with recomputing them in Spark.
+"""``weft bench views``: compare refreshing temporal views after a batch of changes with recomputing the views in Spark.
 
     weft bench views --periods 1000000 --periods 10000000
 
-A directory of employees gets a history of that many periods, and three views.  Then batches of 1,000 changes arrive, a
-day apart, and each view is refreshed after each batch.  In some rounds Spark also recomputes the views from the same
-files with the same SQL.  The homes are measured in turn in one process, and medians are reported.
+A directory of employees gets a history with the given number of periods, and three views.  Then batches of 1,000
+changes arrive, one batch a day, and each view is refreshed after each batch.  In some rounds Spark also recomputes the
+views from the same files with the same SQL.  The homes are measured in turn in one process, and the report has medians.
 """
 
 from __future__ import annotations
@@ -46,17 +46,16 @@ VIEWS: Final[Mapping[str, str]] = {
     ),
     "seven_days": "SELECT dept, COUNT(*) AS staff FROM employees GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS)",
 }
-"""Figure 3 of the paper, a join of four tables, a moving window."""
+"""The views: figure 3 of the paper, a join of four tables, and a moving window."""
 _RECORDED: Final = 500_000
-"""The most changes of the history recorded at once."""
+"""The maximum number of changes of the history that are recorded at once."""
 _AIM: Final = 0.1
 _GROWTH: Final = 1.5
 
 
 @dataclass
 class RefreshTimes:
-    """The times of a view in seconds: the ``first`` refresh over the whole history, refreshes after batches, and
-    recomputations.
+    """The times of a view in seconds: the ``first`` refresh over the history, later refreshes, and recomputations.
 
     ``periods`` is the number of the view's periods at the last comparison.
     """
@@ -69,18 +68,18 @@ class RefreshTimes:
 
     @property
     def batch(self) -> float:
-        """The median refresh after a batch."""
+        """The median time of a refresh after a batch, in seconds."""
         return statistics.median(self.batches)
 
     @property
     def ratio(self) -> float | None:
-        """The median refresh divided by the median recomputation; None without recomputations."""
+        """The median time of a refresh divided by the median time of a recomputation; None without recomputations."""
         return self.batch / statistics.median(self.full) if self.full else None
 
 
 @dataclass
 class History:
-    """A history with that many periods: the seconds of recording each batch, and its views."""
+    """A history with ``periods`` periods: the seconds of recording each batch, and the times of its views."""
 
     periods: int
     employees: int
@@ -98,9 +97,9 @@ def compare(
 ) -> None:
     """Measure each history, print the results, and write the figures to ``out`` as JSON.
 
-    ``rounds`` are uncounted rounds, counted rounds, and counted rounds that also recompute the views.  Raises Refused
-    for a history with fewer periods than the tables have rows, and ExecutionError if a view differs from its
-    recomputation.
+    ``rounds`` are the numbers of uncounted rounds, counted rounds, and counted rounds that also recompute the views.
+    Raises Refused for a history with fewer periods than the tables have rows, and ExecutionError if a view differs from
+    its recomputation.
     """
     _check(periods, employees)
     warm, counted, full = rounds
@@ -110,7 +109,7 @@ def compare(
         ]
         for number in range(warm + counted):
             for each in directories:
-                # The first uncounted round also warms Spark; once is enough.
+                # The first uncounted round also recomputes the views of one home, which warms up Spark.
                 in_full = number - warm in range(full) or (number == 0 and full > 0 and each is directories[0])
                 each.round(in_full, number >= warm)
         for each in directories:
@@ -157,7 +156,7 @@ class _Directory:
 
     @property
     def now(self) -> int:
-        """The last instant of the present day, after all its changes, µs UTC."""
+        """The last instant of the current day, after all its changes, µs UTC."""
         return BEGIN + (self.day + 1) * DAY - 1
 
     def _history(self, writer: Writer, table: DirectoryTable) -> None:
@@ -176,7 +175,7 @@ class _Directory:
         writer.loads.finish(load_id, recorded.began + recorded.ended, 0, 0, 0, self.weft.clock())
 
     def round(self, in_full: bool, counted: bool) -> None:
-        """Record one batch and refresh each view; if ``in_full``, also recompute each view."""
+        """Record one batch and refresh each view; with ``in_full``, also recompute each view."""
         self.day += 1
         recording = _timed(self._batch)
         times = [f"recording {recording:.2f} s"]
@@ -195,7 +194,7 @@ class _Directory:
         self.say(f"  {self.case.periods:,}: {', '.join(times)}")
 
     def _batch(self) -> None:
-        """Record the changes of a day in the four tables, as a poll does."""
+        """Record the changes of one day in the four tables, in the same way as a poll."""
         home, at = self.weft.opened, BEGIN + self.day * DAY
         for table in self.tables:
             with home.writing("bench") as writer:
@@ -215,8 +214,9 @@ class _Directory:
         return _timed(work)
 
     def _recompute(self, view: RefreshTimes) -> float:
-        """Recompute the view's periods with Spark and return the seconds; raise ExecutionError if their number
-        differs.
+        """Recompute the view's periods with Spark and return the seconds.
+
+        Raises ExecutionError if the number of periods differs from the view's.
         """
         before = time.perf_counter()
         view.periods = self._count_recomputed(view.view)

@@ -1,6 +1,7 @@
 """The catalog of a home: definitions, plans, subscriptions, the tick log and the leases, in one database.
 
-The database library is loaded only when the catalog is used; records, layout and ``table_sizes`` do without it.
+Weft imports the database library only when it uses the catalog; records, layout and ``table_sizes`` do without the
+library.
 """
 
 from __future__ import annotations

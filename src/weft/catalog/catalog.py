@@ -54,7 +54,9 @@ class CatalogParts:
 
     @property
     def data(self) -> Location:
-        """The location of the home's tables, ledger and quarantine; the catalog's paths are relative to it."""
+        """The location of the home's tables, ledger and quarantine; the paths in the catalog are relative to this
+        location.
+        """
         return layout.data(self.path)
 
     def home(self) -> HomeRecord:
@@ -64,9 +66,10 @@ class CatalogParts:
 
 
 class Writer(CatalogParts):
-    """The catalog as the holder of a lease may change it.
+    """A catalog that the holder of a lease can change.
 
-    Every change checks in its own transaction that the lease is still held, and raises LeaseLost if it is not.
+    Every change checks in its own transaction that the lease is still held, and raises LeaseLost if another writer has
+    taken the lease.
     """
 
     def __init__(self, database: Database, lease: Lease) -> None:
@@ -79,7 +82,7 @@ class Writer(CatalogParts):
         self._leases.check(self.lease)
 
     def lost(self) -> LeaseLost | None:
-        """Return the reason why the lease is lost; None if it is held or the catalog cannot be read."""
+        """Return the reason why the lease is lost, or None if the lease is held or the catalog cannot be read."""
         try:
             self.check()
         except LeaseLost as lost:
@@ -89,7 +92,7 @@ class Writer(CatalogParts):
         return None
 
     def renew(self, at: int, ttl_us: int = LEASE_TTL_US) -> None:
-        """Extend the lease to ``at + ttl_us``; raise LeaseLost."""
+        """Extend the lease to ``at + ttl_us``; raise LeaseLost if another writer has taken the lease."""
         self._leases.renew(self.lease, at, ttl_us)
 
     def release(self) -> None:
@@ -98,32 +101,39 @@ class Writer(CatalogParts):
 
 
 class Catalog(CatalogParts):
-    """A home's catalog, readable by everyone; most changes need ``writing``."""
+    """A home's catalog: anyone can read the catalog, and most changes need a ``Writer``."""
 
     def lease(self, name: LeaseName = "write") -> Lease | None:
-        """Return the lease that is held under that name (it may have expired), or None."""
+        """Return the lease held under ``name``, even if the lease has expired; None if nobody holds the lease."""
         return Leases(self._database, name).held()
 
     def writer(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
-        """Acquire the write lease (the caller calls ``release``) at the wall-clock time ``at``; raise LeaseBusy."""
+        """Acquire the write lease at the wall-clock time ``at``; the caller must call ``release`` on the returned
+        writer.
+
+        Raises LeaseBusy if another process holds the lease.
+        """
         return Writer(self._database, Leases(self._database, "write").acquire(purpose, holder, at, ttl_us))
 
     def sender(self, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
-        """Acquire the delivery lease; else as ``writer``."""
+        """Acquire the delivery lease, in the same way as ``writer`` acquires the write lease."""
         return Writer(self._database, Leases(self._database, "deliver").acquire("deliver", holder, at, ttl_us))
 
     @contextmanager
     def writing(self, purpose: str, clock: Callable[[], int], *, wait_us: int = 0) -> Iterator[Writer]:
-        """Hold the write lease for the block, after waiting for it up to ``wait_us``.
+        """Hold the write lease for the duration of the ``with`` block, after waiting at most ``wait_us`` for the lease.
 
-        ``clock`` returns the wall-clock time in microseconds.  Raises LeaseBusy.
+        ``clock`` returns the wall-clock time in microseconds.  Raises LeaseBusy if the wait was not long enough.
         """
         with self._holding("write", purpose, clock, wait_us) as writer:
             yield writer
 
     @contextmanager
     def delivering(self, clock: Callable[[], int], *, wait_us: int = 0) -> Iterator[Writer]:
-        """Hold the delivery lease for the block; else as ``writing``.  The two leases do not exclude each other."""
+        """Hold the delivery lease for the duration of the ``with`` block, with the parameters of ``writing``.
+
+        One process can hold the write lease while another holds the delivery lease.
+        """
         with self._holding("deliver", "deliver", clock, wait_us) as writer:
             yield writer
 
@@ -133,7 +143,7 @@ class Catalog(CatalogParts):
         try:
             yield writer
         except (StorageError, ExecutionError) as error:
-            # A writer whose lease was taken over sees the later writer's changes as damage.
+            # A writer that lost its lease to another writer reports that writer's changes as damage.
             lost = writer.lost()
             if lost is not None:
                 raise lost from error
@@ -160,9 +170,9 @@ def open_catalog(
     """Open the catalog of the folder ``home``; with ``create``, create the home if it does not exist.
 
     ``clock`` applies to a new home only.  ``at`` is the wall-clock time in microseconds UTC.  ``database`` is the URL
-    of a PostgreSQL database that holds the catalog (None: a SQLite file in the home).  A home of an older format is
-    migrated. Raises CatalogError for a folder that is not a home, for a damaged home, and for one that a newer Weft
-    wrote.
+    of a PostgreSQL database that stores the catalog; if ``database`` is None, the catalog is a SQLite file in the home.
+    A home of an older format is migrated.  Raises CatalogError if the folder is not a home, if the home is damaged, or
+    if a newer Weft wrote the home.
     """
     folder = Path(home)
     return Catalog(Database(folder, open_database(folder, database, create=create, clock=clock, at=at)))

@@ -1,7 +1,7 @@
 """Connect to the catalog's database and run transactions that read or write.
 
-A writing transaction excludes every other one from its beginning, so what it reads is still true when it commits.  It
-also checks the writer's fencing token (design section 6).
+A writing transaction excludes all other writers from start to commit, so the values that the transaction reads are
+still current at the commit.  The transaction also checks the writer's fencing token (design section 6).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from weft.printable import require_text
 
 
 class Database:
-    """A home's folder and its database; every part of the catalog uses one.
+    """A home's folder and the connection to the home's database; all parts of the catalog share a Database.
 
-    With ``lease`` it allows the changes of that lease's holder.  After ``close`` every use raises HomeClosed, also for
-    the holder of a lease.
+    If ``lease`` is set, changes are made under that lease.  After ``close`` every use raises HomeClosed, even for the
+    holder of a lease.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Database:
         self._closed = threading.Event() if closed is None else closed
 
     def under(self, lease: Lease) -> Database:
-        """Return the same database with the rights of the lease."""
+        """Return a copy of the database object that makes changes under ``lease``."""
         return Database(self.home, self._engine, lease, self._closed, self.liveness)
 
     @property
@@ -62,7 +62,7 @@ class Database:
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
-        """Run a transaction that excludes every other writer; raise LeaseLost if another writer took the lease."""
+        """Run a transaction that excludes all other writers; raise LeaseLost if another writer took the lease."""
         self._require_open()
         with catalog_errors(self.home), self._engine.connect() as plain:
             connection = to_write(plain)
@@ -73,7 +73,9 @@ class Database:
 
     @contextmanager
     def changing_under_lease(self, name: LeaseName | None = "write") -> Iterator[Connection]:
-        """Run a transaction that needs the lease of that name (None: any); raise CatalogError without it."""
+        """Run a writing transaction that needs the lease ``name`` (any lease if None); raise CatalogError without the
+        lease.
+        """
         if self._lease is None or name not in (None, self._lease.name):
             raise CatalogError(
                 f"this change needs the lease to {name or 'write'}",
@@ -89,18 +91,18 @@ class Database:
         self.liveness.close()
 
     def _require_open(self) -> None:
-        # An engine that was disposed of would silently connect again.
+        # SQLAlchemy silently connects again if a disposed engine is used.
         if self._closed.is_set():
             raise home_closed(self.home)
 
 
 def home_closed(home: Path) -> HomeClosed:
-    """Return the error for a use of a home that was closed."""
+    """Return the error to raise if a home is used after ``close``."""
     return HomeClosed(f"the home {home} was closed", hint=f"Open it again: Weft.open({str(home)!r})")
 
 
 def inserted_id(connection: Connection, statement: Insert) -> int:
-    """Insert one row and return the id that the database gave it."""
+    """Insert one row and return the id that the database assigned to the row."""
     key = connection.execute(statement).inserted_primary_key
     if key is None:
         raise CatalogError("the catalog gave no id to a new row")
@@ -108,9 +110,10 @@ def inserted_id(connection: Connection, statement: Insert) -> int:
 
 
 def require_held(connection: Connection, lease: Lease) -> None:
-    """Raise LeaseLost unless the lease is the one now held under its name.
+    """Raise LeaseLost unless ``lease`` is the lease now recorded under its name.
 
-    A lease that has expired but that nobody has taken is still good: no other writer can have come between.
+    A lease that has expired is still valid until another writer takes it, because no other writer can have made a
+    change in the meantime.
     """
     leases = ddl.leases.c
     current = connection.execute(select(leases.token, leases.holder).where(leases.name == lease.name)).one()
@@ -126,7 +129,9 @@ def require_held(connection: Connection, lease: Lease) -> None:
 
 @contextmanager
 def catalog_errors(home: Path) -> Iterator[None]:
-    """Turn database errors into CatalogError, and a text that UTF-8 cannot encode into Refused."""
+    """Convert database errors in the ``with`` block to CatalogError, and an error for text that UTF-8 cannot encode to
+    Refused.
+    """
     try:
         yield
     except UnicodeEncodeError as error:
@@ -145,7 +150,7 @@ def catalog_errors(home: Path) -> Iterator[None]:
 def _explained(error: DBAPIError, home: Path) -> CatalogError:
     reason = str(error.orig)
     if "is full" in reason or ("disk I/O" in reason and free_bytes(home)[0] < FULL):
-        # If its write-ahead log cannot grow, SQLite reports an I/O error.
+        # SQLite reports an I/O error if its write-ahead log cannot grow.
         return CatalogError(
             f"the disk of the catalog is full, with {free_bytes(home)[0]:,} bytes free",
             where=str(home),

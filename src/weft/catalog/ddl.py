@@ -1,7 +1,7 @@
 """Define the catalog's tables, for SQLite and PostgreSQL.
 
-An id is never reused, even after its row is gone: SQLite uses AUTOINCREMENT, PostgreSQL sequences.  Instants are BIGINT
-microseconds UTC.
+The database never reuses an id, even after the row is deleted: SQLite uses AUTOINCREMENT, PostgreSQL uses sequences.
+Instants are BIGINT microseconds UTC.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from sqlalchemy import (
 )
 
 FORMAT: Final = 14
-"""The version of this layout; older homes are migrated (``migrations``), newer ones are refused."""
+"""The format number of these tables: ``migrations`` migrates homes of an older format, and Weft refuses newer homes."""
 
 metadata: Final = MetaData()
 
 
 def _partial(name: str, column: str, *, where: str, unique: bool = False) -> Index:
-    """Return a partial index for both databases."""
+    """Return the definition of a partial index that works in SQLite and in PostgreSQL."""
     return Index(name, column, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
 
 
@@ -89,7 +89,7 @@ sources: Final = Table(
     Column("changed_at", BigInteger),
     Column("trouble", Text),
     Column("open_rows", BigInteger, nullable=False),
-    # The state that was read last; and the state that will have been read once the reservation is committed.
+    # ``seen`` is the state at the last poll; ``next_seen`` replaces ``seen`` once the reservation is committed.
     Column("seen", Text),
     Column("next_seen", Text),
     Column("reservation_id", ForeignKey("reservations.reservation_id")),
@@ -106,14 +106,14 @@ views: Final = Table(
     Column("added_at", BigInteger, nullable=False),
     Column("tau", BigInteger),
     Column("trouble", Text),
-    # The instant up to which the view will have been refreshed once the reservation is committed.
+    # ``next_tau`` replaces ``tau`` once the reservation is committed.
     Column("next_tau", BigInteger),
     Column("reservation_id", ForeignKey("reservations.reservation_id")),
     Column("depends_on_now", Integer, nullable=False, server_default="0"),
 )
 
 AUXILIARY: Final = views.c.mode == "auxiliary"
-"""The condition for an auxiliary view: other views read it, and the user has not named it."""
+"""The SQL condition that selects auxiliary views, which other views read and which users do not name."""
 
 columns: Final = Table(
     "columns",
@@ -154,7 +154,7 @@ load_files: Final = Table(
     Column("digest", Text, nullable=False),
     Index("load_files_digest", "digest"),
 )
-"""The files of loads that read several files as one."""
+"""The files of each load that reads several files as one source."""
 
 revisions: Final = Table(
     "revisions",
@@ -228,9 +228,9 @@ plans: Final = Table(
 )
 
 READING: Final = "reads <> '[]'"
-"""The condition for a query that reads another query's results."""
+"""The SQL condition that selects queries which read the results of another query."""
 DEFINED: Final = "definitions <> '[]'"
-"""The condition for a query whose plan contains definitions of views."""
+"""The SQL condition that selects queries whose plans contain definitions of views."""
 
 queries: Final = Table(
     "queries",
@@ -260,12 +260,12 @@ queries: Final = Table(
     Column("last_first_at", BigInteger),
     Column("replaced_at", BigInteger),
     Column("definitions", Text, nullable=False, server_default="[]"),
-    # A name becomes free once its query is removed; the query's id does not.
+    # A new query can use the name of a removed query; ids are never reused.
     _partial("queries_live_name", "folded", where="state <> 'removed'", unique=True),
     Index("queries_by_plan", "plan_id", "state"),
     _partial("queries_reading", "query_id", where=READING),
     _partial("queries_defined", "query_id", where=DEFINED),
-    # Covers everything that a runner asks for at each poll, so that a poll reads no rows of queries.
+    # The index contains every column that a runner reads at each poll, so a poll does not read the table itself.
     Index("queries_poll", "state", "plan_id", "next_run", "tau", "from_instant", "next_due"),
     sqlite_autoincrement=True,
 )
@@ -282,7 +282,7 @@ replaced: Final = Table(
     Column("tau", BigInteger),
     Column("rows", BigInteger, nullable=False),
 )
-"""The earlier texts of queries, numbered from 1."""
+"""The earlier texts of queries; the numbers of a query's texts start at 1."""
 
 ticks: Final = Table(
     "ticks",
@@ -365,7 +365,7 @@ outbox: Final = Table(
     Column("round", Integer, nullable=False, server_default="0"),
     Column("reply", Text),
     Column("about", Text),
-    # A subscription has one message at a time: the next one begins where the last one ended.
+    # A subscription has at most one unsent message: the next message starts after the last answer of the previous one.
     _partial("outbox_unsent", "sub_id", where="state NOT IN ('sent', 'withdrawn')", unique=True),
     Index("outbox_by_subscription", "sub_id", "entry_id"),
     sqlite_autoincrement=True,

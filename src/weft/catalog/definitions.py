@@ -1,4 +1,4 @@
-"""Resolve the tables that the texts of queries name; a view that depends on NOW comes with its definition."""
+"""Resolve the tables that the texts of queries name, and add the definition of each view that depends on NOW."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from weft.catalog.views import ViewRecord
 
 
 def schemas(catalog: CatalogParts, *texts: str) -> dict[str, TableSchema]:
-    """Return the home's tables by name, and the results of the queries that ``texts`` may name.
+    """Return the schemas, by name, of the home's tables and of the results of the queries that ``texts`` may name.
 
-    A view that depends on NOW and that a text may name has its definition.  Raises PlanMismatch if that definition
-    cannot be read.
+    The schema of a view includes the view's definition if the view depends on NOW and if ``texts`` may name the view.
+    Raises PlanMismatch if that definition cannot be read.
     """
     tables = catalog.tables.all()
     known = {table.name: table.schema for table in tables if not table.auxiliary}
@@ -33,22 +33,25 @@ def schemas(catalog: CatalogParts, *texts: str) -> dict[str, TableSchema]:
 
 
 class Definitions:
-    """The definitions of views, each over the tables as they are now."""
+    """The definitions of views, bound to the current schemas of the tables."""
 
     def __init__(self, tables: Iterable[TableRecord], views: Iterable[ViewRecord]) -> None:
         self._tables = {table.table_id: table.schema for table in tables}
         self._views = {view.table_id: view for view in views}
 
     def schema(self, table_id: int) -> TableSchema:
-        """Return a table as a standing query reads it: a view that depends on NOW has its definition."""
+        """Return the schema of a table for a standing query; a view that depends on NOW has its definition in the
+        schema.
+        """
         table = self._tables[table_id]
         if not isinstance(table, ViewSchema) or not table.depends_on_now:
             return table
         return replace(table, definition=self._definition(self._views[table_id]))
 
     def _definition(self, view: ViewRecord) -> Query:
-        """Return the bound query of the view, over base tables in place of auxiliary views; it repeats their
-        conditions.
+        """Return the bound query of the view, with each auxiliary view replaced by its base table.
+
+        The bound query repeats the conditions of the auxiliary views, so the replacement does not change the result.
         """
         from weft.planning.view_plan import restored_view
 
@@ -61,6 +64,6 @@ class Definitions:
         return transform(bound, change)
 
     def _source(self, table_id: int) -> int:
-        """Return the table itself, or the base table of an auxiliary view."""
+        """Return the id of the base table if ``table_id`` is an auxiliary view, otherwise ``table_id``."""
         view = self._views.get(table_id)
         return next(iter(view.reads)) if view is not None and view.auxiliary else table_id

@@ -1,4 +1,6 @@
-"""Handle the differences of SQLite and PostgreSQL: how to connect, and how a transaction excludes other writers."""
+"""Handle the differences between SQLite and PostgreSQL: how to connect, and how a transaction excludes other
+writers.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,17 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event
 from sqlalchemy.dialects import postgresql, sqlite
 
 WRITES: Final = "weft_writes"
-"""The execution option that marks a connection's transactions as writing."""
+"""The name of the execution option that marks the transactions of a connection as writing."""
 
 _BUSY_TIMEOUT_MS: Final = 30_000
 _WRITERS_LOCK: Final = 0x77656674
-"""The PostgreSQL advisory lock that every writing transaction takes."""
+"""The number of the PostgreSQL advisory lock that every writing transaction takes."""
 
 
 def sqlite_engine(file: Path) -> Engine:
-    """Return an engine on a SQLite file: WAL, synchronous=FULL (a commit survives a power cut), foreign keys on.
+    """Return an engine for a SQLite file: WAL, synchronous=FULL (a commit survives a power cut), foreign keys on.
 
-    The engine is read-only if the file or its folder cannot be written.
+    The engine is read-only if Weft cannot write the file or its folder.
     """
     if file.exists() and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
         return _read_only(file)
@@ -43,7 +45,7 @@ def sqlite_engine(file: Path) -> Engine:
 
 
 def postgresql_engine(url: str) -> Engine:
-    """Return an engine on a PostgreSQL database whose reading transactions see one snapshot."""
+    """Return an engine for a PostgreSQL database; each reading transaction sees one snapshot."""
     engine = create_engine(url, isolation_level="REPEATABLE READ")
 
     @event.listens_for(engine, "begin")
@@ -55,15 +57,18 @@ def postgresql_engine(url: str) -> Engine:
 
 
 def to_write(connection: Connection) -> Connection:
-    """Return the connection, set up for one transaction that excludes every other writer."""
+    """Return the connection with the options for one transaction that excludes all other writers."""
     if connection.dialect.name == "postgresql":
-        # A snapshot from before the lock is granted would miss the previous writer's commit.
+        # With a stronger isolation level, the snapshot could be older than the lock and miss the previous writer's
+        # commit.
         return connection.execution_options(isolation_level="READ COMMITTED", **{WRITES: True})
     return connection.execution_options(**{WRITES: True})
 
 
 def upserted(connection: Connection, table: Table, key: Sequence[str], changed: Sequence[str]) -> Any:
-    """Return a statement that inserts a row, or sets the columns ``changed`` of the existing row with the same key."""
+    """Return an SQL statement that inserts a row, or sets the columns ``changed`` if a row with the same ``key``
+    exists.
+    """
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     statement = dialect.insert(table)
     values = {name: statement.excluded[name] for name in changed}
@@ -71,7 +76,7 @@ def upserted(connection: Connection, table: Table, key: Sequence[str], changed: 
 
 
 def _own_transactions(connection: Any, *pragmas: str) -> None:
-    # The driver must not begin transactions itself: it would begin them deferred, and only at the first write.
+    # Otherwise the driver would begin each transaction as deferred, and only at the first write.
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in (f"busy_timeout={_BUSY_TIMEOUT_MS}", *pragmas):
@@ -80,10 +85,10 @@ def _own_transactions(connection: Any, *pragmas: str) -> None:
 
 
 def _read_only(file: Path) -> Engine:
-    """Return a read-only engine on a SQLite file.
+    """Return a read-only engine for a SQLite file.
 
-    SQLite's write-ahead log must be read too.  That needs its index file or a folder in which to create one, so without
-    the index file both files are copied to a temporary folder.
+    SQLite must also read the write-ahead log, which requires an index file or a folder in which SQLite can create the
+    index file.  If the index file is missing, the function copies the database and the log to a temporary folder.
     """
     log, index = (file.with_name(file.name + suffix) for suffix in ("-wal", "-shm"))
     folder = None

@@ -21,7 +21,7 @@ from weft.instants import MIN_INSTANT
 
 
 def read_home(connection: Connection) -> HomeRecord:
-    """Return the home's record as this transaction sees it."""
+    """Return the home's record as the transaction of ``connection`` sees it."""
     row = connection.execute(select(ddl.home)).one()
     return HomeRecord(
         home_id=row.home_id,
@@ -36,9 +36,9 @@ def read_home(connection: Connection) -> HomeRecord:
 
 
 def effective_watermark(connection: Connection) -> int:
-    """Return the least ``ts`` of a new row: the watermark, or the t of a planned tick if that is later.
+    """Return the least ``ts`` that a new row can have: the watermark, or the t of a planned tick if that is later.
 
-    A tick that died runs again up to its logged t, so the rows that it has read must stay complete.
+    A tick that died runs again at its recorded t, so no row may be added before that t.
     """
     planned = select(func.max(ddl.ticks.c.t)).where(ddl.ticks.c.state == "planned")
     t = connection.execute(planned).scalar_one()
@@ -47,15 +47,15 @@ def effective_watermark(connection: Connection) -> int:
 
 
 def set_home(connection: Connection, **values: Any) -> None:
-    """Change fields of the home's record."""
+    """Update the fields ``values`` of the home's record."""
     connection.execute(update(ddl.home).values(**values))
 
 
 def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at: int) -> Engine:
-    """Open the database of a home; with ``create``, create it and its folders if they do not exist.
+    """Open the database of a home; with ``create``, create the database and its folders if they do not exist.
 
-    ``clock`` applies to a new home only.  Raises CatalogError for a folder that is not a home, for a home whose catalog
-    is missing although its data exists (it is never taken for an empty home), and for a home of a newer format.
+    ``clock`` applies to a new home only.  Raises CatalogError if the folder is not a home, if the home has a newer
+    format, or if the home has data but no catalog (Weft never treats such a home as empty).
     """
     file = layout.catalog_file(home)
     if url is None and (not file.exists() or file.stat().st_size == 0):
@@ -79,8 +79,8 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
 
 
 def delete_new_home(home: Path) -> None:
-    """Delete a home that was created for a command which was then refused; do nothing if more than its empty catalog
-    exists.
+    """Delete a home that was created for a refused command; do nothing if the home contains more than an empty
+    catalog.
     """
     catalog = layout.catalog_file(home)
     own = {home / (catalog.name + suffix) for suffix in ("", "-wal", "-shm")}
@@ -121,7 +121,7 @@ def _check_format(engine: Engine, home: Path, *, create: bool, clock: Clock, at:
         )
     if version < ddl.FORMAT:
         with engine.connect() as plain, (connection := to_write(plain)).begin():
-            # Another process may have migrated it meanwhile.
+            # The format is read again, because another process may have migrated the home in the meantime.
             migrate(connection, connection.execute(select(ddl.home.c.format)).scalar_one())
 
 

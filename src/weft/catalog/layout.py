@@ -1,7 +1,7 @@
 """Define the paths in a home.
 
-The catalog, the logs and the files of channels are in a local folder.  The data (tables, ledger, quarantine) has paths
-relative to a ``Location``, so that a home can be moved.
+The catalog, the logs and the files of channels are in a local folder.  The paths of the data (tables, ledger,
+quarantine) are relative to a ``Location``, so that a home can be moved.
 """
 
 from __future__ import annotations
@@ -13,21 +13,26 @@ from typing import Final
 from weft.location import Location
 
 TABLES: Final = "tables"
-"""The folder with a Delta table for each user's table, relative to the data."""
+"""The folder that contains a Delta table for each user table, relative to the data location."""
 LEDGER: Final = "ledger"
-"""The Delta table with every answer of every query, relative to the data; recorded versions use this path."""
+"""The Delta table that contains the answers of all queries, relative to the data location.  Recorded versions use this
+path.
+"""
 SYNOPSES: Final = "synopses"
-"""The folder with a Delta table for each stored relation of a synopsis, relative to the data."""
+"""The folder that contains a Delta table for each stored relation of a synopsis, relative to the data location."""
 WRITING: Final = "writing"
-"""The folder where Spark writes data files before they move into a table, relative to the data; each writer empties
-it.
+"""The folder where Spark writes data files before Weft moves the files into a table, relative to the data location.
+
+Each writer empties the folder.
 """
 STAGED: Final = "staged"
-"""The folder with the rows of a transaction over several tables until all of them have theirs, relative to the data."""
+"""The folder that stores the rows of a transaction over several tables until every table has its rows, relative to the
+data location.
+"""
 GIVEN: Final = "given"
-"""The folder into which Spark writes the rows of appended DataFrames until Weft reads them, relative to the data."""
+"""The folder where Spark writes the rows of appended DataFrames for Weft to read, relative to the data location."""
 QUARANTINE: Final = "quarantine"
-"""The folder with the bytes of unreadable records, named by their SHA-256, relative to the data."""
+"""The folder that contains the bytes of unreadable records, named by their SHA-256, relative to the data location."""
 
 
 def data(home: Path) -> Location:
@@ -36,7 +41,7 @@ def data(home: Path) -> Location:
 
 
 def home_of(data: Location) -> Path:
-    """Return the folder of the home with this data."""
+    """Return the folder of the home whose data is at ``data``."""
     return Path(data.path)
 
 
@@ -46,24 +51,25 @@ def has_data(home: Path) -> bool:
 
 
 def catalog_file(home: Path) -> Path:
-    """Return the SQLite database with definitions, leases, ticks and outbox."""
+    """Return the path of the SQLite database with definitions, leases, ticks and outbox."""
     return home / "catalog.sqlite"
 
 
 def runner_file(home: Path) -> Path:
-    """Return the file that ``weft run`` and ``weft serve`` lock while they tick; it contains the process number."""
+    """Return the path of the file that ``weft run`` and ``weft serve`` lock; the file contains the process number."""
     return home / "runner"
 
 
 def holders_folder(home: Path) -> Path:
-    """Return the folder with a file for each process that holds leases, locked while it runs; exclude it from
-    backups.
+    """Return the folder that contains one file for each process that holds leases.
+
+    A process locks its file while the process runs.  Backups must exclude the folder.
     """
     return home / "holders"
 
 
 def arrangements_folder(home: Path) -> Path:
-    """Return the folder of the arrangements, which are derived and may be deleted at any time."""
+    """Return the folder of the arrangements; Weft can rebuild the arrangements, so they may be deleted at any time."""
     return home / "arrangements"
 
 
@@ -73,12 +79,12 @@ def present_folder(home: Path) -> Path:
 
 
 def files_folder(home: Path) -> Path:
-    """Return the folder of file channels, unless another root is configured."""
+    """Return the default folder of file channels; the settings can name another root."""
     return home / "files"
 
 
 def delta_folder(home: Path) -> Path:
-    """Return the folder of the Delta tables of channels, unless another root is configured."""
+    """Return the default folder of the Delta tables of channels; the settings can name another root."""
     return home / "delta"
 
 

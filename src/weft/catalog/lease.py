@@ -1,8 +1,8 @@
-"""Acquire, renew and release the leases of a home: one to write and one to deliver (design section 6).
+"""Acquire, renew and release the two leases of a home: one to write and one to deliver (design section 6).
 
-One writer works on a home at a time, and one deliverer beside it, so that a stalled channel stops only deliveries.  A
-lease's token is the fence: it rises with each acquisition and every writing transaction checks it, so a writer that was
-thought dead and wakes up changes nothing.  Leases use the wall clock.
+A home has at most one writer and one deliverer at a time.  A stalled channel therefore stops deliveries but not writes.
+The token of a lease increases with each acquisition, and every writing transaction checks the token.  A writer that
+lost its lease while it was suspended therefore cannot change anything.  Leases use the wall clock.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from weft.errors import CatalogError, LeaseBusy
 from weft.interruption import stop_here
 
 LEASE_TTL_US: Final = 10 * 60 * 1_000_000
-"""How long a lease lasts without renewal, in microseconds."""
+"""The duration of a lease without renewal, in microseconds."""
 
 _POLL_SECONDS: Final = 0.2
 
 
 class Leases:
-    """The operations on the lease of one name."""
+    """The operations on one of the two leases, named ``name``."""
 
     def __init__(self, database: Database, name: LeaseName) -> None:
         self._database = database
@@ -35,10 +35,11 @@ class Leases:
         self._own = ddl.leases.c.name == name
 
     def acquire(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Lease:
-        """Acquire the lease with a token greater than all before.
+        """Acquire the lease with a token greater than all earlier tokens of this lease.
 
-        Raises LeaseBusy while another thread or process holds an unexpired lease, unless that holder is known to be
-        dead, or is this process and failed to record the release.
+        Raises LeaseBusy while another thread or process holds an unexpired lease.  An unexpired lease can still be
+        acquired if its holder is known to be dead, or if this process released the lease but failed to record the
+        release.
         """
         liveness = self._database.liveness
         try:
@@ -72,7 +73,9 @@ class Leases:
             return lease
 
     def acquire_within(self, wait_us: int, purpose: str, clock: Callable[[], int]) -> Lease:
-        """Acquire the lease for this process, after waiting up to ``wait_us``; raise LeaseBusy."""
+        """Acquire the lease for this process, after waiting at most ``wait_us``; raise LeaseBusy if the lease is still
+        held.
+        """
         until = clock() + wait_us
         while True:
             try:
@@ -84,16 +87,16 @@ class Leases:
                 time.sleep(_POLL_SECONDS)
 
     def renew(self, lease: Lease, at: int, ttl_us: int = LEASE_TTL_US) -> None:
-        """Extend the lease to ``at + ttl_us``; raise LeaseLost."""
+        """Extend the lease to ``at + ttl_us``; raise LeaseLost if another writer has taken the lease."""
         with self._database.changing() as connection:
             require_held(connection, lease)
             connection.execute(update(ddl.leases).where(self._own).values(expires_at=at + ttl_us))
 
     def release(self, lease: Lease) -> None:
-        """Release the lease, unless another writer has taken it.
+        """Release the lease, unless another writer has taken the lease.
 
         Raises CatalogError if the release cannot be written (a full disk).  This process can then acquire the lease
-        again; other processes must wait until this process acquires it or ends, or until the lease expires.
+        again; other processes must wait until this process acquires the lease or ends, or until the lease expires.
         """
         given_back = self._database.liveness.given_back
         given_back.add((lease.name, lease.token))
@@ -106,12 +109,12 @@ class Leases:
         given_back.discard((lease.name, lease.token))
 
     def check(self, lease: Lease) -> None:
-        """Raise LeaseLost unless this lease is held."""
+        """Raise LeaseLost unless ``lease`` is still held."""
         with self._database.reading() as connection:
             require_held(connection, lease)
 
     def held(self) -> Lease | None:
-        """Return the lease that is held (it may have expired), or None."""
+        """Return the current lease, even if the lease has expired; None if nobody holds the lease."""
         with self._database.reading() as connection:
             row = connection.execute(select(ddl.leases).where(self._own)).one()
         if row.holder is None:

@@ -1,8 +1,8 @@
-"""Find out whether the process that holds a lease still runs.
+"""Find out whether the process that holds a lease is still running.
 
-A process that holds a lease locks its own file in the home while the home is open.  The kernel releases the lock
-however the process ends, before its parent waits for it (a zombie holds no lock), and when the machine restarts.  A
-process number is less reliable: the system reuses it, and a container counts from 1.
+A process that holds a lease locks its own file in the home while the home is open.  The kernel releases the lock when
+the process ends in any way or the machine restarts; a zombie process holds no lock.  A process number is less reliable,
+because the system reuses numbers and each container counts from 1.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ _HOLDER: Final = re.compile(r"process \d+ of .*, ([0-9a-f]{32})", re.DOTALL)
 _FILE: Final = re.compile("[0-9a-f]{32}")
 
 _own: tuple[int, str] | None = None
-"""The number of this process and its name as a holder; a forked process gets another name."""
+"""The number of this process and its name as a holder of leases; a forked process gets another name."""
 
 
 def this_process() -> str:
-    """Return the name under which this process holds leases: its number, its host, and a UUID."""
+    """Return the name under which this process holds leases; the name contains the process number, the host and a
+    UUID.
+    """
     global _own
     known, pid = _own, os.getpid()
     if known is None or known[0] != pid:
@@ -37,7 +39,7 @@ def this_process() -> str:
 
 
 def shown(holder: str) -> str:
-    """Return the holder of a lease without its UUID."""
+    """Return the holder's name without its UUID."""
     return holder.rpartition(", ")[0] if _HOLDER.fullmatch(holder) else holder
 
 
@@ -48,12 +50,15 @@ class Liveness:
         self._folder = folder
         self._locked: dict[str, int] = {}
         self.given_back: set[tuple[str, int]] = set()
-        """Names and tokens of the leases that this process has released and the catalog still records as held."""
+        """The names and tokens of the leases that this process released although the catalog still records them as
+        held.
+        """
         self._mutex = threading.Lock()
         _all.add(self)
 
     def announce(self, holder: str) -> None:
-        """Lock the file of this process before it holds a lease; ignore a name of another form.
+        """Lock the file of this process before the process takes a lease; do nothing if ``holder`` is not a name from
+        ``this_process``.
 
         On a file system without locks the process counts as alive until its lease expires.
         """
@@ -68,7 +73,7 @@ class Liveness:
     def is_gone(self, holder: str) -> bool:
         """Return whether the holder is a process that has ended, on any host and in any container.
 
-        Returns False for a name of another form; its lease must then expire.
+        Returns False if ``holder`` is not a name from ``this_process``; the lease of such a holder must expire.
         """
         name = _name(holder)
         if name is None:
@@ -83,7 +88,7 @@ class Liveness:
             return False
 
     def close(self) -> None:
-        """Release the locks."""
+        """Release the locks of this process."""
         with self._mutex:
             while self._locked:
                 os.close(self._locked.popitem()[1])
@@ -117,7 +122,7 @@ def _name(holder: str) -> str | None:
 
 
 def _locked(path: Path) -> int:
-    """Create and lock the file; return the descriptor that holds the lock."""
+    """Create and lock the file; return the file descriptor that holds the lock."""
     while True:
         make_folder(path.parent)
         try:
@@ -133,7 +138,7 @@ def _locked(path: Path) -> int:
 
 
 def _unlocked(path: Path, *, remove: bool = False) -> bool:
-    """Return whether nobody has locked the file; with ``remove``, remove it in that case.
+    """Return whether no process has locked the file; with ``remove``, remove an unlocked file.
 
     Raises OSError if the file does not exist or the file system has no locks.
     """

@@ -25,11 +25,11 @@ from weft.instants import MIN_INSTANT
 from weft.printable import Brief, counted
 
 ACTIVE_TTL_US: Final = 60 * 60 * 1_000_000
-"""How long a load on another machine counts as alive without a renewal, in microseconds."""
+"""The time for which a load on another machine counts as alive without a renewal, in microseconds."""
 
 
 KEPT: Final = "kept"
-"""The state of a load that is not being undone."""
+"""The state of a load that is neither undone nor being undone."""
 _KEPT: Final = ddl.loads.c.state == KEPT
 
 
@@ -48,9 +48,10 @@ class Loads:
         at: int,
         files: Sequence[tuple[str, str]] = (),
     ) -> int:
-        """Record the start of a load and return its id; ``digest`` is that of the source (None: it has none).
+        """Record the start of a load and return the load's id.
 
-        ``files`` are the name and the digest of each file if the source consists of several.
+        ``digest`` is the digest of the source, or None if the source has no digest.  ``files`` are the name and the
+        digest of each file if the source consists of several files.
         """
         values = {"table_id": table_id, "source": source, "kind": kind, "digest": digest, "started_at": at}
         counts = {"stored": 0, "known": 0, "quarantined": 0, "late": 0}
@@ -65,7 +66,7 @@ class Loads:
             return load_id
 
     def forget(self, load_ids: Collection[int]) -> None:
-        """Delete loads that were refused before they stored anything."""
+        """Delete loads that Weft refused before they stored any rows."""
         with self._database.changing_under_lease() as connection:
             for table in (ddl.reservations, ddl.load_files, ddl.loads):
                 connection.execute(delete(table).where(table.c.load_id.in_(load_ids)))
@@ -90,7 +91,7 @@ class Loads:
                 raise CatalogError(f"there is no load {load_id}")
 
     def loaded(self, table_id: int, digest: str) -> bool:
-        """Return whether a source with that digest was loaded into the table completely."""
+        """Return whether a load of a source with this ``digest`` into the table has finished."""
         loads = ddl.loads.c
         with self._database.reading() as connection:
             match = connection.execute(
@@ -101,9 +102,9 @@ class Loads:
             return match is not None
 
     def of_files(self, table_id: int, digests: Collection[str]) -> Mapping[str, LoadRecord]:
-        """Return by digest the latest load into the table of each of these files, alone or with others.
+        """Return, for the digest of each file, the latest load of that file into the table.
 
-        A finished load takes precedence over an unfinished one.
+        The load may have included other files.  A finished load takes precedence over an unfinished one.
         """
         loads, files = ddl.loads, ddl.load_files
         own = select(loads.c.digest.label("of"), loads).where(loads.c.digest.in_(digests))
@@ -121,7 +122,7 @@ class Loads:
         return latest
 
     def of_source(self, table_id: int, digest: str) -> tuple[LoadRecord, ...]:
-        """Return the loads of a source with that digest into the table, finished or not, the newest first."""
+        """Return the loads of a source with this ``digest`` into the table, finished or not, the newest first."""
         loads = ddl.loads
         wanted = select(loads).where(loads.c.table_id == table_id, loads.c.digest == digest, _KEPT)
         return self._newest_first(wanted)
@@ -133,7 +134,7 @@ class Loads:
         return self._newest_first(wanted)
 
     def stored_by(self, load_id: int) -> int:
-        """Return the number of rows that the load has committed so far; a load that died resumes there."""
+        """Return the number of rows that the load has committed so far; a repeated load resumes after these rows."""
         reservations = ddl.reservations.c
         with self._database.reading() as connection:
             total = connection.execute(
@@ -144,8 +145,9 @@ class Loads:
             return int(total)
 
     def activate(self, load_id: int, at: int, *, hold: bool = False) -> None:
-        """Record that this process works on the load.  With ``hold`` the watermark does not advance until the load is
-        done.
+        """Record that this process works on the load.
+
+        With ``hold`` the watermark does not advance until the load is done.
         """
         self._database.liveness.announce(this_process())
         with self._database.changing_under_lease() as connection:
@@ -160,7 +162,7 @@ class Loads:
             connection.execute(update(active).where(active.c.load_id == load_id).values(expires_at=at + ACTIVE_TTL_US))
 
     def deactivate(self, load_id: int) -> None:
-        """Record that this process no longer works on the load, finished or not."""
+        """Record that this process no longer works on the load, whether or not the load is finished."""
         active = ddl.active_loads
         with self._database.changing() as connection:
             connection.execute(delete(active).where(active.c.load_id == load_id, active.c.holder == this_process()))
@@ -172,7 +174,7 @@ class Loads:
             return connection.execute(select(active.load_id).where(active.load_id == load_id)).first() is not None
 
     def forget_dead(self, at: int) -> None:
-        """Delete the active-load entries of processes that died or have not renewed them for ACTIVE_TTL_US."""
+        """Delete the active-load entries of processes that died, and entries not renewed for ACTIVE_TTL_US."""
         active = ddl.active_loads
         with self._database.reading() as connection:
             rows = connection.execute(select(active.c.load_id, active.c.holder, active.c.expires_at)).all()
@@ -184,7 +186,7 @@ class Loads:
                     connection.execute(delete(active).where(*same))
 
     def first_since(self, at: int) -> int | None:
-        """Return the start of the first load that began after ``at``; None if there is none."""
+        """Return the start of the first load that began after ``at``; None if no load did."""
         started = ddl.loads.c.started_at
         with self._database.reading() as connection:
             first: int | None = connection.execute(select(func.min(started)).where(started > at)).scalar_one()
@@ -202,8 +204,10 @@ class Loads:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRecord:
-    """A new entry of the quarantine's index: the position of the record, the reason, the SHA-256 and size of its bytes,
-    and the JSON of what a retry needs.
+    """A new entry of the quarantine index for a record that could not be read.
+
+    The entry consists of the position of the record, the reason, the SHA-256 and the size of the record's bytes, and
+    the load's options (JSON), which a retry needs.
     """
 
     source: str
@@ -215,20 +219,20 @@ class UnreadableRecord:
 
 
 _AT_ONCE: Final = 10_000
-"""The number of records that one statement indexes."""
+"""The number of records that one SQL statement adds to the index."""
 
 
 class Quarantine:
-    """The index of unreadable records; their bytes are in the home's quarantine folder."""
+    """The index of unreadable records; the bytes of the records are in the home's quarantine folder."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, load_id: int, table_id: int, records: Iterable[UnreadableRecord], at: int) -> int:
-        """Index unreadable records, all or none of them; return the number of new ones.
+        """Add unreadable records to the index, all or none of them; return the number of new records.
 
-        A record with the same bytes, position, source and table is not new; it is then assigned to this load.  ``at``
-        is µs UTC.
+        A record is not new if the index has a record with the same bytes, position, source and table; the indexed
+        record is then assigned to this load.  ``at`` is µs UTC.
         """
         quarantine = ddl.quarantine
         count = select(func.count()).select_from(quarantine).where(quarantine.c.table_id == table_id)
@@ -242,7 +246,7 @@ class Quarantine:
             return int(connection.execute(count).scalar_one()) - int(before)
 
     def named(self, digests: Sequence[str]) -> frozenset[str]:
-        """Return those of the digests (SHA-256) that belong to a record, in any state."""
+        """Return those of ``digests`` (SHA-256) that belong to a record in the index, in any state."""
         column = ddl.quarantine.c.sha256
         known: set[str] = set()
         with self._database.reading() as connection:
@@ -253,7 +257,7 @@ class Quarantine:
         return frozenset(known)
 
     def all(self, state: QuarantineState | None = "open") -> tuple[QuarantineRecord, ...]:
-        """Return the records in quarantine in this state (None: in any), the oldest first."""
+        """Return the quarantined records in ``state`` (in any state if None), the oldest first."""
         wanted = select(ddl.quarantine).order_by(ddl.quarantine.c.quarantine_id)
         if state is not None:
             wanted = wanted.where(ddl.quarantine.c.state == state)
@@ -261,7 +265,7 @@ class Quarantine:
             return tuple(QuarantineRecord(**row._mapping) for row in connection.execute(wanted))
 
     def positions(self, load_id: int) -> Mapping[str, frozenset[str]]:
-        """Return by source the positions of the records that the load put in quarantine, in any state."""
+        """Return, for each source, the positions of the records that the load put in quarantine, in any state."""
         quarantine = ddl.quarantine.c
         positions: dict[str, set[str]] = {}
         with self._database.reading() as connection:
@@ -272,7 +276,9 @@ class Quarantine:
         return {source: frozenset(places) for source, places in positions.items()}
 
     def settle(self, quarantine_id: int, state: QuarantineState, *, reason: str | None = None) -> None:
-        """Set the state of a record in quarantine, and its reason if one is given; raise NotFound."""
+        """Set the state of a quarantined record, and its ``reason`` if given; raise NotFound if the record does not
+        exist.
+        """
         values = {"state": state} if reason is None else {"state": state, "reason": reason}
         with self._database.changing() as connection:
             changed = connection.execute(
@@ -289,7 +295,10 @@ LoadState = Literal["done", "at work", "ended in the middle", "being undone", "u
 
 @dataclass(frozen=True, repr=False)
 class LoadSummary(Brief):
-    """A load, its table, and its stored rows: ``rows`` with ts from ``first_ts`` to ``last_ts`` (None: no rows)."""
+    """A load, the name of its table, and the number of rows that the load stored.
+
+    The rows have ts from ``first_ts`` to ``last_ts``; both are None if the load stored no rows.
+    """
 
     load: LoadRecord
     table: str
@@ -314,7 +323,7 @@ class LoadSummary(Brief):
 
 @dataclass(frozen=True)
 class Commits:
-    """The commits to remove from Delta for a load: the table's id and path, and the versions."""
+    """The commits that an undo removes from Delta: the table's id and path, and the commits' versions."""
 
     load_id: int
     table_id: int
@@ -323,13 +332,13 @@ class Commits:
 
 
 class LoadHistory:
-    """The history of loads: when, from what, and whether they were undone."""
+    """The history of loads, with their times, sources and states."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def latest(self, table_id: int | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """Return the latest loads into one table, or into all tables except views, the newest first."""
+        """Return the latest loads into the table ``table_id``, or into all tables except views, the newest first."""
         wanted = _summary_query().where(ddl.loads.c.kind != "view").order_by(ddl.loads.c.load_id.desc()).limit(limit)
         if table_id is not None:
             wanted = wanted.where(ddl.loads.c.table_id == table_id)
@@ -337,7 +346,7 @@ class LoadHistory:
             return tuple(_as_summary(row._mapping) for row in connection.execute(wanted))
 
     def one(self, load_id: int) -> LoadSummary:
-        """Return one load; raise NotFound."""
+        """Return the load with this id; raise NotFound if the load does not exist."""
         with self._database.reading() as connection:
             row = connection.execute(_summary_query().where(ddl.loads.c.load_id == load_id)).first()
         if row is None:
@@ -350,7 +359,7 @@ class LoadHistory:
             connection.execute(update(ddl.loads).where(ddl.loads.c.load_id == load_id).values(state=UNDOING))
 
     def being_undone(self) -> tuple[Commits, ...]:
-        """Return the loads that are marked and not undone yet."""
+        """Return, for each load that is marked but not yet undone, the commits to remove."""
         loads, reservations = ddl.loads.c, ddl.reservations.c
         with self._database.reading() as connection:
             rows = connection.execute(
@@ -363,17 +372,17 @@ class LoadHistory:
             )
 
     def commits(self, load_id: int) -> tuple[int, ...]:
-        """Return Delta's versions of the commits of a load."""
+        """Return the Delta versions of the load's commits."""
         with self._database.reading() as connection:
             rows = select(ddl.loads.c.load_id).where(ddl.loads.c.load_id == load_id)
             return _versions(connection, ddl.reservations.c, connection.execute(rows).one())
 
     def undone(self, load_id: int, stored: tuple[int, int] | None) -> tuple[str, ...]:
-        """Record that a marked load is undone; return the digests of the records that it put in quarantine.
+        """Record that a marked load is undone; return the digests of the records that the load put in quarantine.
 
-        ``stored`` is the version and the number of rows of its table in Delta (None: no table).  Other records may
-        share the digests.  A later load may have skipped rows because this load had stored them, so the sources of
-        later loads can be loaded again.
+        ``stored`` is the version and the number of rows of the load's table in Delta (None: no table).  Other
+        quarantined records may have the same digests.  The digests of later loads are deleted, so that their sources
+        can be loaded again: a later load may have skipped rows because this load had stored the same rows.
         """
         with self._database.changing_under_lease() as connection:
             table_id = connection.execute(
@@ -429,7 +438,7 @@ def _as_summary(row: Mapping[Any, Any]) -> LoadSummary:
 
 
 def _versions(connection: Connection, reservations: Any, row: Any) -> tuple[int, ...]:
-    """Return Delta's versions of the commits of a load; a batch without rows has no commit."""
+    """Return the Delta versions of the load's commits; a batch without rows has no commit."""
     wanted = select(reservations.delta_version).where(
         reservations.load_id == row.load_id, reservations.state == "committed", reservations.rows > 0
     )
@@ -437,7 +446,7 @@ def _versions(connection: Connection, reservations: Any, row: Any) -> tuple[int,
 
 
 def _reopen_retried(connection: Connection, load_id: int) -> None:
-    """Reopen the quarantined record that the load retried."""
+    """If the load retried a quarantined record, set the state of that record back to ``open``."""
     digest = connection.execute(select(ddl.loads.c.digest).where(ddl.loads.c.load_id == load_id)).scalar_one()
     begin, _, number = (digest or "").partition("-")
     if begin == "quarantine" and number.isdigit():
@@ -446,7 +455,7 @@ def _reopen_retried(connection: Connection, load_id: int) -> None:
 
 
 def _shrink(connection: Connection, table_id: int, version: int, rows: int) -> None:
-    """Record the table's version, rows and bounds without the load, and recompute the home's."""
+    """Record the table's version, rows and ts bounds after the load is undone, and recompute the home's ts bounds."""
     reservations = ddl.reservations.c
     bounds = select(func.min(reservations.first_ts), func.max(reservations.last_ts))
     first, last = connection.execute(
@@ -459,7 +468,7 @@ def _shrink(connection: Connection, table_id: int, version: int, rows: int) -> N
 
 
 def forget_instants(connection: Connection) -> None:
-    """Recompute the home's last ts, and before the first tick also its first, from the stored rows."""
+    """Recompute the home's last ts from the stored rows; before the first tick, also recompute the home's ``t0``."""
     first, last = connection.execute(select(func.min(ddl.tables.c.first_ts), func.max(ddl.tables.c.last_ts))).one()
     home = read_home(connection)
     set_home(connection, last_ts=MIN_INSTANT if last is None else last)
@@ -471,8 +480,9 @@ def forget_instants(connection: Connection) -> None:
 
 
 def _without_quarantine(connection: Connection, condition: Any) -> tuple[str, ...]:
-    """Delete records from the index of the quarantine; return the digests of their bytes, which other records may
-    share.
+    """Delete the records that match ``condition`` from the quarantine index, and return the digests of their bytes.
+
+    Other records may have the same digests.
     """
     quarantine = ddl.quarantine
     digests = tuple(connection.execute(select(quarantine.c.sha256).where(condition).distinct()).scalars())
@@ -481,5 +491,8 @@ def _without_quarantine(connection: Connection, condition: Any) -> tuple[str, ..
 
 
 def forget_quarantined(connection: Connection, table_id: int) -> tuple[str, ...]:
-    """Delete a table's records from the quarantine index; return their digests, which other records may share."""
+    """Delete the table's records from the quarantine index, and return the digests of their bytes.
+
+    Records of other tables may have the same digests.
+    """
     return _without_quarantine(connection, ddl.quarantine.c.table_id == table_id)

@@ -1,7 +1,7 @@
 """Migrate a home's catalog to the current format, in numbered migrations of plain SQL, each in one transaction.
 
-Weft does not use Alembic, which needs a version table, an environment and a script for each migration.  A home's
-``format`` already records its version, and the migrations are few, never branch, and never go back.
+Weft does not use Alembic, which needs a version table, an environment and a script for each migration.  The home's
+``format`` already records the version, and the migrations are few, never branch, and never go back.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from weft.planning.view_plan import restored_view
 from weft.planning.warnings import REPLACE_WITH_DEFINITION, reads_periods
 
 FIRST_FORMAT: Final = 1
-"""The format of the first Weft."""
+"""The format of the first version of Weft."""
 
 
 @dataclass(frozen=True)
 class Migration:
-    """A migration of a home from the format before to the format ``to``.
+    """A migration of a home to the format ``to`` from the previous format.
 
-    ``statements`` are written out, because ``ddl`` continues to change.  ``then`` does what SQL cannot.
+    ``statements`` are literal SQL, because the definitions in ``ddl`` continue to change.  The function ``then`` makes
+    the changes that SQL cannot express.
     """
 
     to: int
@@ -40,7 +41,8 @@ class Migration:
 
 
 def bind_plans(connection: Connection) -> None:
-    """Replace the text of each plan, which format 1 bound by name at each start, by its bound form.
+    """Replace the text of each plan by the plan's bound form; format 1 stored the text and bound its names at each
+    start.
 
     A query whose text no longer compiles is set to failed, with the reason.
     """
@@ -67,7 +69,7 @@ def bind_plans(connection: Connection) -> None:
 
 
 def _tables(connection: Connection) -> dict[str, TableSchema]:
-    """Return the tables by name, with the columns that every format has."""
+    """Return the schemas of the tables by name, read from columns that every format has."""
     columns: dict[int, list[Column]] = {}
     wanted = "SELECT table_id, column_id, name, type, nullable FROM columns ORDER BY table_id, column_id"
     for row in connection.execute(text(wanted)):
@@ -78,11 +80,11 @@ def _tables(connection: Connection) -> dict[str, TableSchema]:
 
 
 def outbox_of_rounds(connection: Connection) -> None:
-    """Allow several messages from the same ordinal, in different rounds; format 8 allowed one per subscription.
+    """Allow a subscription to have several messages from the same ordinal, in different rounds; format 8 allowed one.
 
     SQLite cannot drop a constraint, so the messages move to a new table with the same ids.
     """
-    # Format 8 counted an attempt when it failed; now it counts when it begins.
+    # Format 8 counted an attempt after it failed; later formats count an attempt before it begins.
     connection.execute(text("UPDATE outbox SET attempts = attempts + 1 WHERE state <> 'failed'"))
     if connection.dialect.name == "postgresql":
         connection.execute(text("ALTER TABLE outbox DROP CONSTRAINT outbox_sub_id_first_ordinal_key"))
@@ -108,9 +110,9 @@ def outbox_of_rounds(connection: Connection) -> None:
 
 
 def define_views(connection: Connection) -> None:
-    """Set to failed, with the reason, each standing query that reads the stored periods of a view that depends on NOW.
+    """Mark standing queries as failed, with a reason, if they read the stored periods of a view that depends on NOW.
 
-    Those periods are evaluated at one instant, so the answers of such a query depended on the times of the ticks.
+    The stored periods are evaluated at one instant, so the answers of such a query depended on the times of the ticks.
     """
     columns = {table.id: table.columns for table in _tables(connection).values()}
     views = {row.table_id: row for row in connection.execute(text("SELECT table_id, form, reads, mode FROM views"))}
@@ -133,7 +135,7 @@ def define_views(connection: Connection) -> None:
 
 
 def _judged(connection: Connection, schemas: Mapping[int, TableSchema], view: Row[Any]) -> bool:
-    """Record whether a view depends on NOW, and return it; a view that cannot be read counts as dependent."""
+    """Record whether a view depends on NOW and return the value; True for a view that cannot be read."""
     reads = {int(key): columns for key, columns in json.loads(view.reads).items()}
     try:
         depends = restored_view(view.form, schemas.values(), reads, auxiliary=view.mode == "auxiliary").depends_on_now
@@ -177,7 +179,7 @@ MIGRATIONS: Final = (
             "ALTER TABLE queries ADD COLUMN reads TEXT NOT NULL DEFAULT '[]'",
             "ALTER TABLE queries ADD COLUMN stratum INTEGER NOT NULL DEFAULT 0",
             "ALTER TABLE queries ADD COLUMN last_first_at BIGINT",
-            # All answers so far began before the query's tau, and nobody has read them yet.
+            # All answers so far have a first instant before the query's tau, and no query has read the answers yet.
             "UPDATE queries SET last_first_at = tau - 1 WHERE next_ordinal > 1",
             "CREATE INDEX queries_reading ON queries (query_id) WHERE reads <> '[]'",
             "ALTER TABLE tick_queries ADD COLUMN until BIGINT",
@@ -185,7 +187,7 @@ MIGRATIONS: Final = (
             "path TEXT NOT NULL, state TEXT NOT NULL, version BIGINT, rows BIGINT, PRIMARY KEY (tick_id, name))",
             "INSERT INTO tick_outputs (tick_id, name, path, state, version) "
             "SELECT tick_id, 'ledger', 'ledger', 'written', ledger_version FROM ticks WHERE ledger_version IS NOT NULL",
-            # A tick that was planned before has one output.
+            # A tick planned under an earlier format has one output.
             "INSERT INTO tick_outputs (tick_id, name, path, state) "
             "SELECT tick_id, 'ledger', 'ledger', 'open' FROM ticks WHERE state = 'planned'",
             "ALTER TABLE ticks DROP COLUMN ledger_version",
@@ -265,7 +267,8 @@ MIGRATIONS: Final = (
             "CREATE TABLE replaced (query_id INTEGER NOT NULL REFERENCES queries (query_id), number INTEGER NOT NULL, "
             "sql TEXT NOT NULL, from_instant BIGINT, since BIGINT NOT NULL, until BIGINT NOT NULL, tau BIGINT, "
             "rows BIGINT NOT NULL, PRIMARY KEY (query_id, number))",
-            # A query that skipped the existing answers becomes one "from now"; the instant was not recorded.
+            # A query that skipped the existing answers becomes a "from now" query; earlier formats did not record the
+            # instant.
             "UPDATE queries SET from_mode = 'now', from_instant = tau WHERE from_instant IS NULL AND tau IS NOT NULL "
             'AND plan_id IN (SELECT plan_id FROM plans WHERE body LIKE \'{"format"\\:1,"from_now"\\:true,%\')',
         ),
@@ -278,18 +281,18 @@ MIGRATIONS: Final = (
             "ALTER TABLE queries ADD COLUMN definitions TEXT DEFAULT '[]' NOT NULL",
             "CREATE INDEX queries_defined ON queries (query_id) WHERE definitions <> '[]'",
             "ALTER TABLE outbox ADD COLUMN about TEXT",
-            # In replay homes the digests were due by the wall clock.
+            # In replay homes, earlier formats computed the due times of digests from the wall clock.
             "UPDATE subscriptions SET digest_at = NULL WHERE EXISTS (SELECT 1 FROM home WHERE clock = 'replay')",
         ),
         then=define_views,
     ),
-    # The column of the watermark gets its name.
+    # Renaming of the watermark's column.
     Migration(to=14, statements=("ALTER TABLE home RENAME COLUMN forward TO watermark",)),
 )
 
 
 def migrate(connection: Connection, version: int) -> None:
-    """Migrate a home of the format ``version`` to the current format, within the caller's transaction."""
+    """Migrate a home from the format ``version`` to the current format, within the caller's transaction."""
     for migration in MIGRATIONS:
         if migration.to <= version:
             continue

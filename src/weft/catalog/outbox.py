@@ -1,4 +1,4 @@
-"""Record each message that a subscription began to send, with its answers and its outcome."""
+"""Record each message that a subscription starts to send, with the message's answers and outcome."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ _OVER = ("sent", "withdrawn")
 
 @dataclass(frozen=True, repr=False)
 class OutboxEntry(Brief):
-    """A message: the answers ``first_ordinal`` to ``last_ordinal`` of a subscription's query.
+    """A message with the answers ``first_ordinal`` to ``last_ordinal`` of a subscription's query.
 
-    States: ``pending``: sending began and the outcome is not known yet.  ``failed``: it was not delivered and will be
-    retried.  ``unknown``: it may have been delivered; it is retried when a person says so, or at once if the recipient
-    detects duplicates.  ``sent``: it was delivered.  ``withdrawn``: a person moved the subscription to another ordinal.
+    States: ``pending``: sending started and the outcome is not known yet.  ``failed``: the message was not delivered
+    and will be retried.  ``unknown``: the message may have been delivered.  An unknown message is retried at once if
+    the recipient detects duplicates, otherwise when a person requests a retry.  ``sent``: the message was delivered.
+    ``withdrawn``: a person moved the subscription to another ordinal.
 
-    ``position`` is the channel's note of where the message begins (a file's offset, as JSON), ``attempts`` counts the
-    attempts begun, and ``reply`` is the recipient's answer on acceptance.  ``about`` is the content besides the answers
-    (JSON, ``delivery.channel.About``), from creation until the message is sent or withdrawn; it is also None if an
-    older Weft created the message.
+    ``position`` is the channel's record of where the message starts (a file's offset, as JSON).  ``attempts`` is the
+    number of attempts started.  ``reply`` is the recipient's reply on acceptance.  ``about`` is the content besides the
+    answers (JSON, ``delivery.channel.About``); it is None after the message is sent or withdrawn, or if an older Weft
+    created the message.
     """
 
     entry_id: int
@@ -52,8 +53,8 @@ class OutboxEntry(Brief):
 
     @property
     def idempotency_key(self) -> str:
-        """The same key at every attempt, different from every other message; a message of a later round is another
-        one.
+        """The key by which a recipient detects duplicates: all attempts of a message have the same key, and no two
+        messages share a key.
         """
         again = f"-{self.round}" if self.round else ""
         return f"{self.sub_id}-{self.first_ordinal}-{self.last_ordinal}{again}"
@@ -63,7 +64,7 @@ class OutboxEntry(Brief):
 
 
 class Outbox:
-    """The messages of all subscriptions; a subscription has at most one that is not sent."""
+    """The messages of all subscriptions; a subscription has at most one unsent message."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -77,7 +78,7 @@ class Outbox:
             return tuple(_entry(row) for row in rows)
 
     def latest(self, sub_ids: Collection[int] | None, limit: int) -> tuple[OutboxEntry, ...]:
-        """Return the latest messages of those subscriptions (None: of all live queries), the newest first."""
+        """Return the latest messages of the subscriptions ``sub_ids`` (None: of all live queries), the newest first."""
         outbox, query, subscribed = ddl.outbox.c, ddl.queries.c, ddl.subscriptions.c
         wanted = select(ddl.outbox).order_by(outbox.entry_id.desc()).limit(limit)
         if sub_ids is None:
@@ -96,7 +97,9 @@ class Outbox:
             return frozenset(connection.execute(begun).scalars())
 
     def sent_ends(self, sub_id: int) -> tuple[OutboxEntry, ...]:
-        """Return the first and the latest sent message of a subscription; fewer if it has fewer."""
+        """Return the first and the latest sent message of a subscription; the tuple is shorter if fewer than two were
+        sent.
+        """
         ends = select(func.min(ddl.outbox.c.entry_id), func.max(ddl.outbox.c.entry_id)).where(
             ddl.outbox.c.sub_id == sub_id, ddl.outbox.c.state == "sent"
         )
@@ -105,11 +108,11 @@ class Outbox:
             return tuple(_read_entry(connection, key) for key in sorted(keys))
 
     def open(self, subscription: Subscription, last: int, position: str | None, about: str) -> OutboxEntry:
-        """Record, before an attempt, that the answers up to ``last`` are sent from ``position`` on.
+        """Record, before an attempt, that a message with the answers up to ``last`` is being sent from ``position`` on.
 
-        A failed message is opened again under its own id: its range must be the same, and it keeps its stored content;
-        ``about`` applies to a new message.  Raises Conflict if a person has changed the subscription since it was read,
-        and CatalogError if another message is pending.
+        A failed message is opened again under its own id, with the same answers and its stored content; ``about``
+        applies to a new message only.  Raises Conflict if a person has changed the subscription since it was read, and
+        CatalogError if another message is pending.
         """
         first = subscription.delivered + 1
         with self._database.changing_under_lease("deliver") as connection:
@@ -136,9 +139,9 @@ class Outbox:
             return _read_entry(connection, row.entry_id)
 
     def mark_sent(self, entry_id: int, at: int, reply: str | None = None, digest_at: int | None = None) -> None:
-        """Record that a message was sent and advance its subscription, in one transaction.
+        """Record that a message was sent and advance the message's subscription, in one transaction.
 
-        ``digest_at`` is when the next digest is due, if this message was the last of a digest.
+        ``digest_at`` is the time of the next digest if this message was the last message of a digest.
         """
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
@@ -149,9 +152,9 @@ class Outbox:
             change_subscription(connection, entry.sub_id, delivered=entry.last_ordinal, **values)
 
     def mark_failed(self, entry_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-        """Record that a message was not delivered, and when to retry it.
+        """Record that a message was not delivered, and the time of the next attempt.
 
-        If ``next_attempt_at`` is None, the subscription is parked until it is resumed.
+        If ``next_attempt_at`` is None, the subscription is parked until a person resumes it.
         """
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
@@ -159,9 +162,9 @@ class Outbox:
             return fail_subscription(connection, entry.sub_id, error, next_attempt_at)
 
     def settle(self, entry_id: int, state: Literal["failed", "unknown"], why: str) -> None:
-        """Record the outcome of a ``pending`` message and drop its position.
+        """Record the outcome of a ``pending`` message and delete its position.
 
-        A channel undoes a message's remains only once: another message may use the position later.
+        A channel removes the partial output of a message only once, because a later message may use the same position.
         """
         with self._database.changing_under_lease("deliver") as connection:
             _unsent(connection, entry_id)

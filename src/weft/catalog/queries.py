@@ -27,14 +27,14 @@ from weft.instants import MIN_INSTANT, format_instant
 
 _READING: Final = text(f"{ddl.queries.name}.{ddl.READING}")
 PURGING: Final = "purging"
-"""The reason of a removed query while its answers are being purged from the ledger."""
+"""The state reason of a removed query while Weft purges the query's answers from the ledger."""
 _PURGED: Final = "its answers were purged"
 
 QUERY: Final = tuple(ddl.queries.c[field.name] for field in fields(QueryRecord))
-"""The columns of a query's record, in its order."""
+"""The database columns of a ``QueryRecord``, in the order of its fields."""
 
 _NAMES: Final = 5_000
-"""The number of names that are searched for the one to suggest."""
+"""The maximum number of names among which ``not_found`` searches for the most similar one."""
 
 
 class Queries:
@@ -44,16 +44,20 @@ class Queries:
         self._database = database
 
     def install(self, query: QueryDefinition, at: int) -> QueryRecord:
-        """Install a query with its subscriptions, under the plan with its signature (created if it does not exist).
+        """Install a query with its subscriptions, under the plan with its signature; create the plan if it does not
+        exist.
 
-        With ``from_instant`` no later row gets an earlier ts, so the query sees everything that enters its answer from
-        then on.  Raises Conflict if a live query has the name or writes to the same file, ClockError as
-        ``advance_watermark`` does, and NotFound if a query that it reads is gone.
+        If ``from_instant`` is set, the watermark advances so that no later row gets an earlier ts; the query then sees
+        all rows that affect its answers from that instant on.  Raises Conflict if a live query has the same name or
+        writes to the same file, NotFound if a query that the new query reads does not exist, and ClockError as
+        ``advance_watermark`` does.
         """
         return self.install_all([query], at)[0]
 
     def install_all(self, queries: Sequence[QueryDefinition], at: int) -> tuple[QueryRecord, ...]:
-        """Install several queries in one transaction, all or none, and return them in order; else as ``install``."""
+        """Install several queries as ``install`` does, in one transaction, and return their records in the same
+        order.
+        """
         with self._database.changing_under_lease() as connection:
             keys = insert_queries(connection, queries, at)
             installed = {query.query_id: query for query in _by_ids(connection, keys)}
@@ -62,7 +66,7 @@ class Queries:
     def all(
         self, include_removed: bool = False, *, after: int = 0, limit: int | None = None
     ) -> tuple[QueryRecord, ...]:
-        """Return the installed queries with an id above ``after``, ordered by id, at most ``limit``."""
+        """Return at most ``limit`` of the installed queries with an id above ``after``, ordered by id."""
         queries = ddl.queries.c
         wanted = select(*QUERY).where(queries.query_id > after).order_by(queries.query_id).limit(limit)
         if not include_removed:
@@ -71,7 +75,7 @@ class Queries:
             return tuple(query_record(row) for row in connection.execute(wanted))
 
     def count(self, plan_id: int | None = None) -> int:
-        """Return the number of installed queries, of all plans or of one."""
+        """Return the number of installed queries of the plan ``plan_id``, or of all plans."""
         queries = ddl.queries.c
         wanted = select(func.count()).select_from(ddl.queries).where(queries.state != "removed")
         if plan_id is not None:
@@ -80,7 +84,8 @@ class Queries:
             return int(connection.execute(wanted).scalar_one())
 
     def next_wake(self, pace_us: int) -> int | None:
-        """Return the latest instant for the next tick: None if no query is active, MIN_INSTANT if one was never ticked.
+        """Return the instant by which the next tick must run: None if no query is active, MIN_INSTANT if one was never
+        ticked.
 
         ``pace_us`` is the interval at which queries without a timeliness of their own run.
         """
@@ -95,16 +100,19 @@ class Queries:
         return min((each for each in (run, ticked) if each is not None), default=None)
 
     def counts(self) -> dict[QueryState, int]:
-        """Return the number of queries in each state except removed."""
+        """Return the number of queries in each state except ``removed``."""
         state = ddl.queries.c.state
         wanted = select(state, func.count()).where(state != "removed").group_by(state)
         with self._database.reading() as connection:
             return {row[0]: row[1] for row in connection.execute(wanted)}
 
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
-        """Return since when the longest-waiting active query is ready to run, and the first due instant up to ``at``.
+        """Return the earliest instant since which a query has been ready to run, and the first due instant up to
+        ``at``.
 
-        A query is due at an instant at which time alone adds a row.
+        Only active queries count.
+
+        A query is due at an instant at which the passage of time alone adds a row to its answers.
         """
         queries = ddl.queries.c
         ready = func.coalesce(queries.next_run, queries.tau, queries.replaced_at, queries.installed_at)
@@ -114,8 +122,8 @@ class Queries:
             return row[0], row[1]
 
     def due_plans(self, at: int) -> tuple[DuePlan, ...]:
-        """Return the queries that must run at ``at``, grouped by plan, without plans that are ticked up to ``at``
-        already.
+        """Return the queries that must run at ``at``, grouped by plan, without the plans already ticked up to
+        ``at``.
         """
         queries = ddl.queries.c
         begin = func.coalesce(queries.tau, queries.from_instant)
@@ -136,12 +144,12 @@ class Queries:
             return tuple(DuePlan(**row._mapping) for row in connection.execute(wanted))
 
     def named(self, name: str) -> QueryRecord:
-        """Return the live query of that name, in any case; raise NotFound with the most similar name."""
+        """Return the live query named ``name`` (case-insensitive); raise NotFound with the most similar name."""
         with self._database.reading() as connection:
             return query_named(connection, name)
 
     def among(self, names: Iterable[str]) -> tuple[QueryRecord, ...]:
-        """Return the live queries with those names, in any case, without the names that no query has."""
+        """Return the live queries named in ``names`` (case-insensitive); unknown names are ignored."""
         queries = ddl.queries.c
         wanted = sorted({folded(name) for name in names})
         records: list[QueryRecord] = []
@@ -152,12 +160,12 @@ class Queries:
         return tuple(sorted(records, key=lambda query: query.query_id))
 
     def by_ids(self, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
-        """Return the queries with those ids, removed ones too, ordered by id."""
+        """Return the queries with these ids, including removed queries, ordered by id."""
         with self._database.reading() as connection:
             return _by_ids(connection, ids)
 
     def read_by_plans(self, plan_ids: Collection[int]) -> tuple[QueryRecord, ...]:
-        """Return the queries that the live queries of those plans read, directly or indirectly."""
+        """Return the queries whose results the live queries of these plans read, directly or indirectly."""
         with self._database.reading() as connection:
             return read_below(connection, ddl.queries.c.plan_id.in_(list(plan_ids)))
 
@@ -167,13 +175,13 @@ class Queries:
             return _readers(connection, query_id)
 
     def by_id(self, query_id: int) -> QueryRecord:
-        """Return the query with that id, removed ones too; raise NotFound."""
+        """Return the query with this id, even if it is removed; raise NotFound if the id is unknown."""
         with self._database.reading() as connection:
             return read_query(connection, query_id)
 
     @contextmanager
     def purge_reported(self, query_id: int) -> Iterator[None]:
-        """Raise NotFound instead of StorageError if the query's answers were purged meanwhile.
+        """Raise NotFound in place of StorageError if the query's answers were purged during the ``with`` block.
 
         ``weft remove --purge`` may run between reading the catalog and reading the answers.
         """
@@ -189,7 +197,7 @@ class Queries:
             raise
 
     def plan(self, plan_id: int) -> PlanRecord:
-        """Return the plan with that id; raise NotFound."""
+        """Return the plan with this id; raise NotFound if the plan does not exist."""
         with self._database.reading() as connection:
             row = connection.execute(select(ddl.plans).where(ddl.plans.c.plan_id == plan_id)).first()
         if row is None:
@@ -197,7 +205,7 @@ class Queries:
         return PlanRecord(row.plan_id, row.signature, row.body)
 
     def plans(self, plan_ids: Collection[int] | None = None) -> tuple[PlanRecord, ...]:
-        """Return the plans with those ids (None: all plans of live queries), ordered by id."""
+        """Return the plans with these ids (None: all plans of live queries), ordered by id."""
         plan, queries = ddl.plans.c, ddl.queries.c
         conditions: list[ColumnElement[bool]]
         conditions = [exists().where(queries.plan_id == plan.plan_id, queries.state != "removed")]
@@ -208,7 +216,9 @@ class Queries:
             return tuple(PlanRecord(row.plan_id, row.signature, row.body) for rows in each for row in rows)
 
     def with_plans_like(self, beginning: str) -> tuple[tuple[QueryRecord, PlanRecord], ...]:
-        """Return the live queries whose stored plans begin with a text, each with its plan, ordered by id."""
+        """Return the live queries whose stored plan starts with the text ``beginning``, each with its plan, ordered by
+        id.
+        """
         plan, queries = ddl.plans.c, ddl.queries.c
         wanted = (
             select(*QUERY, plan.signature, plan.body)
@@ -222,7 +232,7 @@ class Queries:
         return tuple((query, PlanRecord(query.plan_id, row.signature, row.body)) for query, row in records)
 
     def reading(self, table_id: int) -> tuple[tuple[QueryRecord, str], ...]:
-        """Return the live queries whose plans read a table, each with its plan's stored form."""
+        """Return the live queries whose plans read a table, each with the stored form of its plan."""
         plan, queries = ddl.plans.c, ddl.queries.c
         named = plan.body.contains(f'["table",{table_id}]', autoescape=True)
         wanted = select(*QUERY, plan.body).join_from(ddl.queries, ddl.plans).where(queries.state != "removed", named)
@@ -230,16 +240,16 @@ class Queries:
             return tuple((query_record(row), row.body) for row in connection.execute(wanted.order_by(queries.query_id)))
 
     def set_state(self, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
-        """Pause, resume or fail a live query, and store ``reason`` with it (None clears it)."""
+        """Set the state of a live query, and store ``reason`` (None deletes the stored reason)."""
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
             return change_query(connection, query.query_id, state=state, reason=reason)
 
     def remove(self, name: str, at: int, *, purge: bool = False) -> QueryRecord:
-        """Remove a live query: its name becomes free, and its answers stay until they are purged.
+        """Remove a live query.  A new query can use the name, and the answers stay in the ledger until they are purged.
 
-        With ``purge`` the query is marked: ``purging`` lists it until ``purged`` is called.  Raises Conflict if other
-        queries read its results.
+        With ``purge`` the query is marked, and ``purging`` returns the query until ``purged`` is called.  Raises
+        Conflict if other queries read the results of the query.
         """
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
@@ -248,14 +258,16 @@ class Queries:
             return change_query(connection, query.query_id, state="removed", removed_at=at, reason=reason)
 
     def purging(self) -> tuple[QueryRecord, ...]:
-        """Return the removed queries whose answers must be purged from the ledger and may be partly gone."""
+        """Return the removed queries whose answers must be purged from the ledger; some answers may already be
+        purged.
+        """
         queries = ddl.queries.c
         wanted = select(*QUERY).where(queries.state == "removed", queries.reason == PURGING)
         with self._database.reading() as connection:
             return tuple(query_record(row) for row in connection.execute(wanted.order_by(queries.query_id)))
 
     def purged(self, query_ids: Iterable[int], stored: tuple[str, int, int] | None) -> None:
-        """Record that the queries' answers are purged, and the ledger's new (path, version, rows)."""
+        """Record that the answers of the queries are purged; ``stored`` is the ledger's new (path, version, rows)."""
         with self._database.changing_under_lease() as connection:
             for query_id in query_ids:
                 change_query(connection, query_id, reason=_PURGED)
@@ -263,10 +275,11 @@ class Queries:
                 record_version(connection, *stored)
 
     def skip_to(self, name: str, instant: int, signature: str, plan_body: str) -> QueryRecord:
-        """Make the query continue from ``instant`` under the plan with that signature (created if it does not exist).
+        """Make the query continue from ``instant`` under the plan ``signature``; create the plan if it does not exist.
 
-        The plan is the query's own in its form for ``--from now``: answers from before are not delivered.  No later row
-        gets an earlier ts.  Raises ClockError for an instant before the query's tau, and as ``advance_watermark`` does.
+        The plan is the query's own plan in the form for ``--from now``, which does not deliver earlier answers.  The
+        watermark advances so that no later row gets an earlier ts.  Raises ClockError if ``instant`` is before the
+        query's tau, and as ``advance_watermark`` does.
         """
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
@@ -281,7 +294,7 @@ class Queries:
 
 
 def is_chosen(choice: Choice) -> ColumnElement[bool]:
-    """Return the condition that a query is among the chosen ones."""
+    """Return the SQL condition that selects the chosen queries."""
     queries = ddl.queries.c
     conditions = [queries.state == "active"]
     if choice.query_ids is not None:
@@ -292,7 +305,9 @@ def is_chosen(choice: Choice) -> ColumnElement[bool]:
 
 
 def read_query(connection: Connection, query_id: int) -> QueryRecord:
-    """Return the query with that id as this transaction sees it; raise NotFound."""
+    """Return the query with this id as the transaction of ``connection`` sees it; raise NotFound if the id is
+    unknown.
+    """
     row = connection.execute(select(*QUERY).where(ddl.queries.c.query_id == query_id)).first()
     if row is None:
         raise NotFound(f"there is no query #{query_id}")
@@ -300,13 +315,13 @@ def read_query(connection: Connection, query_id: int) -> QueryRecord:
 
 
 def change_query(connection: Connection, query_id: int, **values: Any) -> QueryRecord:
-    """Change fields of a query's row and return the changed query."""
+    """Update fields of a query's row and return the changed record."""
     connection.execute(update(ddl.queries).where(ddl.queries.c.query_id == query_id).values(**values))
     return read_query(connection, query_id)
 
 
 def query_named(connection: Connection, name: str) -> QueryRecord:
-    """Return the live query of that name, in any case; raise NotFound with the most similar name."""
+    """Return the live query named ``name`` (case-insensitive); raise NotFound with the most similar name."""
     queries = ddl.queries.c
     row = connection.execute(select(*QUERY).where(queries.folded == folded(name), queries.state != "removed")).first()
     if row is None:
@@ -320,7 +335,7 @@ def _readers(connection: Connection, query_id: int) -> tuple[QueryRecord, ...]:
 
 
 def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[QueryRecord, ...]:
-    """Return the queries that the live queries with this condition read, directly or indirectly."""
+    """Return the queries whose results the live queries selected by ``start`` read, directly or indirectly."""
     readers = live_readers(connection)
     if not readers:
         return ()
@@ -335,7 +350,7 @@ def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[Quer
 
 
 def live_readers(connection: Connection) -> dict[int, QueryRecord]:
-    """Return by id the live queries that read another query's results; usually few."""
+    """Return, by id, the live queries that read the results of another query; most homes have few."""
     queries = ddl.queries.c
     wanted = select(*QUERY).where(_READING, queries.state != "removed").order_by(queries.query_id)
     return {row.query_id: query_record(row) for row in connection.execute(wanted)}
@@ -356,10 +371,10 @@ def _refuse_read(connection: Connection, query: QueryRecord) -> None:
 
 
 def query_record(row: Sequence[Any]) -> QueryRecord:
-    """Return the record of a row that begins with the columns of ``QUERY``.
+    """Return the QueryRecord of a row that starts with the columns ``QUERY``.
 
-    Columns are read by position: a tick reads every one of its queries, and a look-up by name takes longer than the
-    read.
+    The function reads columns by position, because a tick reads all of its queries and a look-up by column name would
+    take longer than the read.
     """
     values = list(row[: len(QUERY)])
     for place, parsed in _PARSED.items():
@@ -374,7 +389,7 @@ def _parameters(stored: str) -> tuple[Parameter, ...]:
 
 @lru_cache(maxsize=1_000)
 def _columns(stored: str) -> tuple[tuple[str, DataType], ...]:
-    """Return the columns of an answer; the queries of a plan mostly store the same text, so the result is cached."""
+    """Return the names and types of the answer columns; cached, because most queries of a plan store the same text."""
     return tuple((name, DataType.of_column(type_)) for name, type_ in json.loads(stored))
 
 
@@ -394,19 +409,19 @@ _PLACES: Final = [field.name for field in fields(QueryRecord)]
 _parsed: Final = json.JSONDecoder().raw_decode
 
 _PARSED: Final = {_PLACES.index(name): parsed for name, parsed in _PARSERS.items()}
-"""The parsers of the columns that are stored as JSON, by position."""
+"""The parsers of the JSON columns, by position."""
 
 
 AT_ONCE: Final = 500
-"""The number of names or ids in one statement: databases limit a statement's parameters."""
+"""The number of names or ids in one SQL statement; databases limit the number of parameters."""
 
 Item = TypeVar("Item")
 
 
 def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], at: int) -> tuple[int, ...]:
-    """Store the queries with their subscriptions and plans and return their ids, in the same order.
+    """Store the queries with their subscriptions and plans; return the queries' ids in the order of ``queries``.
 
-    Raises as ``Queries.install`` does.
+    Raises the errors of ``Queries.install``.
     """
     if not queries:
         return ()
@@ -439,7 +454,7 @@ def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], a
 
 
 def plan_of(connection: Connection, signature: str, body: str) -> int:
-    """Return the id of the plan with that signature, created if it does not exist."""
+    """Return the id of the plan with this signature; create the plan if it does not exist."""
     plan_id = connection.execute(
         select(ddl.plans.c.plan_id).where(ddl.plans.c.signature == signature)
     ).scalar_one_or_none()
@@ -449,7 +464,7 @@ def plan_of(connection: Connection, signature: str, body: str) -> int:
 
 
 def parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Yield the items in batches of the size that one statement takes."""
+    """Yield the items in batches of at most ``AT_ONCE``."""
     return (items[at : at + AT_ONCE] for at in range(0, len(items), AT_ONCE))
 
 
@@ -485,7 +500,9 @@ def _ids(connection: Connection, names: Sequence[str]) -> tuple[int, ...]:
 
 
 def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) -> None:
-    """Raise Conflict if a live query or another of these queries has the same name or writes to the same file."""
+    """Raise Conflict if two of these queries, or one of them and a live query, have the same name or the same output
+    file.
+    """
     names = {folded(query_name(query.name)): query.name for query in queries}
     columns = ddl.queries.c
     for some in parts(list(names)):
@@ -501,9 +518,10 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
 
 
 def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
-    """Raise Conflict if a live query writes to one of these file channels.
+    """Raise Conflict if a live query writes to one of the file channels ``files``.
 
-    A delivery that died is undone by truncating its file to where the message began, so a file belongs to one query.
+    After a crash, Weft undoes a delivery by truncating the file to the start of the message, so only one query may
+    write to a file.
     """
     queries, subscribed = ddl.queries.c, ddl.subscriptions.c
     for some in parts(files):
@@ -525,7 +543,10 @@ def _refuse_twice(names: Iterable[str], message: str, remedy: str) -> None:
 
 
 def stratum_of(connection: Connection, reads: Iterable[int]) -> int:
-    """Return one more than the greatest stratum of the queries read; raise NotFound if one of them is gone."""
+    """Return the stratum of a query that reads the queries ``reads``: one more than their greatest stratum.
+
+    Raises NotFound if one of these queries does not exist.
+    """
     queries, stratum = ddl.queries.c, 0
     for query_id in reads:
         row = connection.execute(

@@ -1,6 +1,6 @@
 """Define the catalog's records as frozen dataclasses.
 
-Instants are microseconds since 1970-01-01 UTC.  ``instants.MIN_INSTANT`` stands for "before everything": the watermark
+Instants are microseconds since 1970-01-01 UTC.  ``instants.MIN_INSTANT`` means "before everything": it is the watermark
 of a home that has never ticked, and the last ``ts`` of a home without rows.
 """
 
@@ -18,9 +18,9 @@ from weft.instants import MIN_INSTANT, format_instant
 from weft.printable import Brief, counted
 
 TS: Final = "ts"
-"""The column of the instant at which a row began."""
+"""The name of the column that stores the instant at which a row starts."""
 BY: Final = "_by"
-"""The column of the user who appended a row, in tables that people append to."""
+"""The name of the column that stores the user who appended a row, in tables to which people append rows."""
 Clock = Literal["wall", "replay"]
 LeaseName = Literal["write", "deliver"]
 QueryState = Literal["active", "paused", "removed", "failed"]
@@ -37,10 +37,10 @@ Parameter = tuple[str, JsonValue]
 class HomeRecord:
     """A home: its clock and its watermark.
 
-    ``watermark`` is the largest t ticked: a new row may have any ``ts`` from there on, in any order.  ``last_ts`` is
-    the largest ts of a row.  ``now`` is a replay home's clock (None in a wall home, and before the first tick).  ``t0``
-    is the instant at which time begins for relations without a table: the creation of a wall home, the first t of a
-    replay home, or the least ts loaded before the first tick; None until there is one.
+    ``watermark`` is the largest t ticked: a new row may have any ``ts`` from the watermark on, in any order.
+    ``last_ts`` is the largest ts of a row.  ``now`` is a replay home's clock (None in a wall home, and before the first
+    tick).  ``t0`` is the instant at which relations without a table start: the creation of a wall home, the first t of
+    a replay home, or the least ts loaded before the first tick.  ``t0`` is None until one of these instants exists.
     """
 
     home_id: str
@@ -53,8 +53,10 @@ class HomeRecord:
     t0: int | None
 
     def now_at(self, wall: int) -> int | None:
-        """Return the home's clock: ``wall``, or a replay home's last ``--now``, else its last ts; None without
-        either.
+        """Return the time of the home's clock; None if a replay home has no time yet.
+
+        The clock of a wall home is ``wall``.  The clock of a replay home is the last ``--now`` or, without one, the
+        last ts.
         """
         if self.clock == "wall":
             return wall
@@ -64,13 +66,13 @@ class HomeRecord:
 
 @dataclass(frozen=True, repr=False)
 class TableRecord(Brief):
-    """A table and the state of its Delta table that the catalog recorded last.
+    """A table and the last state of its Delta table that the catalog recorded.
 
-    ``path`` is relative to the home.  ``version`` is Delta's (-1: nothing written yet).  ``first_ts`` and ``last_ts``
-    are None while the table is empty.  ``ts_from`` names the column that provides ts, or is None.  For a tracked table
-    ``log`` is the schema of its stored history log, with one row per change (``storage.periods``), ``rows`` counts
-    those log rows, and ``keys`` are the source's.  ``auxiliary`` marks an auxiliary view, which other views read and
-    users do not name.
+    ``path`` is relative to the home.  ``version`` is Delta's (-1: no rows written yet).  ``first_ts`` and ``last_ts``
+    are None while the table is empty.  ``ts_from`` names the column that provides ts, or is None.  For a tracked table,
+    ``log`` is the schema of the stored history log, which has one row per change (``storage.periods``), ``rows`` is the
+    number of log rows, and ``keys`` are the key columns of the source.  ``auxiliary`` marks an auxiliary view, which
+    other views read and users do not name.
     """
 
     schema: TableSchema
@@ -86,22 +88,22 @@ class TableRecord(Brief):
 
     @property
     def tracked(self) -> bool:
-        """Whether the table is the recorded history of a source, whose rows end."""
+        """Whether the table is the recorded history of a source, in which rows have periods that can end."""
         return self.log is not None
 
     @property
     def stored(self) -> TableSchema:
-        """The schema of its append-only Delta table, with ``ts``, the instant of the change."""
+        """The schema of the append-only Delta table; ``ts`` is the instant of the change."""
         return self.log or self.schema
 
     @property
     def table_id(self) -> int:
-        """The id that queries bind to; never reused."""
+        """The id to which queries bind; ids are never reused."""
         return self.schema.id
 
     @property
     def name(self) -> str:
-        """The name as the user wrote it."""
+        """The table's name as the user wrote it."""
         return self.schema.name
 
     def _brief(self) -> str:
@@ -111,9 +113,9 @@ class TableRecord(Brief):
 
 @dataclass(frozen=True, repr=False)
 class LoadRecord(Brief):
-    """A load of one source; ``finished_at`` is None while it runs, and forever if it died.
+    """A load of one source; ``finished_at`` is None until the load finishes.
 
-    ``state`` is ``kept``, or ``undoing`` and then ``undone`` if the load was undone.
+    ``state`` is ``kept``, or ``undoing`` during an undo and ``undone`` after the undo.
     """
 
     load_id: int
@@ -135,9 +137,10 @@ class LoadRecord(Brief):
 
 @dataclass(frozen=True, repr=False)
 class QuarantineRecord(Brief):
-    """A record that could not be read; its bytes are in the home's quarantine folder under ``sha256``.
+    """A record that could not be read; ``sha256`` names the file with the record's bytes in the home's quarantine
+    folder.
 
-    ``size`` is in bytes.  ``options`` is the JSON text of the load's options, for a retry.
+    ``size`` is in bytes.  ``options`` is the JSON text of the load's options, which a retry uses.
     """
 
     quarantine_id: int
@@ -158,9 +161,9 @@ class QuarantineRecord(Brief):
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write, or to deliver, until ``expires_at`` and beyond, as long as nobody else takes it over.
+    """The right to write, or to deliver.  A lease stays valid after ``expires_at`` until another process takes it over.
 
-    ``token`` is the fence: it rises with each acquisition under the same ``name``.
+    ``token`` increases with each acquisition under the same ``name``.
     """
 
     name: LeaseName
@@ -173,7 +176,9 @@ class Lease:
 
 @dataclass(frozen=True)
 class Reservation:
-    """A writer's announcement of rows with ts >= ``floor``; while it is open, no tick passes ``floor``."""
+    """A writer's announcement that it will add rows with ts >= ``floor``; no tick passes ``floor`` until the writer is
+    done.
+    """
 
     reservation_id: int
     table_id: int
@@ -194,7 +199,7 @@ class StoredVersion:
 
 @dataclass(frozen=True)
 class PlanRecord:
-    """A plan that queries share; ``signature`` identifies it, ``body`` is its stored form."""
+    """A plan that queries share; ``signature`` identifies the plan, and ``body`` is its stored form."""
 
     plan_id: int
     signature: str
@@ -203,13 +208,13 @@ class PlanRecord:
 
 @dataclass(frozen=True)
 class QueryDefinition:
-    """A query to install: its owner, text, plan and constants, and the channels of its answers.
+    """A query to install, with its owner, text, plan, constants, and the channels to which its answers go.
 
-    ``signature`` and ``plan_body`` belong to its plan; ``names`` are its range variables, in the plan's order.
-    ``every_us`` is as in QueryRecord.  ``from_instant`` is the instant from which a query ``--from now`` delivers
-    (None: from the start). ``channels`` exclude the cursor; ``digest`` and ``zone`` apply to each of them, as in
-    Subscription.  ``reads`` are the ids of the queries whose results it reads, ``definitions`` those of the views whose
-    definitions are part of its plan.
+    ``signature`` and ``plan_body`` belong to the query's plan.  ``names`` are the range variables, in the order of the
+    plan.  ``every_us`` is as in QueryRecord.  ``from_instant`` is the instant from which a query ``--from now``
+    delivers answers (None: from the start).  ``channels`` exclude the cursor; ``digest`` and ``zone`` apply to each
+    channel, as in Subscription.  ``reads`` are the ids of the queries whose results this query reads.  ``definitions``
+    are the ids of the views whose definitions are part of the plan.
     """
 
     name: str
@@ -230,7 +235,7 @@ class QueryDefinition:
 
 
 RESULTS: Final = "results"
-"""The answers of the query NAME form the table ``results.NAME``."""
+"""The prefix of result tables: ``results.NAME`` contains the answers of the query NAME."""
 FIRST_AT: Final = "_first_at"
 ORDINAL: Final = "_ordinal"
 
@@ -240,7 +245,7 @@ def table_schema(
 ) -> TableSchema:
     """Return the schema of a table as queries see it, given its stored columns.
 
-    ``depends_on_now`` is as in ViewSchema; None for a table that is not a view.
+    ``depends_on_now`` is as in ViewSchema; it is None for a table that is not a view.
     """
     if not tracked:
         return TableSchema(table_id, name, tuple(stored))
@@ -251,9 +256,10 @@ def table_schema(
 
 
 def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataType]]) -> TableSchema:
-    """Return a query's answers as a table: its columns, ``_first_at`` (their start) and ``_ordinal``.
+    """Return the schema of a query's answers as a table: the query's columns, ``_first_at`` (the answer's start) and
+    ``_ordinal``.
 
-    A column with a duplicate name, in any case, gets a number, as in deliveries.
+    A number is appended to duplicate column names (case-insensitive), as in deliveries.
     """
     labels = distinct([column for column, _ in columns], (FIRST_AT, ORDINAL))
     typed = zip(labels, (kind for _, kind in columns), strict=True)
@@ -266,13 +272,13 @@ def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataTy
 class QueryRecord(Brief):
     """A standing query.
 
-    ``tau`` is its last t (None: it was never ticked, or its next tick evaluates everything again).  ``next_ordinal`` is
-    the ordinal of its next answer (the first is 1).  ``next_due`` is the next instant at which time alone can add a row
-    (None: unknown).  ``every_us`` is its timeliness in microseconds (None: each tick).  ``reads`` are the ids of the
-    queries whose results it reads, and ``stratum`` is one more than the greatest of theirs (0: it reads none).
-    ``last_first_at`` is the greatest first instant of its answers (None: no answers).  ``replaced_at`` is when its text
-    last replaced another (None: it has its first text).  ``definitions`` are the ids of the views whose definitions are
-    part of its plan.
+    ``tau`` is the t of the last tick (None: the query was never ticked, or its next tick evaluates everything again).
+    ``next_ordinal`` is the ordinal of the next answer (the first ordinal is 1).  ``next_due`` is the next instant at
+    which the passage of time alone can add a row (None: unknown).  ``every_us`` is the timeliness in microseconds
+    (None: the query runs at each tick).  ``reads`` are the ids of the queries whose results this query reads.
+    ``stratum`` is one more than the greatest stratum of the queries read, or 0 if there are none.  ``last_first_at`` is
+    the greatest first instant of an answer (None: no answers).  ``replaced_at`` is the last time at which the text was
+    replaced (None: never). ``definitions`` are the ids of the views whose definitions are part of the plan.
     """
 
     query_id: int
@@ -300,17 +306,17 @@ class QueryRecord(Brief):
 
     @property
     def rows(self) -> int:
-        """The number of its answers."""
+        """The number of answers so far."""
         return self.next_ordinal - 1
 
     @property
     def types(self) -> tuple[DataType, ...]:
-        """The types of its columns."""
+        """The types of the query's columns."""
         return tuple(type_ for _, type_ in self.columns)
 
     @property
     def results(self) -> TableSchema:
-        """The schema of its answers as the table that other queries read."""
+        """The schema of the answers as the table that other queries read."""
         return results_schema(self.query_id, self.name, self.columns)
 
     def _brief(self) -> str:
@@ -320,9 +326,9 @@ class QueryRecord(Brief):
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice of active queries for a tick: those with the ids that must run at ``due_at``; None means all.
+    """A choice of active queries for a tick: the queries with these ids that must run at ``due_at``; None means all.
 
-    Being due is a lower bound: a query may run earlier and gets the same answers (law 2).
+    ``due_at`` is a lower bound: a query may run earlier and gets the same answers (law 2).
     """
 
     query_ids: tuple[int, ...] | None = None
@@ -331,11 +337,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class DuePlan:
-    """The active queries of one plan that must run at an instant and are not ticked up to it yet.
+    """The active queries of one plan that must run at an instant and have not been ticked up to that instant.
 
-    ``unbounded`` counts those whose window has no beginning, and ``since`` is the first beginning of the other windows
-    (None: there is none).  Of those others, ``undated`` counts the queries with an unknown next due instant, and
-    ``next_due`` is the first known one.
+    ``unbounded`` is the number of queries whose window has no start.  ``since`` is the earliest start of the other
+    windows (None: no such window).  ``undated`` is the number of queries with a window start and an unknown next due
+    instant.  ``next_due`` is the first known due instant of the queries with a window start.
     """
 
     plan_id: int
@@ -347,7 +353,7 @@ class DuePlan:
 
 @dataclass(frozen=True, repr=False)
 class TickRecord(Brief):
-    """A tick and its clock; ``Ticks.members`` returns its queries."""
+    """A tick and its clock; ``Ticks.members`` returns the queries of the tick."""
 
     tick_id: int
     t: int
@@ -363,7 +369,8 @@ class TickRecord(Brief):
 class TickOutput:
     """A Delta table to which a tick adds rows: ``path`` is relative to the home, ``name`` is unique within the tick.
 
-    ``open``: it may be written or not.  ``written``: its commit is the table's ``version`` and added ``rows``.
+    In the state ``open``, the tick may or may not have written the output.  In the state ``written``, the commit with
+    the table's ``version`` has added ``rows``.
     """
 
     tick_id: int
@@ -376,10 +383,11 @@ class TickOutput:
 
 @dataclass(frozen=True)
 class Count:
-    """The outcome of a tick for a query: its new rows, the reason if there are none, and the next due instant.
+    """The outcome of a tick for one query: the number of new rows, the reason if there are none, and the next due
+    instant.
 
-    ``until`` is the end of its window and becomes its tau (None: its tau stays).  ``last_first_at`` is the greatest
-    first instant of the new rows.
+    ``until`` is the end of the query's window and becomes the query's tau (None: tau does not change).
+    ``last_first_at`` is the greatest first instant of the new rows.
     """
 
     rows: int
@@ -391,7 +399,7 @@ class Count:
 
 @dataclass(frozen=True)
 class TickQuery:
-    """A query's part of a tick; its window ended at ``t``, and ``rows`` is None while the tick is only planned."""
+    """The outcome of a tick for one query whose window ended at ``t``; ``rows`` is None until the tick is committed."""
 
     tick_id: int
     query_id: int

@@ -29,7 +29,7 @@ class Reservations:
         self._database = database
 
     def reserve(self, table_id: int, load_id: int, at_least: int = MIN_INSTANT) -> Reservation:
-        """Reserve the instants from ``floor`` on for a batch of rows of one table.
+        """Reserve the instants from the returned ``floor`` on for a batch of rows of one table.
 
         ``floor`` is the greatest of ``at_least``, the watermark, and the t of a planned tick.
         """
@@ -52,10 +52,11 @@ class Reservations:
         first_ts: int | None,
         last_ts: int | None,
     ) -> None:
-        """Close a reservation whose batch is in Delta: ``rows`` rows with ts from first_ts to last_ts, both inclusive.
+        """Close a reservation whose batch is in Delta, with ``rows`` rows that have ts from first_ts to last_ts
+        (inclusive).
 
-        Updates the table's rows, version and ts, and the home's last ts, in the same transaction.  Raises ClockError
-        for a ts below the floor, and CatalogError if the reservation is not open.
+        The same transaction updates the table's rows, version and ts, and the home's last ts.  Raises ClockError for a
+        ts below the floor, and CatalogError if the reservation is not open.
         """
         with self._database.changing_under_lease() as connection:
             reservation = _open_reservation(connection, reservation_id)
@@ -71,7 +72,7 @@ class Reservations:
             _extend_table(connection, reservation.table_id, delta_version, rows, first_ts, last_ts)
 
     def abandon(self, reservation_id: int) -> None:
-        """Close a reservation that has no rows in Delta."""
+        """Close a reservation whose batch has no rows in Delta."""
         with self._database.changing_under_lease() as connection:
             _open_reservation(connection, reservation_id)
             connection.execute(
@@ -86,20 +87,20 @@ class Reservations:
             return read_open_reservations(connection)
 
     def effective_watermark(self) -> int:
-        """Return the least ts of a row stored now: the watermark, or the t of a planned tick if that is later."""
+        """Return the least ts that a new row can have: the watermark, or the t of a planned tick if that is later."""
         with self._database.reading() as connection:
             return effective_watermark(connection)
 
     def earliest(self) -> int | None:
-        """Return the instant that no tick may pass now: see :func:`earliest_reserved`."""
+        """Return the instant that no tick may pass now; see :func:`earliest_reserved`."""
         with self._database.reading() as connection:
             return earliest_reserved(connection)
 
 
 def earliest_reserved(connection: Connection) -> int | None:
-    """Return the least ts that a running load may still add: of open reservations and of loads that hold the watermark.
+    """Return the least ts that a running load may still add, or None if no load may add rows.
 
-    Returns None if there are none.
+    The function considers open reservations and loads that hold the watermark.
     """
     reservations, active = ddl.reservations.c, ddl.active_loads.c
     floors = union_all(
@@ -111,9 +112,10 @@ def earliest_reserved(connection: Connection) -> int | None:
 
 
 def advance_watermark(connection: Connection, instant: int) -> None:
-    """Advance the watermark, and a replay home's clock, to ``instant``: no later row or tick is before it.
+    """Advance the watermark, and a replay home's clock, to ``instant``, so that no later row or tick is before
+    ``instant``.
 
-    Raises ClockError if a load has reserved earlier instants (settle it first).
+    Raises ClockError if a load has reserved earlier instants; that load must be settled first.
     """
     home = read_home(connection)
     reserved = earliest_reserved(connection)
@@ -128,7 +130,7 @@ def advance_watermark(connection: Connection, instant: int) -> None:
 
 
 def read_open_reservations(connection: Connection) -> tuple[Reservation, ...]:
-    """Return the open reservations as this transaction sees them, the oldest first."""
+    """Return the open reservations as the transaction of ``connection`` sees them, the oldest first."""
     reservations = ddl.reservations.c
     rows = connection.execute(
         select(
@@ -162,7 +164,7 @@ def _extend_table(
         values["first_ts"] = first_ts if table.first_ts is None else min(first_ts, table.first_ts)
         values["last_ts"] = last_ts if table.last_ts is None else max(last_ts, table.last_ts)
         home = read_home(connection)
-        # Histories are loaded in any order, so before the first tick time may still begin earlier.
+        # Histories can be loaded in any order, so ``t0`` may still move to an earlier instant before the first tick.
         begins_here = home.t0 is None or (first_ts < home.t0 and not _ticked(connection))
         t0 = first_ts if begins_here else home.t0
         set_home(connection, last_ts=max(home.last_ts, last_ts), t0=t0)
@@ -171,7 +173,7 @@ def _extend_table(
 
 
 def _ticked(connection: Connection) -> bool:
-    """Return whether a tick has run or will run again."""
+    """Return whether the home has a tick that was not abandoned."""
     ticks = ddl.ticks.c
     return connection.execute(select(ticks.tick_id).where(ticks.state != "abandoned").limit(1)).first() is not None
 
@@ -183,15 +185,15 @@ class Revisions:
         self._database = database
 
     def intend(self, table_id: int, load_id: int, begins: int) -> None:
-        """Record that a load, which has no reservation yet, will change a table from ``begins`` on (µs UTC)."""
+        """Record that a load without a reservation will change the table from the instant ``begins`` on (µs UTC)."""
         with self._database.changing_under_lease() as connection:
             values = {"load_id": load_id, "table_id": table_id, "begins": begins}
             connection.execute(insert(ddl.revisions).values(**values))
 
     def earliest(self, table_ids: Collection[int], since: int) -> int | None:
-        """Return the first instant of the tables that was changed by loads with a ts from ``since`` on (µs UTC).
+        """Return the earliest instant (µs UTC) that loads with a ts of at least ``since`` changed in the tables.
 
-        Returns None if they changed nothing in the past.
+        Returns None if these loads changed nothing in the past.
         """
         reservations, revisions = ddl.reservations, ddl.revisions
         wanted = (

@@ -1,4 +1,6 @@
-"""Store the sources of tracked tables: where each one is, how it is read, and the result of its last poll."""
+"""Store the sources of tracked tables: where each source is, how to read the source, and the result of its last
+poll.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,20 @@ from weft.printable import Brief, counted
 
 SourceKind = Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"]
 Stamps = Literal["clock", "file", "source"]
-"""What dates a change: the home's clock, the file's modification time, or the source's own time of the change."""
+"""The origin of the time of a change: the home's clock, the file's modification time, or a time that the source
+provides.
+"""
 
 
 @dataclass(frozen=True, repr=False)
 class SourceRecord(Brief):
-    """A source of the tracked table ``name``.
+    """The source of the tracked table ``name``.
 
-    ``location`` is a path or URI, ``options`` the further options of reading it (JSON-able).  Instants are microseconds
-    UTC: ``polled_at`` of the last poll, ``changed_at`` of the last recorded change.  ``trouble`` is the reason why the
-    last poll failed (None: it succeeded).  ``open_rows`` is the number of the source's rows at its last change.
-    ``seen`` identifies what was read last (JSON-able), so that the next poll does not read it again.
+    ``location`` is a path or URI, and ``options`` are the other read options (JSON-able).  Instants are microseconds
+    UTC: ``polled_at`` is the last poll, ``changed_at`` the last recorded change.  ``trouble`` is the reason why the
+    last poll failed (None: the poll succeeded).  ``open_rows`` is the number of rows in the source at its last change.
+    ``seen`` identifies the state that was read last (JSON-able), so that the next poll does not read the same state
+    again.
     """
 
     table_id: int
@@ -47,7 +52,7 @@ class SourceRecord(Brief):
 
     @property
     def due_at(self) -> int:
-        """The instant at which ``run`` polls it next (µs UTC)."""
+        """The instant of the next poll by ``run`` (µs UTC)."""
         return self.added_at if self.polled_at is None else self.polled_at + self.every_us
 
     def _brief(self) -> str:
@@ -56,7 +61,7 @@ class SourceRecord(Brief):
 
 
 class Sources:
-    """The sources of a home's tracked tables, at most one for each."""
+    """The sources of a home's tracked tables; a table has at most one source."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -72,7 +77,9 @@ class Sources:
         at: int,
         open_rows: int = 0,
     ) -> None:
-        """Record the source of a tracked table that has ``open_rows`` rows now; raise Conflict if it has a source."""
+        """Record the source of a tracked table that now has ``open_rows`` rows; raise Conflict if the table has a
+        source.
+        """
         sources = ddl.sources
         with self._database.changing() as connection:
             taken = connection.execute(select(sources.c.location).where(sources.c.table_id == table_id)).first()
@@ -97,7 +104,7 @@ class Sources:
             return _read(connection)
 
     def named(self, name: str) -> SourceRecord:
-        """Return the source of the tracked table of that name, in any case; raise NotFound with the most similar
+        """Return the source of the tracked table ``name`` (case-insensitive); raise NotFound with the most similar
         name.
         """
         sources = self.all()
@@ -107,14 +114,14 @@ class Sources:
         raise not_found("source", name, (source.name for source in sources))
 
     def remove(self, table_id: int) -> None:
-        """Delete the source; its table stays."""
+        """Delete the source of a table; the table itself stays."""
         with self._database.changing_under_lease() as connection:
             connection.execute(delete(ddl.sources).where(ddl.sources.c.table_id == table_id))
 
     def intend(self, intents: Sequence[tuple[int, int, Mapping[str, Any]]]) -> None:
-        """Record the state (``seen``) that each source gets once its reservation is committed (``settle``).
+        """Record the state (``seen``) that each source gets once its reservation is committed (see ``settle``).
 
-        Each intent is (table_id, reservation_id, seen); all are recorded in one transaction.
+        Each intent is (table_id, reservation_id, seen); one transaction records all intents.
         """
         sources = ddl.sources
         with self._database.changing_under_lease() as connection:
@@ -123,23 +130,23 @@ class Sources:
                 connection.execute(update(sources).where(sources.c.table_id == table_id).values(**values))
 
     def intended(self, reservation_id: int) -> bool:
-        """Return whether ``intend`` recorded the reservation for a source."""
+        """Return whether ``intend`` recorded an intent for the reservation."""
         sources = ddl.sources
         with self._database.reading() as connection:
             wanted = select(sources.c.table_id).where(sources.c.reservation_id == reservation_id)
             return connection.execute(wanted).first() is not None
 
     def unsettled(self) -> bool:
-        """Return whether a poll is running or died, so that its reads must be settled (``settle``)."""
+        """Return whether a poll is running or died; ``settle`` must then be called."""
         sources = ddl.sources
         with self._database.reading() as connection:
             wanted = select(sources.c.table_id).where(sources.c.reservation_id.is_not(None))
             return connection.execute(wanted).first() is not None
 
     def settle(self, table_id: int) -> None:
-        """Count the intended data as read if its reservation was committed; else it must be read again.
+        """Record the intended state as read if its reservation was committed; otherwise the source must be read again.
 
-        The reservation is no longer open.
+        The reservation must no longer be open.
         """
         sources, reservations = ddl.sources, ddl.reservations
         with self._database.changing_under_lease() as connection:
@@ -201,7 +208,7 @@ def renamed_columns(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def chosen_columns(options: Mapping[str, Any]) -> Sequence[tuple[str, DataType | None]] | None:
-    """Return the columns that the table takes from the source, with their declared types; None: all columns."""
+    """Return the columns that the table takes from the source, with their declared types; None means all columns."""
     chosen = options.get("columns")
     if chosen is None:
         return None

@@ -1,4 +1,4 @@
-"""Store subscriptions: which query's answers go to which channel, and the progress of each."""
+"""Store subscriptions: the query, the channel to which the query's answers go, and the progress of the delivery."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ SubscriptionState = Literal["active", "parked", "ended"]
 
 @dataclass(frozen=True, repr=False)
 class Subscription(Brief):
-    """A query's answers going to one channel; ``delivered`` is the last ordinal delivered there (0: none).
+    """The delivery of a query's answers to one channel.
 
-    ``attempts`` counts consecutive failures; ``next_attempt_at`` is when to try again (None: at once).  ``parked``: it
-    failed too often and waits for a person.  ``ended``: it was unsubscribed.  ``muted``: nothing is sent until it is
-    unmuted.  ``round`` rises each time that sent answers must be sent again.
+    ``delivered`` is the ordinal of the last answer delivered to the channel (0: none).  ``attempts`` is the number of
+    consecutive failures, and ``next_attempt_at`` is the time of the next attempt (None: at once).  A ``parked``
+    subscription failed too often and waits for a person.  An ``ended`` subscription was unsubscribed.  A ``muted``
+    subscription sends nothing until it is unmuted.  ``round`` increases each time that sent answers must be sent again.
 
-    ``digest`` is the schedule for ``delivery.digest`` (None: answers go at once), ``zone`` its time zone (None: the
-    person's in the settings), ``digest_at`` when the next digest is due (microseconds; None: unknown).
+    ``digest`` is the schedule for ``delivery.digest`` (None: answers go at once).  ``zone`` is the time zone of the
+    schedule (None: the zone in the person's settings).  ``digest_at`` is the due time of the next digest (microseconds;
+    None: unknown).
     """
 
     sub_id: int
@@ -46,12 +48,12 @@ class Subscription(Brief):
 
     @property
     def is_served(self) -> bool:
-        """Whether new answers go there, at once or after a pause."""
+        """Whether Weft sends new answers to the channel, at once or after a pause."""
         return self.state == "active" and not self.muted
 
     @property
     def trouble(self) -> str | None:
-        """The reason in one line why new answers do not go there at once; None: they do."""
+        """The reason, in one line, why new answers do not go to the channel at once; None if they do."""
         if self.last_error is None:
             return "muted" if self.muted else None
         why = self.last_error.splitlines()[0]
@@ -72,10 +74,10 @@ class Subscriptions:
     def add(
         self, query_id: int, channel: str, delivered: int = 0, *, digest: str | None = None, zone: str | None = None
     ) -> Subscription:
-        """Add a channel to a query, from the answer after ``delivered`` on.
+        """Subscribe a channel to a query, starting with the answer after ``delivered``.
 
-        Raises Conflict if the query has the channel, if another query writes to the same file, and if the query had the
-        channel before and a message is still pending.
+        Raises Conflict if the query has the channel, if another query writes to the same file, or if a message of an
+        earlier subscription of the query to this channel is still pending.
         """
         return self.add_all(query_id, [channel], delivered, digest=digest, zone=zone)[0]
 
@@ -88,21 +90,21 @@ class Subscriptions:
         digest: str | None = None,
         zone: str | None = None,
     ) -> tuple[Subscription, ...]:
-        """Add several channels to a query, all or none; see ``add``."""
+        """Subscribe several channels to a query as ``add`` does, in one transaction."""
         times = {"digest": digest, "zone": zone, "digest_at": None}
         with self._database.changing_under_lease() as connection:
             return tuple(_added(connection, query_id, each, delivered, times) for each in channels)
 
     def end(self, sub_id: int) -> Subscription:
-        """Stop sending answers there; a pending message is still completed."""
+        """End the subscription; delivery still completes a pending message."""
         return self._changed(sub_id, state="ended", muted=0, next_attempt_at=None, last_error=None)
 
     def set_muted(self, sub_id: int, muted: bool) -> Subscription:
-        """Suspend the subscription, or continue it where it stopped."""
+        """Mute the subscription, or unmute it so that it continues after the last delivered answer."""
         return self._changed(sub_id, muted=int(muted))
 
     def resume(self, sub_id: int) -> Subscription:
-        """Let a parked subscription be tried again at once, also a message with an unknown outcome."""
+        """Allow a new attempt for a parked subscription at once, even for a message with an unknown outcome."""
         return self._changed(sub_id, state="active", attempts=0, next_attempt_at=None, last_error=None)
 
     def _changed(self, sub_id: int, **values: Any) -> Subscription:
@@ -111,7 +113,7 @@ class Subscriptions:
             return read_subscription(connection, sub_id)
 
     def go_to(self, sub_id: int, delivered: int) -> Subscription:
-        """Continue after the answer ``delivered``, unmuted; answers that were sent before get new message ids.
+        """Unmute the subscription and continue after the answer ``delivered``; answers sent again get new message ids.
 
         Raises Conflict if a message is pending.
         """
@@ -119,7 +121,9 @@ class Subscriptions:
             return _restarted(connection, sub_id, delivered)
 
     def all(self, query_id: int | None = None) -> tuple[Subscription, ...]:
-        """Return the subscriptions of one query, or of all queries, removed ones too, ordered by id."""
+        """Return the subscriptions of the query ``query_id``, or of all queries including removed ones, ordered by
+        id.
+        """
         subscriptions = ddl.subscriptions.c
         wanted = select(ddl.subscriptions).where(subscriptions.state != "ended").order_by(subscriptions.sub_id)
         if query_id is not None:
@@ -128,14 +132,14 @@ class Subscriptions:
             return tuple(_subscription(row) for row in connection.execute(wanted))
 
     def of_live_queries(self, query_id: int | None = None) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return the subscriptions of one installed query, or of all, with their queries, ordered by id."""
+        """Return the subscriptions of one installed query, or of all, each with its query, ordered by id."""
         return self._with_queries(*([] if query_id is None else [ddl.subscriptions.c.query_id == query_id]))
 
     def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return the subscriptions of live queries that have answers to send and may be tried, ordered by id.
+        """Return the subscriptions of live queries that have answers to send and may be tried now, ordered by id.
 
-        ``at`` is the wall clock, by which pauses end; ``now`` is the home's clock, by which digests are due (None: it
-        has none yet).  Both in microseconds UTC.
+        ``at`` is the wall-clock time, which ends pauses.  ``now`` is the time of the home's clock, which makes digests
+        due (None: the clock has no time yet).  Both are in microseconds UTC.
         """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(
@@ -147,9 +151,7 @@ class Subscriptions:
         )
 
     def digests_due(self, now: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return the subscriptions of live queries whose digest is due at ``now`` of the home's clock or has no due
-        time.
-        """
+        """Return the subscriptions of live queries whose digest is due at ``now`` (home's clock) or has no due time."""
         subscriptions = ddl.subscriptions.c
         return self._with_queries(
             subscriptions.digest.is_not(None),
@@ -158,7 +160,9 @@ class Subscriptions:
         )
 
     def next_due(self, at: int) -> int | None:
-        """Return the first instant after ``at`` at which a digest is due or a failed channel is retried."""
+        """Return the first instant after ``at`` at which a digest is due or the next attempt for a failed channel
+        starts.
+        """
         subscriptions = ddl.subscriptions.c
         later = (case((when > at, when)) for when in (subscriptions.digest_at, subscriptions.next_attempt_at))
         wanted = select(*(func.min(each) for each in later)).join_from(ddl.subscriptions, ddl.queries)
@@ -182,12 +186,12 @@ class Subscriptions:
             return tuple((_subscription(row), queries[row.sub_id]) for row in rows)
 
     def by_id(self, sub_id: int) -> Subscription:
-        """Return the subscription with that id; raise NotFound."""
+        """Return the subscription with this id; raise NotFound if the id is unknown."""
         with self._database.reading() as connection:
             return read_subscription(connection, sub_id)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """Return by query id the number of its channels and the number of those that are parked."""
+        """Return, for each query id, the number of the query's channels and the number of its parked channels."""
         subscriptions = ddl.subscriptions.c
         wanted = select(subscriptions.query_id, subscriptions.state, func.count()).where(subscriptions.state != "ended")
         counts: dict[int, tuple[int, int]] = {}
@@ -200,18 +204,23 @@ class Subscriptions:
         return counts
 
     def set_digest_at(self, sub_id: int, digest_at: int) -> None:
-        """Record when the next digest is due."""
+        """Record the due time of the next digest."""
         with self._database.changing_under_lease("deliver") as connection:
             change_subscription(connection, sub_id, digest_at=digest_at)
 
     def note_failure(self, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-        """Record a failure before a message began, or with its outcome still unknown; else as ``mark_failed``."""
+        """Record a failure as ``mark_failed`` does, but for a failure before a message started or with an unknown
+        outcome.
+        """
         with self._database.changing_under_lease("deliver") as connection:
             return fail_subscription(connection, sub_id, error, next_attempt_at)
 
 
 def fail_subscription(connection: Connection, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-    """Count a failure and record when to retry (None: park it); an ended subscription stays ended."""
+    """Count a failure and record the time of the next attempt (None parks the subscription).
+
+    An ended subscription stays ended.
+    """
     subscription = read_subscription(connection, sub_id)
     if subscription.state == "ended":
         return subscription
@@ -227,7 +236,7 @@ def change_subscription(connection: Connection, sub_id: int, **values: Any) -> N
 
 
 def read_subscription(connection: Connection, sub_id: int) -> Subscription:
-    """Return the subscription as this transaction sees it; raise NotFound."""
+    """Return the subscription as the transaction of ``connection`` sees it; raise NotFound if the id is unknown."""
     row = connection.execute(select(ddl.subscriptions).where(ddl.subscriptions.c.sub_id == sub_id)).first()
     if row is None:
         raise NotFound(f"there is no subscription {sub_id}")
@@ -256,7 +265,7 @@ def _added(
 
 
 def _restarted(connection: Connection, sub_id: int, delivered: int) -> Subscription:
-    """Make the answers after ``delivered`` the next to send, and withdraw the messages that did not go."""
+    """Set the subscription to continue after the answer ``delivered``, and withdraw its unsent messages."""
     outbox, subscription = ddl.outbox.c, read_subscription(connection, sub_id)
     of_this = outbox.sub_id == sub_id
     if connection.execute(select(outbox.entry_id).where(of_this, outbox.state == "pending")).first() is not None:

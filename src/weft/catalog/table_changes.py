@@ -1,4 +1,4 @@
-"""Rename and drop tables that nothing else uses."""
+"""Rename and drop tables that no query, view or source uses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class TableChanges:
     def rename(self, table_id: int, name: str) -> TableRecord:
         """Rename a table.
 
-        Raises Conflict if the name is taken or something uses the table, and Refused for an invalid name.
+        Raises Conflict if the name is taken or if a query, a view or a source uses the table, and Refused for an
+        invalid name.
         """
         wanted = table_name(name)
         with self._database.changing_under_lease() as connection:
@@ -38,9 +39,10 @@ class TableChanges:
             return read_table(connection, table_id)
 
     def drop(self, table_id: int) -> tuple[str, ...]:
-        """Delete a table, its loads and its quarantine records; return the records' digests, which others may share.
+        """Delete a table, its loads and its quarantined records; return the digests of the records' bytes.
 
-        Raises Conflict if something uses the table or a load is running.
+        Records of other tables may have the same digests.  Raises Conflict if a query, a view or a source uses the
+        table, or if a load is running.
         """
         with self._database.changing_under_lease() as connection:
             table = read_table(connection, table_id)
@@ -55,7 +57,7 @@ class TableChanges:
 
 
 def _require_unused(connection: Connection, table: TableRecord, change: str) -> None:
-    """Raise Conflict, with their names, if standing queries, views or a source use the table."""
+    """Raise Conflict if standing queries, views or a source use the table; the message names the users."""
     own = select(ddl.views.c.table_id).where(ddl.views.c.table_id == table.table_id)
     if connection.execute(own).first() is not None:
         raise Conflict(

@@ -19,9 +19,9 @@ _PERIODS = (VALID_FROM, VALID_TO)
 
 
 class Tables:
-    """The tables of a home, with the last recorded state of each in Delta.
+    """The tables of a home, with the last recorded state of each Delta table.
 
-    A column's id is never reused within its table, and a table's id never at all.
+    The id of a column is never reused within its table, and the id of a table is never reused.
     """
 
     def __init__(self, database: Database) -> None:
@@ -37,10 +37,10 @@ class Tables:
         tracked: bool = False,
         authored: bool = False,
     ) -> TableRecord:
-        """Create a table, with a last column ``ts TIMESTAMP NOT NULL`` unless ``columns`` has one.
+        """Create a table, with a last column ``ts TIMESTAMP NOT NULL`` unless ``columns`` contains ``ts``.
 
-        An ``authored`` table also has ``_by STRING``, the user who appended the row.  ``keys`` and ``ts_from`` name
-        columns in any case; the record has the columns' own names, each key once.  A tracked table also has
+        An ``authored`` table also gets ``_by STRING``, the user who appended the row.  ``keys`` and ``ts_from`` name
+        columns case-insensitively; the record contains the exact names, each key once.  A tracked table also gets
         ``valid_from`` and ``valid_to``.  Raises Conflict if the name is taken, and Refused for invalid names, columns
         or keys.
         """
@@ -50,35 +50,36 @@ class Tables:
             )
 
     def check(self, name: str, columns: Sequence[tuple[str, DataType]]) -> None:
-        """Raise Refused for a name or columns that ``create`` refuses."""
+        """Raise Refused if ``create`` would refuse the name or the columns."""
         table_name(name)
         _with_own(columns, tracked=False)
 
     def all(self) -> tuple[TableRecord, ...]:
-        """Return every table, auxiliary views too, in the order of creation."""
+        """Return every table, including auxiliary views, in the order of creation."""
         with self._database.reading() as connection:
             return read_tables(connection, None)
 
     def known(self) -> tuple[TableRecord, ...]:
-        """Return the tables that users can name, views included, in the order of creation."""
+        """Return the tables that users can name, including views, in the order of creation."""
         return tuple(table for table in self.all() if not table.auxiliary)
 
     def named(self, name: str) -> TableRecord:
-        """Return the table of that name, in any case; raise NotFound with the most similar name."""
+        """Return the table named ``name`` (case-insensitive); raise NotFound with the most similar name."""
         with self._database.reading() as connection:
             return _named(connection, name)
 
     def by_id(self, table_id: int) -> TableRecord:
-        """Return the table with that id; raise NotFound."""
+        """Return the table with this id; raise NotFound if the id is unknown."""
         with self._database.reading() as connection:
             return read_table(connection, table_id)
 
     def evolve(
         self, name: str, columns: Sequence[tuple[str, DataType]], extended: Sequence[tuple[str, DataType]] = ()
     ) -> TableRecord:
-        """Append nullable columns, and add the new fields of the types ``extended`` to nested columns.
+        """Append nullable ``columns`` to a table, and add the new fields of the types in ``extended`` to nested
+        columns.
 
-        Raises Conflict if a column exists already.
+        Raises Conflict if the table already has one of ``columns``.
         """
         _check_columns(columns)
         with self._database.changing() as connection:
@@ -96,19 +97,21 @@ class Tables:
             return read_table(connection, table.table_id)
 
     def versions(self) -> tuple[StoredVersion, ...]:
-        """Return the last recorded version of each Delta table (user tables and the ledger), by path."""
+        """Return the last recorded version of each Delta table (user tables and the ledger), ordered by path."""
         with self._database.reading() as connection:
             rows = connection.execute(select(ddl.stored_versions).order_by(ddl.stored_versions.c.path))
             return tuple(StoredVersion(row.path, row.version, row.rows) for row in rows)
 
     def forget_versions(self, paths: Iterable[str]) -> None:
-        """Forget the recorded versions of Delta tables that are about to be deleted."""
+        """Delete the recorded versions of Delta tables that are about to be deleted."""
         with self._database.changing_under_lease() as connection:
             for path in paths:
                 connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))
 
     def record_versions(self, versions: Iterable[tuple[str, int, int]]) -> None:
-        """Record (path, version, rows) after a change that is neither a load nor a tick: a purge, a compaction."""
+        """Record (path, version, rows) of Delta tables after a change other than a load or a tick: a purge or a
+        compaction.
+        """
         tables = ddl.tables
         with self._database.changing_under_lease() as connection:
             for path, version, rows in versions:
@@ -126,7 +129,7 @@ def create_table(
     tracked: bool = False,
     authored: bool = False,
 ) -> TableRecord:
-    """Create a table within a transaction, under a valid name; else as ``Tables.create``."""
+    """Create a table as ``Tables.create`` does, within the transaction of ``connection`` and under a valid name."""
     named = _with_own(columns, tracked, authored)
     own = [_own_name(name, wanted, named) for wanted in keys or ()]
     if TS in map(folded, own):
@@ -156,7 +159,7 @@ def create_table(
 
 
 def record_version(connection: Connection, path: str, version: int, rows: int) -> None:
-    """Record the version and the rows of a Delta table in this transaction."""
+    """Record the version and the number of rows of a Delta table in the transaction of ``connection``."""
     stored = ddl.stored_versions
     changed = connection.execute(update(stored).where(stored.c.path == path).values(version=version, rows=rows))
     if changed.rowcount == 0:
@@ -164,7 +167,7 @@ def record_version(connection: Connection, path: str, version: int, rows: int) -
 
 
 def forget_table(connection: Connection, table_id: int) -> str:
-    """Delete an unused table and all its loads from the catalog; return its path."""
+    """Delete an unused table and all its loads from the catalog; return the table's path."""
     path = connection.execute(select(ddl.tables.c.path).where(ddl.tables.c.table_id == table_id)).scalar_one()
     loads = select(ddl.loads.c.load_id).where(ddl.loads.c.table_id == table_id)
     for of_loads in (ddl.load_files, ddl.active_loads):
@@ -176,7 +179,9 @@ def forget_table(connection: Connection, table_id: int) -> str:
 
 
 def read_table(connection: Connection, table_id: int) -> TableRecord:
-    """Return the table with that id as this transaction sees it; raise NotFound."""
+    """Return the table with this id as the transaction of ``connection`` sees it; raise NotFound if the id is
+    unknown.
+    """
     tables = read_tables(connection, table_id)
     if not tables:
         raise not_found("table", f"#{table_id}", ())
@@ -192,7 +197,7 @@ def _named(connection: Connection, name: str) -> TableRecord:
 
 
 def read_tables(connection: Connection, table_id: int | None = None) -> tuple[TableRecord, ...]:
-    """Return every table (or the one with that id) as this transaction sees it."""
+    """Return every table, or the table ``table_id``, as the transaction of ``connection`` sees it."""
     wanted = select(ddl.tables).order_by(ddl.tables.c.table_id)
     of_columns = select(ddl.columns).order_by(ddl.columns.c.table_id, ddl.columns.c.column_id)
     if table_id is not None:
@@ -231,7 +236,7 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
 def _with_own(
     columns: Sequence[tuple[str, DataType]], tracked: bool, authored: bool = False
 ) -> list[tuple[str, DataType]]:
-    """Return the columns and those that Weft adds to them; raise Refused for invalid columns."""
+    """Return ``columns`` followed by the columns that Weft adds; raise Refused for invalid columns."""
     named = list(columns)
     if tracked:
         _refuse_own([each for each, _ in named])
@@ -245,7 +250,7 @@ def _with_own(
 
 
 def _refuse_own(names: Iterable[str]) -> None:
-    """Raise Refused for source columns with the names of columns that Weft adds to a tracked table."""
+    """Raise Refused if a column of the source has the name of a column that Weft adds to tracked tables."""
     for name in names:
         if folded(name) in (TS, *_PERIODS):
             raise Refused(
@@ -271,7 +276,7 @@ def _add_columns(connection: Connection, table_id: int, first_id: int, columns: 
 
 
 def _extend(connection: Connection, table: TableRecord, name: str, kind: DataType) -> None:
-    """Add the new fields of ``kind`` to a nested column, without losing fields that others added meanwhile."""
+    """Add the new fields of ``kind`` to a nested column; fields that others added in the meantime stay."""
     column = table.stored.column(name)
     if column is not None and column.type.shape is not None and kind.shape is not None:
         extended = DataType.of_json(column.type.shape.extended(kind.shape))
@@ -280,7 +285,7 @@ def _extend(connection: Connection, table: TableRecord, name: str, kind: DataTyp
 
 
 def _own_name(table: str, wanted: str, columns: Sequence[tuple[str, DataType]]) -> str:
-    """Return the name of a column as the table writes it; raise Refused if the table has no such column."""
+    """Return the exact name of the column ``wanted``; raise Refused if the table has no such column."""
     for name, _ in columns:
         if folded(name) == folded(wanted):
             return name

@@ -1,7 +1,8 @@
-"""Record ticks: planned with their clock before anything is computed, committed with the outcome for each query.
+"""Record ticks.
 
-A tick that died between the two runs again with its recorded clock and queries (design section 6).  It gives the same
-rows, because nothing that it reads can change below its t: no row may get an earlier ts any more.
+The catalog records the plan of a tick, with its clock, before Weft computes anything.  It records the outcome for each
+query at the commit.  A tick that died after the plan runs again with its recorded clock and queries (design section
+6).  The repeated tick adds the same rows, because no row can get a ts before the tick's t any more.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ class Ticks:
         self._database = database
 
     def plan(self, t: int, choice: Choice, at: int) -> TickRecord:
-        """Plan a tick at ``t`` of the chosen queries and of the active ones that they read, each with its tau.
+        """Plan a tick at ``t`` of the chosen queries and of the active queries that these read, and record the tau of
+        each.
 
-        Raises ClockError if t is before the watermark, beyond an open reservation, or in a wall home beyond ``at``, the
-        wall clock.  Raises Conflict while an earlier tick is planned and not committed (finish ``planned()`` first).
+        Raises ClockError if ``t`` is before the watermark, after the start of an open reservation, or, in a wall home,
+        after the wall-clock time ``at``.  Raises Conflict if an earlier tick is planned and not committed; finish
+        ``planned()`` first.
         """
         with self._database.changing_under_lease() as connection:
             _check_clock(connection, t, at)
@@ -53,7 +56,7 @@ class Ticks:
             return _read_tick(connection, key)
 
     def members(self, tick_id: int) -> tuple[tuple[QueryRecord, int | None], ...]:
-        """Return the queries of a tick ordered by id, without removed ones, each with its tau before the tick."""
+        """Return the queries of a tick that are not removed, ordered by id, each with its tau before the tick."""
         member, query = ddl.tick_queries.c, ddl.queries.c
         wanted = (
             select(*QUERY, member.tau.label("before"))
@@ -65,7 +68,7 @@ class Ticks:
             return tuple((query_record(row), row[-1]) for row in connection.execute(wanted))
 
     def planned(self) -> TickRecord | None:
-        """Return the tick that is planned and neither committed nor abandoned, or None."""
+        """Return the tick that is planned and neither committed nor abandoned, or None if there is no such tick."""
         with self._database.reading() as connection:
             return _planned(connection)
 
@@ -78,8 +81,8 @@ class Ticks:
     ) -> None:
         """Commit a planned tick whose outputs are all written, in one transaction.
 
-        ``counts`` has the outcome by query id; a query of the tick without one keeps its tau.  ``versions`` are (path,
-        Delta version, rows) of the tables that were read and written.
+        ``counts`` maps the id of a query to the outcome; a query of the tick that is missing in ``counts`` keeps its
+        tau. ``versions`` are the (path, Delta version, rows) of the tables that the tick read and wrote.
         """
         with self._database.changing_under_lease() as connection:
             tick = _require_planned(connection, tick_id)
@@ -100,7 +103,10 @@ class Ticks:
             set_home(connection, watermark=max(home.watermark, tick.t), now=tick.t if home.clock == "replay" else None)
 
     def open_outputs(self, tick_id: int, outputs: Iterable[tuple[str, str]]) -> None:
-        """Record the outputs (name, path) that a planned tick will write; keep those recorded before it died."""
+        """Record the outputs (name, path) that a planned tick will write.
+
+        Outputs that an earlier run of the tick recorded stay recorded.
+        """
         written = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
@@ -110,7 +116,7 @@ class Ticks:
                 connection.execute(insert(ddl.tick_outputs).values(tick_id=tick_id, state="open"), new)
 
     def outputs_written(self, tick_id: int, outputs: Iterable[tuple[str, int, tuple[str, int, int]]]) -> None:
-        """Record that outputs are in Delta: (name, rows added, (path, version, rows) of the table).
+        """Record outputs that are written to Delta, each as (name, rows added, (path, version, rows) of the table).
 
         Raises CatalogError for an output that was not opened.
         """
@@ -128,14 +134,16 @@ class Ticks:
                 record_version(connection, *stored)
 
     def outputs(self, tick_id: int) -> tuple[TickOutput, ...]:
-        """Return the outputs of a tick, by name."""
+        """Return the outputs of a tick, ordered by name."""
         outputs = ddl.tick_outputs
         with self._database.reading() as connection:
             rows = connection.execute(select(outputs).where(outputs.c.tick_id == tick_id).order_by(outputs.c.name))
             return tuple(TickOutput(**row._mapping) for row in rows)
 
     def set_aside(self, tick_id: int, failed: Mapping[int, str]) -> None:
-        """Remove queries that cannot run from a planned tick and set them to failed, with the reason."""
+        """Remove queries that cannot run from a planned tick, and mark each of these queries as failed with its
+        reason.
+        """
         members, queries = ddl.tick_queries, ddl.queries
         with self._database.changing_under_lease() as connection:
             parameters = [{"which": query_id, "why": reason} for query_id, reason in failed.items()]
@@ -152,7 +160,7 @@ class Ticks:
                 )
 
     def abandon(self, tick_id: int) -> None:
-        """Abandon a planned tick without written outputs; its t may be ticked again."""
+        """Abandon a planned tick without written outputs; another tick may then run at the same t."""
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
             connection.execute(update(ddl.ticks).where(ddl.ticks.c.tick_id == tick_id).values(state="abandoned"))
@@ -164,7 +172,7 @@ class Ticks:
             return tuple(TickRecord(**row._mapping) for row in rows)
 
     def of_query(self, query_id: int, limit: int = 20) -> tuple[TickQuery, ...]:
-        """Return a query's part of its latest ticks, the newest first."""
+        """Return the outcomes of the latest ticks for one query, the newest first."""
         member, tick = ddl.tick_queries.c, ddl.ticks.c
         with self._database.reading() as connection:
             rows = connection.execute(
@@ -185,7 +193,7 @@ class Ticks:
             return tuple(TickQuery(**row._mapping) for row in rows)
 
     def versions(self, tick_id: int) -> tuple[tuple[str, int, int], ...]:
-        """Return (path, Delta version, rows) as a tick recorded them."""
+        """Return the (path, Delta version, rows) of the tables that the tick recorded."""
         versions = ddl.tick_versions.c
         with self._database.reading() as connection:
             rows = connection.execute(
@@ -217,7 +225,7 @@ def _check_clock(connection: Connection, t: int, at: int) -> None:
 
 
 def _add_what_is_read(connection: Connection, tick_id: int) -> None:
-    """Add the active queries that those of the tick read, directly or indirectly."""
+    """Add to the tick the active queries that its queries read, directly or indirectly."""
     member, query = ddl.tick_queries.c, ddl.queries.c
     there = select(member.query_id).where(member.tick_id == tick_id)
     below = [each.query_id for each in read_below(connection, query.query_id.in_(there)) if each.state == "active"]
@@ -229,7 +237,7 @@ def _add_what_is_read(connection: Connection, tick_id: int) -> None:
 
 
 def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], planned: set[int]) -> None:
-    """Advance the queries: the most common outcome in one statement, the others one by one."""
+    """Record the outcomes of a tick: the most common outcome in one SQL statement, the others one by one."""
     together = {query_id: count for query_id, count in counts.items() if count.until == tick.t}
     if together:
         _count_together(connection, tick, together, everything=together.keys() == planned)
@@ -239,7 +247,7 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
     queries = ddl.queries
     last = [{"which": key, "last": c.last_first_at} for key, c in counts.items() if c.last_first_at is not None]
     if last:
-        # After a replacement of its text a query may add answers that begin before its earlier ones.
+        # After a replacement of its text, a query may add answers with an earlier start than its existing answers.
         this = bindparam("last", type_=queries.c.last_first_at.type)
         greatest = case((queries.c.last_first_at > this, queries.c.last_first_at), else_=this)
         connection.execute(
@@ -248,7 +256,7 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
 
 
 def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], *, everything: bool) -> None:
-    """Advance the queries whose windows end at the tick's t."""
+    """Record the outcomes of the queries whose windows end at the tick's t."""
     members, queries = ddl.tick_queries, ddl.queries
     common = Counter((c.rows, c.reason, c.next_due) for c in counts.values()).most_common(1)[0][0]
     rows, reason, due = common
@@ -283,7 +291,7 @@ def _count_together(connection: Connection, tick: TickRecord, counts: Mapping[in
 
 
 def _count_one_by_one(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]) -> None:
-    """Advance the queries whose windows end elsewhere, because what they read did not reach the tick's t."""
+    """Record the outcomes of the queries whose windows end before the tick's t, because their inputs end earlier."""
     members, queries = ddl.tick_queries, ddl.queries
     for query_id, count in counts.items():
         connection.execute(
@@ -306,7 +314,7 @@ def _planned(connection: Connection) -> TickRecord | None:
 
 
 def _require_planned(connection: Connection, tick_id: int) -> TickRecord:
-    """Return the tick; raise CatalogError if it is committed or abandoned."""
+    """Return the tick; raise CatalogError if the tick is committed or abandoned."""
     tick = _read_tick(connection, tick_id)
     if tick.state != "planned":
         raise CatalogError(f"the tick {tick_id} is {tick.state} already")

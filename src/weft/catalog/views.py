@@ -1,10 +1,10 @@
-"""Store temporal views: their definitions, what they read, and the instant of their last refresh.
+"""Store temporal views: their definitions, the tables that they read, and the instant of their last refresh.
 
-An *auxiliary* view serves other views (``derivation.temporal.auxiliary``).  Users do not name it, and it is removed
-with the last view that reads it.
+Other views read an *auxiliary* view (``derivation.temporal.auxiliary``).  Users do not name an auxiliary view, and Weft
+removes the view together with the last view that reads it.
 
-The periods of a view are those of a tracked table of its name (``storage.periods``).  Before a refresh at t the
-watermark advances to the instant after t, so that everything that enters the tables later comes after t.
+The periods of a view are stored as the periods of a tracked table of the same name (``storage.periods``).  Before a
+refresh at t the watermark advances to the instant after t, so that all later rows have a ts after t.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from weft.instants import format_instant
 from weft.printable import Brief
 
 Mode = Literal["eager", "batched", "auxiliary"]
-"""When a view is refreshed: ``eager`` at the end of each poll that changed a table it reads, ``batched`` when it is
-read or refreshed explicitly, ``auxiliary`` when a view that reads it is.
+"""The time at which a view is refreshed.
+
+An ``eager`` view is refreshed at the end of each poll that changed a table that the view reads.  A ``batched`` view is
+refreshed when it is read or refreshed explicitly.  An ``auxiliary`` view is refreshed with the views that read it.
 """
 
 
@@ -55,7 +57,7 @@ class ViewRecord(Brief):
 
     @property
     def auxiliary(self) -> bool:
-        """Whether other views read it and users do not name it."""
+        """Whether the view is auxiliary: other views read the view, and users do not name it."""
         return self.mode == "auxiliary"
 
     def _brief(self) -> str:
@@ -64,7 +66,10 @@ class ViewRecord(Brief):
 
 
 def readers(views: Sequence[ViewRecord], table_id: int) -> list[ViewRecord]:
-    """Return the views, without auxiliary ones, that read a table or view, directly or through an auxiliary view."""
+    """Return the views that read the table or view ``table_id``, directly or through an auxiliary view.
+
+    The result excludes auxiliary views.
+    """
     ways = {table_id, *(view.table_id for view in views if view.auxiliary and table_id in view.reads)}
     return [view for view in views if not view.auxiliary and not ways.isdisjoint(view.reads)]
 
@@ -89,8 +94,8 @@ class Views:
     ) -> ViewRecord:
         """Create a view: its table and its definition; ``depends_on_now`` is as in ``algebra.relation.ViewSchema``.
 
-        The name of an auxiliary view begins with ``name``.  Raises Conflict if the name is taken, and Refused for an
-        invalid name or invalid columns.
+        For an auxiliary view, ``name`` is only the start of the name.  Raises Conflict if the name is taken, and
+        Refused for an invalid name or invalid columns.
         """
         listed = json.dumps({str(key): list(columns) for key, columns in sorted(reads.items())})
         with self._database.changing_under_lease() as connection:
@@ -101,7 +106,7 @@ class Views:
             return next(view for view in _read(connection) if view.table_id == table_id)
 
     def all(self) -> tuple[ViewRecord, ...]:
-        """Return every view, auxiliary ones too, each after those that it reads."""
+        """Return every view, including auxiliary views; each view comes after the views that it reads."""
         with self._database.reading() as connection:
             return _read(connection)
 
@@ -111,7 +116,7 @@ class Views:
             return tuple(view for view in _read(connection) if queries_reading(connection, view.table_id))
 
     def known(self) -> tuple[ViewRecord, ...]:
-        """Return the views that users can name, each after those that it reads."""
+        """Return the views that users can name; each view comes after the views that it reads."""
         return tuple(view for view in self.all() if not view.auxiliary)
 
     def is_queried(self, table_id: int) -> bool:
@@ -120,7 +125,7 @@ class Views:
             return bool(queries_reading(connection, table_id))
 
     def named(self, name: str) -> ViewRecord:
-        """Return the view of that name, in any case; raise NotFound with the most similar name."""
+        """Return the view named ``name`` (case-insensitive); raise NotFound with the most similar name."""
         views = self.known()
         for view in views:
             if folded(view.name) == folded(name):
@@ -128,10 +133,12 @@ class Views:
         raise not_found("view", name, (view.name for view in views))
 
     def begin(self, t: int) -> None:
-        """Advance the watermark to the instant after ``t`` for a refresh at t: nothing else gets a ts up to t.
+        """Advance the watermark to the instant after ``t`` for a refresh at ``t``, so that no other row gets a ts up to
+        ``t``.
 
-        The watermark may be there already, unless a tick has passed t: it would have missed what the views gain at t.
-        Raises ClockError if t is before the watermark, or if a load may still add rows at or before t.
+        The watermark may already be at that instant, unless a tick has passed ``t``: that tick would have missed the
+        rows that the views add at ``t``.  Raises ClockError if ``t`` is before the watermark, or if a load may still
+        add rows at or before ``t``.
         """
         with self._database.changing_under_lease() as connection:
             watermark = effective_watermark(connection)
@@ -145,10 +152,10 @@ class Views:
                 set_home(connection, t0=t)
 
     def present(self, clock: int) -> int:
-        """Return the present of a replay home whose clock is at ``clock`` (µs UTC).
+        """Return the current instant of a replay home whose clock is at ``clock`` (µs UTC).
 
-        A refresh at t leaves the clock at the instant after t (``begin``).  Until something is loaded or ticked, the
-        present is t.
+        A refresh at t sets the clock to the instant after t (see ``begin``).  Until the next load or tick, the current
+        instant is still t.
         """
         with self._database.reading() as connection:
             last = max((view.tau for view in _read(connection) if view.tau is not None), default=None)
@@ -157,7 +164,7 @@ class Views:
             return clock if _ticked_beyond(connection, last) else last
 
     def reserve(self, table_id: int, load_id: int, t: int) -> Reservation:
-        """Reserve ``t`` for a view's change; the watermark is at the instant after it (``begin``)."""
+        """Reserve the instant ``t`` for a change of a view, after ``begin`` has advanced the watermark past ``t``."""
         with self._database.changing_under_lease() as connection:
             if effective_watermark(connection) != t + 1:
                 raise ClockError(
@@ -175,7 +182,9 @@ class Views:
             return Reservation(reservation_id=key, state="open", **values)
 
     def settle(self, table_ids: Iterable[int] | None = None) -> None:
-        """Record the refresh of views whose reservation was committed; none of their reservations is still open."""
+        """Record the refresh of the views whose reservations were committed; no reservation of these views may be
+        open.
+        """
         views, reservations = ddl.views, ddl.reservations
         with self._database.changing_under_lease() as connection:
             wanted = select(views.c.table_id, views.c.next_tau, reservations.c.state).join(
@@ -190,7 +199,7 @@ class Views:
                 connection.execute(update(views).where(views.c.table_id == row.table_id).values(**values))
 
     def unchanged(self, table_id: int, t: int) -> None:
-        """Record a refresh at ``t`` that changed nothing."""
+        """Record a refresh at ``t`` that did not change the view."""
         with self._database.changing_under_lease() as connection:
             values = {"tau": t, "trouble": None}
             connection.execute(update(ddl.views).where(ddl.views.c.table_id == table_id).values(**values))
@@ -201,7 +210,7 @@ class Views:
             connection.execute(update(ddl.views).where(ddl.views.c.table_id == table_id).values(trouble=trouble))
 
     def remove(self, table_id: int) -> tuple[str, ...]:
-        """Delete a view, and the auxiliary views that no view reads any more; return the paths of their tables.
+        """Delete a view, and the auxiliary views that no other view reads; return the paths of the deleted tables.
 
         Raises Conflict if another view or a standing query reads the view.
         """
@@ -215,7 +224,7 @@ class Views:
             return (_forget(connection, table_id), *_forget_unread(connection))
 
     def forget_unread(self) -> tuple[str, ...]:
-        """Delete the auxiliary views that no view reads; return the paths of their tables."""
+        """Delete the auxiliary views that no view reads; return the paths of the deleted tables."""
         with self._database.changing_under_lease() as connection:
             return tuple(_forget_unread(connection))
 
@@ -227,20 +236,21 @@ def _forget_unread(connection: Connection) -> list[str]:
 
 
 def _forget(connection: Connection, table_id: int) -> str:
-    """Delete a view and its table from the catalog; return the table's path."""
+    """Delete a view and its table from the catalog; return the path of the table."""
     connection.execute(delete(ddl.views).where(ddl.views.c.table_id == table_id))
     return forget_table(connection, table_id)
 
 
 def views_reading(connection: Connection, table_id: int) -> list[str]:
-    """Return the names of the views, without auxiliary ones, that read a table directly or through an auxiliary
-    view.
+    """Return the names of the views that read the table ``table_id``, directly or through an auxiliary view.
+
+    The result excludes auxiliary views.
     """
     return [view.name for view in readers(_read(connection), table_id)]
 
 
 def _free_name(connection: Connection, begin: str) -> str:
-    """Return an unused name for an auxiliary view; it contains __, which users cannot use in a name."""
+    """Return an unused name for an auxiliary view; the name contains __, which Weft refuses in names from users."""
     taken = set(connection.execute(select(ddl.tables.c.folded)).scalars())
     names = (f"{begin}__part{number}" for number in range(1, len(taken) + 2))
     return next(name for name in names if folded(name) not in taken)
@@ -253,7 +263,9 @@ def _ticked_beyond(connection: Connection, t: int) -> bool:
 
 
 def queries_reading(connection: Connection, table_id: int) -> list[str]:
-    """Return the names of at most 8 standing queries whose plans read a table, found by the text of the plan."""
+    """Return the names of at most 8 standing queries whose plans read a table, found by a search in the stored
+    plans.
+    """
     live = select(ddl.queries.c.name).join(ddl.plans, ddl.plans.c.plan_id == ddl.queries.c.plan_id)
     named = ddl.plans.c.body.contains(f'["table",{table_id}]', autoescape=True)
     return list(

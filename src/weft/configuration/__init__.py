@@ -1,8 +1,7 @@
-"""Read and check Weft's settings: environment variables override ``weft.toml`` in the home, which overrides the
-defaults.
+"""Read and check Weft's settings.
 
-Settings are read when they are needed, not when Weft is imported, so that a program may set variables first.  An empty
-variable counts as unset.
+Environment variables override ``weft.toml`` in the home, which overrides the defaults.  Weft reads the settings when it
+needs them, not when it is imported, so a program may set variables first.  An empty variable counts as unset.
 """
 
 from __future__ import annotations

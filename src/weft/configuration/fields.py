@@ -1,4 +1,4 @@
-"""Define every user setting: its key in ``weft.toml``, its variable, its default, and its valid values."""
+"""Define every user setting: its key in ``weft.toml``, its environment variable, its default, and its valid values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from weft.errors import Refused, WeftError
 from weft.instants import parse_interval
 
 FILE: Final = "weft.toml"
-"""The settings file in a home."""
+"""The name of the settings file in a home."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a setting is set: its key in the file and its environment variable (None: not available there).
+    """The key of a setting in the file and its environment variable; None if the setting has no key or no variable.
 
-    The value of a ``secret`` setting is never shown.
+    Weft never shows the value of a ``secret`` setting.
     """
 
     key: str | None
@@ -56,7 +56,7 @@ def _zone(text: str) -> str:
 
 
 def require_zone(text: str) -> str:
-    """Return the name of a time zone; raise Refused for an unknown one."""
+    """Return the name of a time zone; raise Refused if the zone is unknown."""
     try:
         return _zone(text)
     except ValueError as error:
@@ -78,7 +78,7 @@ def _no_bool(value: Any) -> Any:
 
 
 def _secret(text: str) -> str:
-    """Return a secret of Standard Webhooks; raise ValueError unless it has 24 to 64 bytes."""
+    """Return a secret in the format of Standard Webhooks; raise ValueError unless it has 24 to 64 bytes."""
     prefix, _, encoded = text.rpartition("_")
     try:
         length = len(base64.b64decode(encoded, validate=True))
@@ -104,7 +104,7 @@ Number = Annotated[float, BeforeValidator(_no_bool)]
 
 
 class User(BaseModel):
-    """A person: the time zone for their messages, and their e-mail address."""
+    """The settings of one person: the time zone for messages, and the e-mail address."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -113,7 +113,7 @@ class User(BaseModel):
 
 
 class Configuration(BaseModel):
-    """The effective settings.  A field's ``Place`` says where it is set, its description what it means."""
+    """The effective settings.  Each field has a ``Place``, its key and variable, and a description."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -246,14 +246,14 @@ class Configuration(BaseModel):
         return self.smtp_port or {"starttls": 587, "implicit": 465, "none": 25}[self.smtp_tls]
 
     def zone_of(self, user: str, email: str | None = None) -> str:
-        """Return the time zone of the person with the address, else of the user with that name, else UTC."""
+        """Return the time zone of the person with the address ``email``, else of the user named ``user``, else UTC."""
         zones = {each.email: each.zone for each in self.users.values() if each.email is not None}
         own = self.users.get(user)
         return (zones.get(email) if email else None) or (own.zone if own is not None else None) or "UTC"
 
 
 def place_of(field: str) -> Place | None:
-    """Return where a field of ``Configuration`` is set; None for fields with many keys, ``spark`` and ``users``."""
+    """Return the ``Place`` of a field of ``Configuration``; None for ``spark`` and ``users``, which have many keys."""
     metadata = Configuration.model_fields[field].metadata
     return next((each for each in metadata if isinstance(each, Place)), None)
 

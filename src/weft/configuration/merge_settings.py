@@ -1,4 +1,4 @@
-"""Merge the settings of the environment and of a home's file, each with its origin."""
+"""Merge the settings of the environment and of a home's file, and record the origin of each setting."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _WORDS: Final = {
     "tuple": 'it should be a list of strings, such as ["a", "b"]',
     "path": "it should be a string in quotes",
 }
-"""The message for a value of a wrong type, by the first word of pydantic's error type."""
+"""The message for a value of the wrong type, by the first word of pydantic's error type."""
 _NOT_SETTINGS: Final = ("WEFT_FAILPOINT", "WEFT_MESSAGE_ID", "WEFT_QUERY")
 
 
 @dataclass(frozen=True, repr=False)
 class Setting(Brief):
-    """An effective setting: its key, its value (hidden for a secret), and where it was set.
+    """An effective setting: its key, its value (hidden for a secret), and its origin.
 
-    ``variable`` is its environment variable, if it has one; ``origin`` is a variable, a file with its line, or
-    "default".
+    ``variable`` is the environment variable of the setting, or None.  ``origin`` is a variable, a file with the line,
+    or "default".
     """
 
     key: str
@@ -55,23 +55,29 @@ class Setting(Brief):
 
 @dataclass
 class _Read:
-    """The settings as read: values by field, and the name and origin of each value by its path."""
+    """The values that were read, by field, and the name and origin of each value."""
 
     values: dict[str, Any]
     places: dict[tuple[str, ...], tuple[str, str | None]]
-    """By the path of a value in ``values``: its name in messages, and the file with its line (None: a variable)."""
+    """For the path of each value in ``values``: the name for messages, and the file with its line (None: a
+    variable).
+    """
 
 
 def configuration(home: Path | None = None) -> Configuration:
     """Return the current settings: variables override the file of ``home`` (None: no file), which overrides defaults.
 
-    Raises Refused, naming the variable or the key with its file and line, for an unknown setting or an invalid value.
+    Raises Refused for an unknown setting or an invalid value; the message names the variable, or the key with its file
+    and line.
     """
     return _validated(_read_settings(home), home)
 
 
 def settings_of(home: Path) -> tuple[Setting, ...]:
-    """Return every effective setting of a home, defaults included, with its origin; raise as ``configuration`` does."""
+    """Return every effective setting of a home, including defaults, with its origin.
+
+    Raises the errors of ``configuration``.
+    """
     read = _read_settings(home)
     chosen = _validated(read, home)
     settings = []
@@ -113,7 +119,7 @@ def _read_settings(home: Path | None) -> _Read:
 
 
 def _add_key(read: _Read, written: Written) -> None:
-    """Store one key of the file under its field; raise Refused for an unknown key."""
+    """Store the value of one key of the file under its field; raise Refused for an unknown key."""
     path, key = written.path, ".".join(written.path)
     if key in _FIELDS:
         read.values[_FIELDS[key]] = written.value
@@ -193,7 +199,7 @@ def _user_keys(path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _by_last_word(key: str) -> list[str]:
-    """Return the known key with the same last word in another section: ``smtp.host`` for ``host``."""
+    """Return a list with at most one known key that ends in the same word: ``smtp.host`` for ``host``."""
     last = key.rpartition(".")[2]
     return [known for known in _FIELDS if known.rpartition(".")[2] == last][:1]
 
@@ -245,7 +251,7 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 
 def _suggestion(error: Mapping[str, Any]) -> str:
-    """Return a suggestion if only certain words are allowed."""
+    """Return a suggestion if the setting allows only certain words, otherwise an empty text."""
     if error["type"] != "literal_error":
         return ""
     words = [word for word in str(error["ctx"]["expected"]).split("'") if word.isalnum()]
@@ -254,7 +260,9 @@ def _suggestion(error: Mapping[str, Any]) -> str:
 
 
 def _refuse_two_passwords(read: _Read) -> None:
-    """Refuse two passwords in the file, or two in the environment: one would silently override the other."""
+    """Raise Refused for two passwords in the file or two in the environment, because one would silently override the
+    other.
+    """
     for in_file in (True, False):
         ways = [path for field in _PASSWORD if (path := (field,)) in read.places]
         passwords = [read.places[path] for path in ways if (read.places[path][1] is not None) == in_file]
@@ -267,7 +275,7 @@ def _refuse_two_passwords(read: _Read) -> None:
 
 
 def _leave_one_password(read: _Read) -> None:
-    """Let an environment variable override the file, even if the two set the password in different ways."""
+    """Remove the password of the file if an environment variable sets the password, even in a different way."""
     ways = [path for field in _PASSWORD if (path := (field,)) in read.places]
     if any(read.places[path][1] is None for path in ways):
         for path in ways:
@@ -284,7 +292,7 @@ def _refuse_misspelt(named: object) -> None:
 
 
 def _misspelt(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each unknown variable that resembles one of Weft's, with the one that it resembles."""
+    """Yield each unknown variable that resembles a variable of Weft, together with the variable of Weft."""
     for name in names:
         if name.startswith(_PREFIX) and name not in _VARIABLES and name not in _NOT_SETTINGS:
             for near in difflib.get_close_matches(name, _VARIABLES, 1, _ALIKE):

@@ -1,7 +1,7 @@
-"""Decide which Spark settings a user may change; correct answers depend on the others.
+"""Decide which Spark settings a user may change without changing answers.
 
-A standing query means the same at every tick and on every machine.  So a setting that changes Spark's interpretation of
-a text, an instant or an error is Weft's own.
+A standing query must have the same meaning at every tick and on every machine.  Users can therefore not change the
+settings that affect how Spark interprets a text, an instant or an error.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ ADJUSTABLE: Final[dict[str, int | tuple[str, ...] | None]] = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": 0,
     "spark.sql.parquet.pushdown.inFilterThreshold": 0,
 }
-"""Settings that Weft sets and a user may override, because they do not change an answer.
+"""The settings that Weft sets and a user may override, because they do not change an answer.
 
-The value is the valid range: integers from a minimum, one of some words, or anything (None).
+The value is the valid range: the minimum of an integer, the allowed words, or None for any value.
 """
 _USUAL: Final = (
     "spark.driver.cores", "spark.driver.maxResultSize", "spark.driver.memoryOverhead", "spark.executor.cores",
@@ -76,15 +76,15 @@ _USUAL: Final = (
     "spark.cores.max", "spark.default.parallelism", "spark.dynamicAllocation.enabled", "spark.eventLog.enabled",
     "spark.memory.fraction", "spark.network.timeout", "spark.serializer", "spark.sql.files.maxPartitionBytes",
 )  # fmt: skip
-"""Other common settings, for suggestions after a misspelling."""
+"""Other common settings, which Weft suggests after a misspelling."""
 _SHORT: Final = ("master", "memory")
-"""Weft's own keys in [spark]."""
+"""The keys in the section [spark] that Weft itself defines."""
 _ALIKE: Final = 0.65
 _SECRET: Final = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
 
 
 def why_refused(name: str) -> str | None:
-    """Return the reason why a user may not change a Spark setting; None if they may.
+    """Return the reason why a user may not change a Spark setting; None if the user may change the setting.
 
     >>> why_refused("spark.sql.runSQLOnFiles")
     'a query is untrusted text'
@@ -97,7 +97,7 @@ def why_refused(name: str) -> str | None:
 
 
 def secret(name: str) -> bool:
-    """Return whether a Spark setting is secret, by the words in a name for which Spark itself hides the value.
+    """Return whether a Spark setting is secret: whether its name has a word for which Spark itself hides the value.
 
     >>> secret("spark.authenticate.secret"), secret("spark.hadoop.fs.s3a.access.key"), secret("spark.local.dir")
     (True, True, False)
@@ -108,8 +108,8 @@ def secret(name: str) -> bool:
 def suggestion_for(name: str) -> str | None:
     """Return the correct name of a misspelled setting; None if no setting is similar.
 
-    A name of two words is compared with Weft's keys in [spark].  A longer one matches a known name that differs by one
-    slip in one word, or by a missing ``sql``.
+    A name of two words is compared with Weft's own keys in [spark].  A longer name matches a known name if one word
+    differs by one slip, or if only ``sql`` is missing.
 
     >>> suggestion_for("spark.memroy"), suggestion_for("spark.sql.shufle.partitions")
     ('spark.memory', 'spark.sql.shuffle.partitions')
@@ -129,7 +129,7 @@ def suggestion_for(name: str) -> str | None:
 
 
 def _misspelt(name: str, known: str) -> bool:
-    """Return whether all words are equal except one, which differs by one slip."""
+    """Return whether the names differ in exactly one word, by one slip."""
     words, right = name.lower().split("."), known.lower().split(".")
     if len(words) != len(right):
         return False
@@ -138,7 +138,7 @@ def _misspelt(name: str, known: str) -> bool:
 
 
 def _one_slip(a: str, b: str) -> bool:
-    """Return whether the words differ by one missing, extra, wrong or swapped letter and have at least five letters."""
+    """Return whether the words have at least five letters and differ by one missing, extra, wrong or swapped letter."""
     same = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     a, b, shortest = a[same:], b[same:], min(len(a), len(b))
     turned = a[:2] == b[:2][::-1] and a[2:] == b[2:]
@@ -146,7 +146,8 @@ def _one_slip(a: str, b: str) -> bool:
 
 
 def why_invalid(name: str, text: str) -> str | None:
-    """Return the reason why Spark would reject the value of a known setting; None if it would not, or may not.
+    """Return the reason why Spark would reject the value of a setting; None if Spark accepts the value or it is
+    unknown.
 
     >>> why_invalid("spark.sql.shuffle.partitions", "lots")
     'it should be an integer from 1 on'

@@ -8,5 +8,5 @@ from pathlib import Path
 
 
 def spill_folder() -> Path:
-    """Return the spill folder of this process; its user creates and removes it."""
+    """Return the spill folder of this process; the caller creates and removes the folder."""
     return Path(tempfile.gettempdir(), f"weft-spill-{os.getpid()}")

@@ -1,4 +1,4 @@
-"""Read ``weft.toml`` as keys and values, each with its line."""
+"""Read ``weft.toml`` as keys and values with their line numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from weft.errors import Refused
 
 @dataclass(frozen=True)
 class Written:
-    """A key of the file with its value: ``("smtp", "host")``; ``where`` is the file and, if known, the line."""
+    """A key of the file, such as ``("smtp", "host")``, with its value; ``where`` is the file and, if known, the
+    line.
+    """
 
     path: tuple[str, ...]
     value: Any
@@ -22,7 +24,10 @@ class Written:
 
 
 def read_toml(file: Path) -> list[Written]:
-    """Return the keys of the file in their order, none if it does not exist; raise Refused if it cannot be read."""
+    """Return the keys of the file in their order; raise Refused if the file cannot be read.
+
+    The result is empty if the file does not exist.
+    """
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -68,7 +73,7 @@ def _where(file: Path, path: tuple[str, ...], places: Mapping[tuple[str, ...], i
 
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the lines of the keys and of the [section] headers, which Python's TOML reader does not report."""
+    """Return the line numbers of the keys and of the [section] headers, which Python's TOML reader does not report."""
     lines: dict[tuple[str, ...], int] = {}
     section: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -84,7 +89,7 @@ def _lines(text: str) -> dict[tuple[str, ...], int]:
 
 
 def _path(line: str) -> tuple[str, ...]:
-    """Return the key of a line that has exactly one."""
+    """Return the key in a line that consists of a single key, or an empty tuple."""
     path: tuple[str, ...] = ()
     tree: Any = _loads(line)
     while isinstance(tree, dict) and len(tree) == 1:

@@ -1,7 +1,7 @@
 """Generate a NetNews, the same articles for the same seed, as files of a news spool (RFC 1036).
 
-Articles have realistic traits: more arrive by day than by night, six of ten reply to a recent one in their group,
-replies form chains, and a few are posted to two groups.
+The articles resemble real ones: more articles arrive by day than by night, six of ten reply to a recent article in
+their group, replies form chains, and a few articles are posted to two groups.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ _CROSSPOSTS: Final = 0.04
 
 @dataclass(frozen=True)
 class Article:
-    """One article; ``references`` are the ids of its chain, ending with the message that it replies to."""
+    """An article; ``references`` are the ids of the articles in its thread, ending with the article to which it
+    replies.
+    """
 
     msgid: str
     sender: str
@@ -68,7 +70,7 @@ class Article:
 
 @dataclass
 class _State:
-    """The threads so far, by group."""
+    """The threads generated so far, by group."""
 
     chance: random.Random
     recent: dict[str, list[Article]] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class _State:
 
 
 def articles(days: int, per_day: int, seed: int = 1992) -> Iterator[Article]:
-    """Generate ``days`` days of about ``per_day`` articles each, in the order of their dates."""
+    """Yield the articles of ``days`` days, about ``per_day`` articles a day, in the order of their dates."""
     state = _State(random.Random(seed))
     for day in range(days):
         for second in sorted(_seconds(state.chance, per_day)):
@@ -114,9 +116,9 @@ def _article(state: _State, date: datetime) -> Article:
 
 
 def write_spool(articles: Iterable[Article], folder: Path, numbers: dict[str, int]) -> int:
-    """Write articles as a news spool, ``folder/comp/databases/17``, and return the number of files.
+    """Write articles as a news spool, with files such as ``folder/comp/databases/17``, and return the number of files.
 
-    ``numbers`` has the last article number of each group and is updated.
+    ``numbers`` maps each group to its last article number; the function updates the mapping.
     """
     files = 0
     for article in articles:

@@ -1,4 +1,4 @@
-"""The demo: six weeks of a small NetNews, with six standing queries of two users, through the Python API."""
+"""Run the demo: six weeks of a small NetNews, with six standing queries of two users, through the Python API."""
 
 from __future__ import annotations
 
@@ -78,7 +78,10 @@ QUERIES: Final = (
     ),
     ("space", "ben", "SELECT msgid, subject FROM msgs WHERE newsgroup = 'sci.space'", "Q1 again, for another group"),
 )
-"""Name, user, text and meaning of each query: the paper's five (section 6), the first one for both users."""
+"""The name, user, text and meaning of each query.
+
+The queries are the five queries of the paper (section 6); both users install the first one.
+"""
 
 
 class Stage(Protocol):
@@ -113,7 +116,7 @@ class _Demo:
 
 
 def fresh_folder(wanted: Path) -> Path:
-    """Return the folder, or its name with the first free number if it exists."""
+    """Return the folder ``wanted``; if it exists, return the folder with the first unused number in its name."""
     folder, number = wanted, 1
     while folder.exists():
         number += 1
@@ -147,9 +150,10 @@ def weeks() -> list[list[Article]]:
 
 
 def write_week(news: Path, week: int, articles: Sequence[Article], numbers: dict[str, int]) -> Path:
-    """Write one week's articles as a news spool, with a broken one in the second week; return the week's folder.
+    """Write one week's articles as a news spool and return the week's folder; the second week has a broken article.
 
-    ``news`` is the parent folder; ``numbers`` has the last article number of each group and is updated.
+    ``news`` is the parent folder.  ``numbers`` maps each group to its last article number; the function updates the
+    mapping.
     """
     folder = news / f"week-{week + 1}"
     write_spool(articles, folder, numbers)
@@ -215,7 +219,7 @@ def _why_none(outcome: QueryOutcome) -> str:
 
 
 def _remark(demo: _Demo, end: datetime) -> None:
-    """Point out what is worth noticing: the unanswered question, and its late reply."""
+    """Print a remark on the unanswered question and its late reply."""
     if QUESTION.date + timedelta(weeks=4) < end <= QUESTION.date + timedelta(weeks=5):
         row = _find(demo, "unanswered")
         demo.stage.line(

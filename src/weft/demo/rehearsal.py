@@ -1,7 +1,7 @@
-"""Run typical commands in a temporary home, so that Java compiles what they use.
+"""Run typical commands in a temporary home, so that Java loads and compiles the code that commands use.
 
-The class-data archive (``runtime/archiving.py``) needs one run.  A server that has just started runs some twenty ticks,
-so that later commands find compiled code.
+The class-data archive (``runtime/archiving.py``) needs one run.  A server runs some twenty ticks after its start, so
+that later commands use compiled code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.demo.play import QUERIES, weeks, write_week
 
 _WEEKS: Final = 2
 _DAYS: Final = 21
-"""The number of daily ticks before a server is warm: the time of a tick decreases over some twenty."""
+"""The number of daily ticks that warm up a server; the time of a tick decreases over some twenty ticks."""
 _MORE: Final = (
     "SELECT newsgroup, sender, date FROM msgs WHERE newsgroup IN ('sci.space', 'rec.bicycles') AND subject LIKE '%o%'",
     "SELECT upper(m.sender) AS s FROM msgs m JOIN msgs n ON m.msgid = n.inreplyto WHERE n.ts > NOW() - INTERVAL 1 DAY",
@@ -29,7 +29,7 @@ _MORE: Final = (
 
 
 def rehearse() -> None:
-    """Load two weeks of the demo, install its queries, tick after each week, and try each query."""
+    """Load two weeks of the demo, install the demo's queries, tick after each week, and try each query."""
     with TemporaryDirectory(prefix="weft-rehearsal-") as folder, _defaults():
         place = Path(folder)
         with Weft.open(place / "home", clock="replay", create=True) as weft:
@@ -46,10 +46,9 @@ def rehearse() -> None:
 
 
 def days(place: Path) -> Generator[None]:
-    """Load three weeks of the demo into a home in ``place``; then, for each day, tick and try a query, yielding after
-    each.
+    """Load three weeks of the demo into a home in ``place``; then tick and try a query for each day.
 
-    Raises WeftError if a step fails.
+    The generator yields after each tick and after each query.  Raises WeftError if a step fails.
     """
     tried = cycle((*(each[2] for each in QUERIES), *_MORE))
     with Weft.open(place / "home", clock="replay", create=True) as weft:
@@ -66,7 +65,7 @@ def days(place: Path) -> Generator[None]:
 
 
 def _large(weft: Weft, table: Path) -> None:
-    """Write and read a table with Spark, as is done for large results."""
+    """Write and read a Delta table with Spark, as Weft does for large results."""
     spark = weft.session()
     for mode in ("errorifexists", "append"):
         spark.range(1_000).selectExpr("id", "id % 7 AS g").write.format("delta").mode(mode).save(str(table))
@@ -75,7 +74,7 @@ def _large(weft: Weft, table: Path) -> None:
 
 @contextmanager
 def _defaults() -> Iterator[None]:
-    """Remove the user's limits and folders from the environment."""
+    """Remove the user's limits and folders from the environment for the duration of the ``with`` block."""
     names = ("WEFT_QUERY_SECONDS", "WEFT_QUERY_ROWS", "WEFT_FILES_ROOT", "WEFT_DELTA_ROOT")
     before = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:

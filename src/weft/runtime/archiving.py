@@ -1,7 +1,7 @@
 """Create the class-data archive: run typical commands in a JVM that writes its loaded classes when it ends.
 
-One process at a time creates it.  The archive is written to a draft file and renamed when Java has ended without an
-error.  A killed process leaves a draft that nobody reads; the next creation removes it.
+Only one process at a time creates an archive.  It writes the archive to a draft file and renames the draft after Java
+has ended without an error.  A killed process leaves a draft that no process reads; the next creation removes the draft.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ _PATIENCE_SECONDS: Final = 600.0
 _UNUSED_SECONDS: Final = 30 * 86_400
 
 Outcome: TypeAlias = Literal["made", "there", "elsewhere", "cluster"]
-"""Created now; exists already; another process is creating it; not needed, because Spark runs on a cluster."""
+"""The result of ``make_archive``.
+
+``made``: this call created the archive.  ``there``: the archive already exists.  ``elsewhere``: another process is
+creating the archive.  ``cluster``: Spark runs on a cluster and does not need an archive.
+"""
 
 
 def wanted_archive(home: Path | None = None) -> ClassArchive | None:
     """Return the archive for commands that start Spark now with the settings of ``home``.
 
-    Returns None on a cluster, and before Delta's jars are downloaded.  Raises ExecutionError if there is no Java.
+    Returns None on a cluster, and before Delta's jars are downloaded.  Raises ExecutionError if no Java is found.
     """
     chosen = configuration(home)
     jars, master = present_jars(), chosen.spark_master or local_master()
@@ -44,9 +48,10 @@ def wanted_archive(home: Path | None = None) -> ClassArchive | None:
 
 
 def make_archive(rehearse: Callable[[], None]) -> Outcome:
-    """Create the archive from the classes that ``rehearse`` loads, which runs typical commands in one session.
+    """Create the archive from the classes that ``rehearse`` loads; ``rehearse`` must run typical commands in one
+    session.
 
-    Raises ExecutionError on failure, and stores the reason in a file beside the archive.
+    Raises ExecutionError on failure, and writes the reason to a file next to the archive.
     """
     java = find_java()
     find_jars(java)
@@ -91,7 +96,7 @@ def _make(java: Java, archive: ClassArchive, rehearse: Callable[[], None]) -> No
 
 
 def _make_base(java: Java, base: Path) -> None:
-    """Create the archive of Java's own classes for a Java that comes without one."""
+    """Create an archive of Java's own classes if the Java installation does not include one."""
     draft = base.with_suffix(f".{os.getpid()}.draft")
     try:
         subprocess.run(
@@ -107,7 +112,7 @@ def _make_base(java: Java, base: Path) -> None:
 
 
 def _put(draft: Path, place: Path) -> None:
-    """Force a finished file to the disk, then rename it, so that its name never refers to missing data."""
+    """Force a finished file to the disk, then rename it, so that the final name never refers to incomplete data."""
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     draft.replace(place)
@@ -115,7 +120,7 @@ def _put(draft: Path, place: Path) -> None:
 
 @contextmanager
 def _alone(place: Path) -> Iterator[bool]:
-    """Try to lock the file for the block, without waiting, and yield whether that succeeded."""
+    """Try to lock the file for the ``with`` block, without waiting, and yield whether the lock was acquired."""
     with place.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -126,7 +131,7 @@ def _alone(place: Path) -> Iterator[bool]:
 
 
 def _clear(folder: Path) -> None:
-    """Remove drafts of killed processes, old failure files, and archives that were unused for a month."""
+    """Remove drafts of killed processes, old failure files, and archives that were not used for a month."""
     files = list(folder.iterdir())
     used = {file.name.split(".")[0]: file.stat().st_mtime for file in files if file.suffix == ".jsa"}
     newest = max(used.values(), default=0.0)

@@ -1,8 +1,8 @@
 """Cancel the Spark jobs of one command, while other commands continue.
 
-Spark notifies a task that its job was cancelled, but some tasks never check: a nested-loop join in generated code, or a
-regular expression that backtracks.  Such a task would occupy a core forever, so the JVM is killed, as after a time
-limit (``watchdog``).
+Spark notifies the tasks of a cancelled job, but some tasks never check for the notification: a nested-loop join in
+generated code, or a regular expression that backtracks.  Such a task would occupy a core forever, so Weft kills the
+JVM, as after a time limit (``watchdog``).
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 _numbers: Final = itertools.count(1)
 
 _LEAVE_SECONDS: Final = 3.0
-"""The time that cancelled tasks have to notice."""
+"""The time after which Weft kills the JVM if cancelled tasks are still running."""
 
 
 @contextmanager
 def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
-    """Cancel the Spark jobs that this thread starts within the block when the command is cancelled; then raise Stopped.
+    """Cancel the Spark jobs that this thread starts in the ``with`` block if the command is cancelled, and raise
+    Stopped.
 
-    ``session`` returns the session; it is called only if the command can be cancelled.  A failure caused by the
-    cancellation must concern this command alone: a tick would blame the query for it.
+    ``session`` returns the session; it is called only if the command can be cancelled.  Only this command may fail
+    because of the cancellation: a tick would attribute such a failure to a query.
     """
     cancel_token = current_cancel_token()
     if cancel_token is None:
@@ -57,13 +58,13 @@ def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
 
 
 def was_cancelled() -> bool:
-    """Return whether this thread's computation was cancelled, so that its failure does not concern the query."""
+    """Return whether this thread's computation was cancelled; its failure is then not the fault of the query."""
     cancel_token = current_cancel_token()
     return cancel_token is not None and cancel_token.ends_something
 
 
 def kill_unresponsive(jvm: Jvm) -> None:
-    """Kill the JVM if cancelled tasks continue, unless it computes something else."""
+    """Kill the JVM if cancelled tasks continue to run, unless the JVM is computing something else."""
     until = time.monotonic() + _LEAVE_SECONDS
     with suppress(*spark_errors()):
         while jvm.lives() and _tasks(jvm):
@@ -75,6 +76,6 @@ def kill_unresponsive(jvm: Jvm) -> None:
 
 
 def _tasks(jvm: Jvm) -> int:
-    """Return the number of running tasks, including those of finished jobs."""
+    """Return the number of running tasks, including tasks whose jobs have finished."""
     executors = jvm.session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     return sum(each.numRunningTasks() for each in executors)

@@ -1,12 +1,12 @@
-"""Use a class-data archive: a file with Spark's classes as Java has them in memory, mapped when a JVM starts.
+"""Use a class-data archive: a file with Spark's classes in Java's memory format, which a starting JVM maps into memory.
 
-Without it every JVM reads, verifies and links some 18,000 classes from jars, a large part of a short command's time.
-Java writes such a file when a JVM ends (``-XX:ArchiveClassesAtExit``), from the classes that it has loaded
-(``runtime/archiving.py``).
+Without an archive every JVM reads, verifies and links some 18,000 classes from jars, a large part of a short command's
+time.  Java writes an archive of its loaded classes when a JVM ends (``-XX:ArchiveClassesAtExit``, see
+``runtime/archiving.py``).
 
-The name of an archive depends on everything that affects it: Java, the jars, and Java's options.  A different Java or
-jar gives another name, so Weft never uses a stale archive.  Java also checks the jars' sizes and times and the
-archive's checksums, and starts without an archive that does not fit (``-Xshare:auto``).
+The name of an archive depends on everything that affects its contents: Java, the jars, and Java's options.  A different
+Java or jar results in another name, so Weft never uses a stale archive.  Java also checks the sizes and times of the
+jars and the checksums of the archive.  If a check fails, Java starts without the archive (``-Xshare:auto``).
 """
 
 from __future__ import annotations
@@ -26,18 +26,21 @@ from weft.configuration import configuration
 from weft.runtime.java import Java, cache_folder
 
 _FORMAT: Final = "1"
-"""Increase this when commands need other classes, so that archives are created again."""
+"""The version of the archive's contents; increase the number when commands need other classes, to create new
+archives.
+"""
 
 _LOWEST_PRIORITY: Final = 19
 _ROOM: Final = 1 << 30
-"""The free bytes that a disk must have for a background creation; an archive takes some 170 MB."""
+"""The number of free bytes on the disk that a background creation requires; an archive takes some 170 MB."""
 
 
 @dataclass(frozen=True)
 class ClassArchive:
     """The paths of the archive for one Java, its jars and its options; the files may not exist yet.
 
-    ``own_base`` is the archive of Java's own classes on which it is based; None if this Java comes with one.
+    ``own_base`` is the archive of Java's own classes on which this archive is based.  It is None if the Java
+    installation includes such an archive.
     """
 
     file: Path
@@ -45,12 +48,15 @@ class ClassArchive:
 
     @property
     def manifest(self) -> Path:
-        """The file with the sizes of the others, written last: Java crashes on a truncated archive."""
+        """The file that records the sizes of the other files.
+
+        Weft writes the manifest last, because Java crashes on a truncated archive.
+        """
         return self.file.with_suffix(".manifest")
 
     @property
     def failure(self) -> Path:
-        """The file with the reason why the creation failed."""
+        """The file that contains the reason why the creation of the archive failed."""
         return self.file.with_suffix(".failed")
 
     @property
@@ -60,15 +66,17 @@ class ClassArchive:
 
     @property
     def layers(self) -> tuple[Path, ...]:
-        """The files that Java maps, the base first."""
+        """The archive files that Java maps into memory, the base archive first."""
         return (self.file,) if self.own_base is None else (self.own_base, self.file)
 
     def sizes(self) -> str:
-        """Return the sizes of its files in the format of the manifest; raise FileNotFoundError."""
+        """Return the sizes of the archive's files in the format of the manifest; raise FileNotFoundError if one is
+        missing.
+        """
         return "".join(f"{layer.stat().st_size} {layer.name}\n" for layer in self.layers)
 
     def there(self) -> bool:
-        """Return whether it exists with the sizes in its manifest."""
+        """Return whether the archive exists and its files have the sizes in the manifest."""
         try:
             return self.manifest.read_text() == self.sizes()
         except OSError:
@@ -77,11 +85,11 @@ class ClassArchive:
 
 _recording = False
 _missed: tuple[ClassArchive, str] | None = None
-"""The archive that the JVM of this process would have used, and its memory."""
+"""The archive that the JVM of this process needed but did not find, and the memory of that JVM."""
 
 
 def class_archive(java: Java, class_path: Sequence[Path], options: Sequence[str]) -> ClassArchive:
-    """Return the archive for a Java, the jars of its class path and its options, the memory size excluded."""
+    """Return the archive for a Java, the jars of its class path and its options; the memory size has no influence."""
     root = java.executable.resolve().parent.parent
     ours = [_FORMAT, *_java_marks(root)]
     jars = [f"{jar} {stat.st_size} {stat.st_mtime_ns}" for jar in class_path for stat in (jar.stat(),)]
@@ -92,7 +100,9 @@ def class_archive(java: Java, class_path: Sequence[Path], options: Sequence[str]
 
 
 def _java_marks(root: Path) -> list[str]:
-    """Return what identifies a Java installation: its path, its release file, and the time of its installation."""
+    """Return the texts that identify a Java installation: its path, its release file, and the time of its
+    installation.
+    """
     release, modules = root / "release", root / "lib" / "modules"
     description = release.read_text(errors="replace") if release.exists() else ""
     return [str(root), description, str(modules.stat().st_mtime_ns) if modules.exists() else ""]
@@ -103,9 +113,10 @@ def _digest(parts: Sequence[str]) -> str:
 
 
 def archive_options(archive: ClassArchive, memory: str) -> tuple[str, ...]:
-    """Return Java's options for using the archive, or for recording it; none if it does not exist or is turned off.
+    """Return the Java options for using the archive, or within ``recording`` for writing the archive.
 
-    ``memory`` is the memory of the JVM: a background creation uses the same.
+    The result is empty if the archive does not exist or is turned off.  ``memory`` is the memory of the JVM; a
+    background creation uses the same memory.
     """
     global _missed
     if _recording:
@@ -124,7 +135,7 @@ def archive_options(archive: ClassArchive, memory: str) -> tuple[str, ...]:
 
 @contextmanager
 def recording() -> Iterator[None]:
-    """Let a JVM that starts within the block write its archive's draft when it ends."""
+    """Make a JVM that starts in the ``with`` block write the draft of its archive when the JVM ends."""
     global _recording
     _recording = True
     try:
@@ -134,10 +145,10 @@ def recording() -> Iterator[None]:
 
 
 def make_in_background() -> bool:
-    """Start ``weft prepare`` in the background if the JVM of this process missed its archive; return whether it
-    started.
+    """Start ``weft prepare`` in the background if the JVM of this process did not find its archive.
 
-    The process has the lowest priority.  After a failure it is not started again automatically.
+    Returns whether the process was started.  The process has the lowest priority.  After a failure Weft does not start
+    the process again automatically.
     """
     if _missed is None:
         return False

@@ -1,7 +1,6 @@
-"""Check whether Weft can run here: Python, Java, the versions of Spark and Delta, the jars, the home.  Does not start
-Spark.
+"""Check whether Weft can run on this machine: Python, Java, the versions of Spark and Delta, the jars, the home.
 
-Each check is one line, with the remedy if it fails.
+The module does not start Spark.  Each check is one line, with the remedy if the check fails.
 """
 
 from __future__ import annotations
@@ -33,7 +32,9 @@ PYTHON: Final = (3, 10)
 
 @dataclass(frozen=True, repr=False)
 class Check(Brief):
-    """One line of the doctor's report: the subject, whether it is well, what was found, and the remedy if not."""
+    """A line of the doctor's report: the subject, whether the check succeeded, the result, and the remedy after a
+    failure.
+    """
 
     name: str
     ok: bool
@@ -51,7 +52,8 @@ class Check(Brief):
 def examine(home: Path | None, at: int, channels: Callable[[Path], object] | None = None) -> Iterator[Check]:
     """Yield the checks; without ``home`` the home is not checked.  ``at`` is the wall-clock instant (µs UTC).
 
-    ``channels`` raises Refused if the settings of a home name an invalid channel; this module does not know channels.
+    ``channels`` must raise Refused if the settings of a home name an invalid channel, because this module does not
+    import the channels.
     """
     yield _python()
     yield _guarded("settings", lambda: _settings(home, channels))
@@ -134,7 +136,7 @@ def _disk(home: Path) -> Check:
 
 
 def _access(home: Path) -> str:
-    """Return who may enter the home; raise Refused if its permissions differ from its settings."""
+    """Return a text that says who may access the home; raise Refused if the permissions differ from the settings."""
     chosen = configuration(home)
     access, mode = chosen.home_access, stat.S_IMODE(home.stat().st_mode)
     if access == "umask":
@@ -165,7 +167,7 @@ def _open_parts(home: Path, mode: int, paths: Sequence[Path]) -> str:
 
 
 def _own_files(home: Path, chosen: Configuration) -> Iterator[Path]:
-    """Yield the files that Weft creates in a home: all except its settings and the output of channels."""
+    """Yield the files that Weft creates in a home: all files except the settings and the output of channels."""
     excluded = {layout.files_folder(home), layout.delta_folder(home), chosen.files_root, chosen.delta_root, home / FILE}
     for folder, below, names in os.walk(home):
         here = Path(folder)
@@ -203,7 +205,7 @@ def _home(home: Path, at: int) -> Iterator[Check]:
 
 
 def _deliveries(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Iterator[Check]:
-    """Yield a check for each parked channel, or one for all channels."""
+    """Yield a check for each parked channel; if no channel is parked, yield one check for all channels."""
     parked = [(each, query) for each, query in subscribed if each.state == "parked"]
     for each, query in parked:
         seen = f"{each.channel} of {query.name} is {each.trouble or 'parked'}"

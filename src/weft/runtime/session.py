@@ -1,11 +1,11 @@
 """Run Spark in this process: one JVM, with a session for each home, in UTC, with Delta (design, sections 7 and 8).
 
-Starting takes 5 to 15 seconds, so nothing here runs on import, and code that needs no Spark never calls this module.
-The JVM's standard output and error, Spark's log and the messages of pyspark and py4j go to ``logs/spark.log`` of the
-home.
+The start of the JVM takes 5 to 15 seconds.  Importing this module therefore starts nothing, and code that needs no
+Spark never calls this module.  The output of the JVM, Spark's log and the messages of pyspark and py4j go to
+``logs/spark.log`` of the home.
 
-The JVM runs in its own process session: Ctrl-C and SIGTERM reach only Weft.  However Weft's process ends, the JVM sees
-the end of its standard input and stops.
+The JVM runs in a separate process session, so Ctrl-C and SIGTERM reach only Weft.  When Weft's process ends in any way,
+the JVM's standard input ends and the JVM stops.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     Session: TypeAlias = SparkSession
-    """The session's type in annotations, for modules that must not import pyspark."""
+    """The type of a session, for annotations in modules that must not import pyspark."""
 
 _LOG_LIMIT: Final = 16 * 1024 * 1024
-"""The size in bytes above which ``spark.log`` becomes ``spark.log.1`` at the next start."""
+"""The size in bytes above which the next start renames ``spark.log`` to ``spark.log.1``."""
 
 _PATIENCE_SECONDS: Final = 10.0
-"""The seconds that a JVM has to end after each of: a request, a SIGTERM."""
+"""The number of seconds that Weft waits for the JVM to end after a request, and again after a SIGTERM."""
 
 _PYTHON_LOGGERS: Final = ("py4j", "pyspark")
 _QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -53,7 +53,7 @@ _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 
 @dataclass(frozen=True)
 class _Running:
-    """The JVM, and the base session of the homes' sessions, which is never returned itself."""
+    """The JVM, and the base session from which the sessions of the homes are derived."""
 
     session: SparkSession
     gateway: Any
@@ -65,20 +65,20 @@ class _Running:
 
 @dataclass(frozen=True)
 class Jvm:
-    """The JVM of this process at one moment, so that a watcher does not kill its successor."""
+    """The JVM that this process has at one moment; a watcher with this object cannot kill a later JVM."""
 
     session: SparkSession
     log: Path
     process: Popen[bytes]
     memory: str
-    """Its maximum heap, such as ``2g``."""
+    """The JVM's maximum heap, such as ``2g``."""
 
     def lives(self) -> bool:
-        """Return whether it runs."""
+        """Return whether the JVM is running."""
         return self.process.poll() is None
 
     def end(self) -> None:
-        """Kill it and all processes that it has started."""
+        """Kill the JVM and all processes that the JVM has started."""
         if self.process.poll() is not None:
             return  # the number may belong to another process by now
         with suppress(ProcessLookupError):
@@ -93,13 +93,13 @@ _starting: Final = threading.Lock()
 def spark_session(
     home: Path | None, *, master: str | None = None, kafka: Callable[[], bool] = lambda: False
 ) -> SparkSession:
-    """Return the session of a home; other homes do not see its temporary views and settings.
+    """Return the session of a home; temporary views and settings of the session are not visible to other homes.
 
-    The first call of a process starts the JVM, and the other arguments apply to that start: ``home`` is the home whose
-    ``logs/`` receives Spark's log (None: the cache folder's), ``master`` is Spark's master URL (by default from the
-    settings, else all cores of this machine), and ``kafka`` returns whether to load the Kafka connector.  Sessions of a
-    dead JVM are replaced.  Raises ExecutionError, naming the log, if Java, the jars or the versions of Spark and Delta
-    do not allow a start.
+    The first call in a process starts the JVM; ``master`` and ``kafka`` apply to this start only.  Spark's log goes to
+    ``logs/`` of the ``home`` of the first call (None: of the cache folder).  ``master`` is Spark's master URL (default:
+    the master URL in the settings, otherwise all cores of this machine).  ``kafka`` returns whether to load the Kafka
+    connector.  If the JVM has died, a new JVM and new sessions replace the old ones.  Raises ExecutionError, with the
+    path of the log, if Java, the jars or the versions of Spark and Delta do not allow a start.
     """
     global _running
     with _starting:
@@ -115,14 +115,14 @@ def spark_session(
 
 
 def release_session(home: Path | None) -> None:
-    """Drop a home's session, with its views and settings; a thread that still uses it may continue."""
+    """Drop a home's session, with its views and settings; a thread that still uses the session may continue."""
     with _starting:
         if _running is not None:
             _running.of_homes.pop(home, None)
 
 
 def require_connector() -> None:
-    """Raise ExecutionError if the running JVM was started without the Kafka connector."""
+    """Raise ExecutionError if the JVM was started without the Kafka connector."""
     if _running is not None and not _running.kafka:
         raise ExecutionError(
             "Spark in this process runs without its Kafka connector, which it can load only at its start",
@@ -132,22 +132,21 @@ def require_connector() -> None:
 
 
 def session_started() -> bool:
-    """Return whether this process has a live JVM."""
+    """Return whether this process has a running JVM."""
     return _running is not None and _alive(_running)
 
 
 def running_jvm() -> Jvm:
-    """Return the current JVM; raise ExecutionError if there is none."""
+    """Return the current JVM; raise ExecutionError if no JVM is running."""
     if _running is None:
         raise ExecutionError("Spark is not started", hint="call spark_session first")
     return Jvm(_running.session, _running.log, _running.gateway.proc, _running.memory)
 
 
 def stop_session(patience: float = _PATIENCE_SECONDS) -> int | None:
-    """Stop the sessions and the JVM, waiting ``patience`` seconds before each stronger signal, and return its exit
-    code.
+    """Stop the sessions and the JVM and return the JVM's exit code, or None if no JVM is running.
 
-    Does nothing and returns None if there is no JVM.
+    The function waits ``patience`` seconds before it sends the next, stronger signal.
     """
     global _running
     with _starting:
@@ -207,7 +206,7 @@ def _jvm_error() -> type[Exception]:
 
 @contextmanager
 def _interrupt_handler_restored() -> Iterator[None]:
-    """Restore the Ctrl-C handler after the block.
+    """Restore the Ctrl-C handler after the ``with`` block.
 
     pyspark installs its own handler, which calls the JVM in the middle of another call.
     """
@@ -231,7 +230,7 @@ def _open_log(log: Path) -> Path:
 
 
 def _log_python_to(log: Path) -> None:
-    """Send the output of pyspark and py4j, including tracebacks of refused queries, to the log."""
+    """Send the Python output of pyspark and py4j, including tracebacks of refused queries, to the log file."""
     from pyspark.logger import PySparkLogger
 
     handler = logging.FileHandler(log, mode="a", encoding="utf-8", delay=True)
@@ -247,14 +246,14 @@ def _log_python_to(log: Path) -> None:
 
 
 class _Diverted(logging.Filter):
-    """A filter of the root logger that diverts py4j's records, for example tracebacks of interrupted calls."""
+    """A filter of the root logger that redirects py4j's records, for example tracebacks of interrupted calls."""
 
     def __init__(self, handler: logging.Handler) -> None:
         super().__init__()
         self.handler = handler
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the record passes."""
+        """Return whether the root logger should handle the record."""
         if Path(record.pathname).parent.name != "py4j":
             return True
         self.handler.handle(record)
@@ -262,7 +261,7 @@ class _Diverted(logging.Filter):
 
 
 def _last_error(log: Path, begin: int) -> str:
-    """Return the last line that mentions an error after the first ``begin`` bytes of the log."""
+    """Return the last line that mentions an error; the first ``begin`` bytes of the log are ignored."""
     lines = [line.strip() for line in log.read_bytes()[begin:].decode(errors="replace").splitlines()[-200:]]
     telling = [line for line in lines if "rror" in line or "Exception" in line]
     return (telling or lines or ["it wrote no message"])[-1][:300]
@@ -283,7 +282,7 @@ def _discard(running: _Running, patience: float = _PATIENCE_SECONDS) -> None:
 
 
 def _close(gateway: Any, patience: float = _PATIENCE_SECONDS) -> None:
-    """Stop the JVM behind a gateway and make pyspark forget it, so that a later start launches a new one."""
+    """Stop the JVM behind a gateway and reset pyspark, so that a later start launches a new JVM."""
     from pyspark import SparkContext
 
     SparkContext._gateway = None
@@ -303,7 +302,10 @@ def _close(gateway: Any, patience: float = _PATIENCE_SECONDS) -> None:
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions of Spark and the JVM; call it only to handle one, since pyspark loads slowly."""
+    """Return the exception classes of Spark and the JVM.
+
+    Call this function only to handle an exception, because importing pyspark is slow.
+    """
     from pyspark.errors import PySparkException
 
     return PySparkException, ConnectionError, _jvm_error()
@@ -311,10 +313,10 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def plain_errors(doing: str) -> Iterator[None]:
-    """Turn exceptions of Spark or the JVM within the block into ExecutionError; ``doing`` completes "while …".
+    """Convert exceptions of Spark or the JVM in the ``with`` block to ExecutionError; ``doing`` completes "while …".
 
-    After Ctrl-C it raises KeyboardInterrupt: pyspark calls the JVM while it handles the interrupt, and an error of that
-    call would hide it.
+    After Ctrl-C the function raises KeyboardInterrupt.  pyspark calls the JVM while it handles the interrupt, and an
+    error of that call would otherwise hide the interrupt.
     """
     try:
         yield
@@ -332,15 +334,15 @@ def plain_errors(doing: str) -> Iterator[None]:
 
 
 def interrupted(error: BaseException) -> bool:
-    """Return whether an error was raised while Ctrl-C was being handled."""
+    """Return whether the error was raised during the handling of Ctrl-C."""
     before = error.__context__
     return before is not None and (isinstance(before, KeyboardInterrupt) or interrupted(before))
 
 
 def disk_is_full(error: Exception) -> bool:
-    """Return whether an exception in the JVM's chain reports a full disk.
+    """Return whether an exception in the JVM's chain of causes reports a full disk.
 
-    Only exceptions of I/O classes count: others may quote a query's text.
+    Only exceptions of I/O classes count, because the messages of others may contain the text of a query.
     """
     with suppress(*spark_errors()):  # a dead JVM does not answer
         cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
@@ -352,7 +354,7 @@ def disk_is_full(error: Exception) -> bool:
 
 
 def error_text(error: Exception) -> str:
-    """Return an error's text; py4j asks the JVM for it, which may be dead."""
+    """Return the text of an error, even if the JVM that py4j asks for the text is dead."""
     try:
         return str(error)
     except spark_errors():
@@ -360,9 +362,9 @@ def error_text(error: Exception) -> str:
 
 
 def root_cause(error: Exception) -> str:
-    """Return the message of a JVM error's root cause in one line, without classes and stack traces.
+    r"""Return the message of the root cause of a JVM error in one line, without class names and stack traces.
 
-    >>> root_cause(ValueError("An error occurred while calling o1.x.\\n: a.b.Failed: aborted\\nCaused by: a.B: no )"))
+    >>> root_cause(ValueError("An error occurred while calling o1.x.\n: a.b.Failed: aborted\nCaused by: a.B: no )"))
     'no )'
     """
     lines = [line.strip() for line in error_text(error).splitlines() if line.strip()]

@@ -1,12 +1,12 @@
-"""Define every Spark setting that Weft uses: those of the start, and those of single parts of a tick.
+"""Define every Spark setting that Weft uses: the settings at the start, and the settings for single parts of a tick.
 
 Spark plans the parts of a tick in two ways: scans of entire tables, and joins among small relations.
 
-A tick's news and look-ups are small and in one partition each, so joins among them need no exchange.  Without
-broadcasts (a job each) and without adaptive execution (a job per stage), the union of all branches is one job with one
-task per branch.  Code generation is off as well: the constants are new at every tick, so the code would be compiled and
-warmed up each time, which took several times as long as the work.  Scans do not change from tick to tick and keep these
-features.
+The new rows and the look-ups of a tick are small and have one partition each, so joins among them need no exchange.
+Broadcasts (one job each) and adaptive execution (one job per stage) are off for these joins, so the union of all
+branches is one job with one task per branch.  Code generation is also off: the constants are new at every tick, so
+Spark would compile and warm up the code each time, which took several times as long as the work.  Scans do not change
+from tick to tick and use these features.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ _SCAN: Final = {
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
 _COSTLY_RULES: Final = (
-    # It evaluates during planning what the one job is about to evaluate.
+    # This rule evaluates, during planning, expressions that the one job evaluates anyway.
     "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
-    # These search for constructs that no branch over rows contains (scalar subqueries, Delta tables, partitions, joins
-    # with large files to filter), or rewrite expressions that are computed for only a few thousand rows.
+    # These rules search for constructs that do not occur in branches over rows (scalar subqueries, Delta tables,
+    # partitions, joins with large files to filter), or rewrite expressions that Spark computes for only a few thousand
+    # rows.
     "org.apache.spark.sql.catalyst.optimizer.BooleanSimplification",
     "org.apache.spark.sql.catalyst.optimizer.CombineConcats",
     "org.apache.spark.sql.catalyst.optimizer.ConstantPropagation",
@@ -58,39 +59,41 @@ _COSTLY_RULES: Final = (
     "org.apache.spark.sql.delta.optimizer.RangePartitionIdRewrite",
     "org.apache.spark.sql.delta.stats.PrepareDeltaScan",
 )
-"""Optimizer rules that take half of the planning time of a tick's branches without a benefit.
+"""The optimizer rules that take half of the planning time of a tick's branches without a benefit.
 
-No answer depends on them: Spark does not allow a required rule to be excluded.
+Excluding a rule cannot change an answer: Spark does not allow users to exclude a required rule.
 """
 _ROWS_ONLY: Final = {
     **_SMALL,
     "spark.sql.optimizer.excludedRules": ",".join(_COSTLY_RULES),
-    # Spark estimates a join's size as the product of its inputs, and would partition it.
+    # Spark estimates the size of a join as the product of its inputs, and would otherwise partition the join.
     "spark.sql.maxSinglePartitionBytes": str(2**62),
-    # A join of a join is still divided into this many partitions.
+    # Spark still divides a join of a join into this number of partitions.
     "spark.sql.shuffle.partitions": "1",
 }
 _GIVEN: Final = {
-    # Tasks receive the rows as columns; otherwise each row becomes an object of the plan, compared and copied with it.
+    # With 0, tasks receive the rows as columns.  Otherwise each row becomes an object that Spark compares and copies
+    # with the plan.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
 }
 
 _MEANING: Final = {
-    # Semantics: UTC, one timestamp type, and NULL for undefined values, so that one row cannot fail a standing query.
+    # These settings fix the semantics: UTC, one timestamp type, and NULL for undefined values, so that a single row
+    # cannot make a standing query fail.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.ansi.enabled": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",  # a text that does not match its format is NULL
-    # The result of FROM_JSON must not depend on which of its fields the rest of a plan reads.
+    # The result of FROM_JSON must not depend on the fields that the rest of a plan reads.
     "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
     "spark.sql.columnNameOfCorruptRecord": "",  # no field gets this special role, since no field has an empty name
 }
 
 
 def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict[str, str]:
-    """Return the ``spark.…`` settings with which Spark starts; every session begins with them.
+    """Return the ``spark.…`` settings with which Spark and every session start.
 
-    The user's settings override Weft's where they cannot change an answer; others were refused when they were read.
+    The user's settings override Weft's settings.  Weft has already refused user settings that can change an answer.
     """
     cores = str(os.cpu_count() or 2)
     return {
@@ -100,28 +103,28 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
         **({} if in_one_process(master) else {"spark.jars": ",".join(str(jar) for jar in jars)}),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # This machine's host name may not resolve, and no other machine may reach the driver.
+        # The host name of this machine may not resolve, and no other machine may connect to the driver.
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _local(master) else {}),
         "spark.driver.memory": jvm_memory(chosen),
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+UseParallelGC"
-        # Out of memory, the JVM ends at once instead of continuing without some threads.
+        # If the memory is exhausted, the JVM exits at once instead of continuing without some threads.
         " -XX:+ExitOnOutOfMemoryError",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Spark formats the plan of every query for a page that nobody sees; this is the shortest form.
+        # Spark formats the plan of every query for a web page that is never shown; "simple" is the shortest format.
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(cache_folder() / "warehouse"),
         **_MEANING,
-        # A query is untrusted text.
+        # The text of a query is untrusted and must not read files.
         "spark.sql.runSQLOnFiles": "false",
         "spark.sql.variable.substitute": "false",
         "spark.sql.optimizer.excludedRules": "",  # a value to restore after a part of a tick
-        # Speed on small data: a tick is many small jobs.
+        # These settings make small data fast, because a tick consists of many small jobs.
         "spark.sql.shuffle.partitions": cores,
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.databricks.delta.commitStats.collect": "false",
-        # A relation lists its files, and checking a few dozen of them does not need a job.
+        # Each relation lists its files explicitly, and Spark can check a few dozen files without a job.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "4096",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.pushdown.inFilterThreshold": "1000",
@@ -130,7 +133,7 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
 
 
 def in_one_process(master: str) -> bool:
-    """Return whether Spark runs in one process with this master URL, on the cores of this machine.
+    """Return whether Spark with this master URL runs in one process on this machine.
 
     >>> in_one_process("local[2]"), in_one_process("local-cluster[2,1,1024]"), in_one_process("spark://host:7077")
     (True, False, False)
@@ -143,7 +146,7 @@ def _local(master: str) -> bool:
 
 
 def jvm_memory(chosen: Configuration) -> str:
-    """Return the JVM's memory: the configured one, else a quarter of the machine's, between 1 and 4 GiB."""
+    """Return the JVM's memory: the configured value, or a quarter of the machine's memory, between 1 and 4 GiB."""
     if chosen.spark_memory is not None:
         return chosen.spark_memory
     try:
@@ -160,8 +163,9 @@ def local_master() -> str:
 
 @contextmanager
 def small(spark: SparkSession, *, when: bool = True) -> Iterator[None]:
-    """Make Spark plan for small relations within the block, unless ``when`` is false (a first delivery is not
-    small).
+    """Make Spark plan for small relations in the ``with`` block; do nothing if ``when`` is false.
+
+    A first delivery is not small.
     """
     with _settings(spark, _SMALL if when else {}):
         yield
@@ -169,16 +173,16 @@ def small(spark: SparkSession, *, when: bool = True) -> Iterator[None]:
 
 @contextmanager
 def rows_only(spark: SparkSession) -> Iterator[None]:
-    """Make Spark plan for in-memory rows within the block, which reads no files."""
+    """Make Spark plan for in-memory rows in the ``with`` block, which must not read files."""
     with _settings(spark, _ROWS_ONLY):
         yield
 
 
 @contextmanager
 def arrow_input(spark: SparkSession) -> Iterator[None]:
-    """Keep Arrow input as Arrow within the block.
+    """Make Spark process Arrow input in Arrow format in the ``with`` block.
 
-    Use it only with ``rows_only``, since Spark does not know the number of the rows.
+    Use this function only within ``rows_only``, because Spark does not know the number of rows in Arrow input.
     """
     with _settings(spark, _GIVEN):
         yield
@@ -186,14 +190,14 @@ def arrow_input(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def scanning(spark: SparkSession) -> Iterator[None]:
-    """Make Spark plan for scans of entire tables within the block; cached relations keep their plans."""
+    """Make Spark plan for scans of entire tables in the ``with`` block; cached relations keep their plans."""
     with _settings(spark, _SCAN):
         yield
 
 
 @contextmanager
 def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings to the session within the block; other threads, which share it, wait for their turn."""
+    """Apply settings to the session for the duration of the ``with`` block; other threads wait until the block ends."""
     with turn():
         before = {name: str(spark.conf.get(name)) for name in wanted}
         try:
@@ -201,7 +205,7 @@ def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(name, value)
             yield
         finally:
-            # If the JVM has died meanwhile, nothing can be restored.
+            # If the JVM has died in the meantime, nothing can be restored.
             from py4j.protocol import Py4JError
 
             with suppress(Py4JError, ConnectionError):

@@ -1,8 +1,8 @@
-"""Let one thread at a time use Spark: its turn.
+"""Give Spark to one thread at a time; the thread that may use Spark has the *turn*.
 
-The threads of a process share a session of Spark, its settings and the JVM.  A thread that computes a query, changes a
-setting temporarily or kills the JVM holds the turn.  So the end of the JVM and the elapsed time are due to the query
-that runs, and a setting is restored before another thread reads it.
+The threads of a process share a Spark session, its settings and the JVM.  A thread needs the turn to compute a query,
+to change a setting temporarily, or to kill the JVM.  Therefore, if the JVM ends or a time limit expires, the query that
+is running is the cause, and a changed setting is restored before another thread reads it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _POLL_SECONDS: Final = 0.2
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Hold the turn within the block (reentrant).  Raises Stopped while waiting for it."""
+    """Hold the turn for the duration of the ``with`` block (reentrant); raise Stopped if cancelled while waiting."""
     while not _TURN.acquire(timeout=_POLL_SECONDS):
         stop_here()
     try:

@@ -1,8 +1,8 @@
 """Limit the run time of a query, and explain why the JVM ended (design section 8, 4).
 
 A regular expression that backtracks, or a nested-loop join in generated code, does not check whether Spark has
-cancelled it, and continues in its thread.  So a query that takes too long is stopped by killing the JVM;
-``spark_session`` starts another one.  A query can also end the JVM itself: Spark exits if a task runs out of memory or
+cancelled its task, and continues to run.  Weft therefore stops a query that exceeds its time by killing the JVM;
+``spark_session`` starts another JVM.  A query can also end the JVM itself: Spark exits if a task runs out of memory or
 of Java's stack.
 """
 
@@ -23,10 +23,12 @@ from weft.runtime.session import Jvm, interrupted, running_jvm, spark_errors
 from weft.runtime.turn import turn
 
 _ANSWER_SECONDS: Final = 30.0
-"""A JVM that takes longer than this for a trivial query is killed."""
+"""The number of seconds after which Weft kills a JVM that has not answered a trivial query."""
 
 _EXIT_SECONDS: Final = 10.0
-"""The time that an unresponsive JVM has to end by itself: its exit shows the cause."""
+"""The number of seconds that Weft gives an unresponsive JVM to exit by itself, because the JVM then reports the
+cause.
+"""
 
 _CAUSES: Final = {
     "OutOfMemoryError": ("needed more memory than Spark's JVM has", "memory"),
@@ -36,11 +38,11 @@ _THROWN: Final = re.compile(
     r"\s*(?:(?:Caused by|Suppressed|Exception): |(?:Terminating|Aborting) due to |Exception in thread \".*?\" )?"
     rf"java\.lang\.({'|'.join(_CAUSES)})\b"
 )
-"""The form in which Java reports an error at the beginning of a line.  Elsewhere Spark may quote a query's text."""
+"""The form in which Java reports an error at the start of a line; elsewhere, Spark may quote the text of a query."""
 
 
 class _Alarm:
-    """A timer that kills the JVM after some seconds unless it is stopped before."""
+    """A timer that kills the JVM after some seconds unless ``stop`` is called first."""
 
     def __init__(self, jvm: Jvm, seconds: float) -> None:
         self._jvm = jvm
@@ -67,10 +69,10 @@ class _Alarm:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Limit Spark's work within the block to this time, then kill the JVM.  Waits for its turn first.
+    """Limit Spark's work in the ``with`` block to ``seconds``, and kill the JVM if the limit is exceeded.
 
-    Raises LimitExceeded if it killed the JVM, and JvmEnded if the JVM ended for another reason.  Exceptions of Spark
-    pass through while the JVM lives.
+    The function first waits for its turn.  Raises LimitExceeded if the function killed the JVM, and JvmEnded if the JVM
+    ended for another reason.  Exceptions of Spark pass through unchanged if the JVM is alive.
     """
     with turn():
         yield from _limited(seconds)
@@ -83,7 +85,7 @@ def _limited(seconds: float) -> Iterator[None]:
     problem: Exception | None = None
     try:
         yield
-        # pyspark takes a broken stream for the end of a result, so check that the JVM still answers.
+        # pyspark interprets a broken stream as the end of a result, so check that the JVM still answers.
         jvm.session.conf.get("spark.app.id")
     except spark_errors() as error:
         if interrupted(error):
@@ -106,9 +108,9 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def _lives(jvm: Jvm) -> bool:
-    """Return whether the JVM still answers; kill it if it does not.
+    """Return whether the JVM still answers; kill a JVM that does not answer.
 
-    A JVM that is about to exit answers its last calls with unrelated errors.
+    A JVM that is about to exit returns unrelated errors for its last calls.
     """
     if not jvm.lives():
         return False
@@ -125,9 +127,9 @@ def _lives(jvm: Jvm) -> bool:
 
 
 def _ended(jvm: Jvm, written: int) -> JvmEnded:
-    """Return the reason why the JVM ended, according to its log after the first ``written`` bytes.
+    """Return the error that explains why the JVM ended, according to its log after the first ``written`` bytes.
 
-    A JVM that was killed did not end because of its query, even if another process wrote such a line into the log.
+    If the JVM was killed, its query is not the cause, even if another process wrote a matching line into the log.
     """
     seen = None if jvm.process.returncode == -SIGKILL else _sign(jvm, written)
     if seen is None:
@@ -139,7 +141,7 @@ def _ended(jvm: Jvm, written: int) -> JvmEnded:
 
 
 def _sign(jvm: Jvm, written: int) -> str | None:
-    """Return the first of ``_CAUSES`` in the log; None if it has none or was renamed meanwhile."""
+    """Return the first of ``_CAUSES`` in the log; None if the log contains no cause or was renamed in the meantime."""
     with suppress(OSError), jvm.log.open("rb") as log:
         log.seek(written)
         matches = (_THROWN.match(line.decode(errors="replace")) for line in log)

@@ -1,9 +1,9 @@
 """Append the answers of one query to a Delta table of the user, without Spark, each answer once.
 
 The table's properties (``weft.…``) name the query.  Each commit carries the query's transaction, whose version is the
-last ordinal appended, so an answer that was committed is never appended again, even if its sender has forgotten it.
+last ordinal appended, so a committed answer is never appended again, even if the sender has no record of the commit.
 The properties also record the ordinals that the table skipped.  A skipped ordinal looks like a row that the table's
-owner has deleted, so Weft refuses it when it is sent later.
+owner has deleted, so Weft refuses to append a skipped ordinal later.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _HOME: Final = "weft.home"
 _QUERY: Final = "weft.query"
 _NAME: Final = "weft.name"
 _GAPS: Final = "weft.gaps"
-"""The ranges of ordinals that the table skipped, first and last: ``1-2,7-9``."""
+"""The property that lists the skipped ordinals as ranges of first and last: ``1-2,7-9``."""
 _HINT: Final = "Move the table away, or deliver to another path."
 _NO_NAME: Final = set(" ,;{}()\n\t=")
-"""Characters that Delta refuses in a column's name."""
+"""The characters that Delta refuses in the name of a column."""
 
 
 def require_fit(answers: Answers) -> None:
-    """Raise Conflict if a Delta table cannot have these columns."""
+    """Raise Conflict if a Delta table cannot have the columns of the answers."""
     for name, kind in answers.columns:
         if not _NO_NAME.isdisjoint(name):
             raise Conflict(
@@ -59,14 +59,14 @@ def require_fit(answers: Answers) -> None:
 
 
 def table_id(table: Location) -> str | None:
-    """Return the id that Delta gave to the table when it was created; None if there is no table."""
+    """Return the id that Delta assigned to the table when it was created; None if the table does not exist."""
     return str(_metadata(table).id) if has_commits(table) else None
 
 
 def require_own(table: Location, answers: Answers) -> None:
-    """Raise Conflict if the table exists and belongs to something else or has other columns.
+    """Raise Conflict if the table exists but belongs to another query or program, or has other columns.
 
-    Raises StorageError if its log cannot be read.
+    Raises StorageError if the table's log cannot be read.
     """
     if not has_commits(table):
         return
@@ -91,9 +91,9 @@ def require_own(table: Location, answers: Answers) -> None:
 def append_answers(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
     """Append the rows that are not in the table yet, in one commit; create the table if it does not exist.
 
-    The rows are on the disk when this returns.  Raises as ``require_own`` does.  Raises Conflict if the table has other
-    answers under the same ordinals (its home ran on after the copy that this home was restored from), or if it skipped
-    some of the ordinals.
+    The rows are on the disk when the function returns.  Raises the errors of ``require_own``.  Raises Conflict if the
+    table skipped some of the ordinals, or has other answers under the same ordinals.  The latter happens if this home
+    was restored from a copy and the original home continued to send answers.
     """
     _create_table(table, answers)
     before = transaction_version(table, _app_id(answers)) or 0
@@ -144,7 +144,9 @@ def _gaps(table: Location) -> list[tuple[int, int]]:
 
 
 def _record_gap(table: Location, before: int, first: int) -> None:
-    """Record that the table skips the ordinals between ``before`` and ``first``, if there are any."""
+    """Record that the table skips the ordinals between ``before`` and ``first``; do nothing if no ordinal lies
+    between.
+    """
     noted = _gaps(table)
     wanted = [gap for gap in noted if gap[1] <= before]  # drops the gap of an append that died
     if first > before + 1:
@@ -162,7 +164,7 @@ def _record_gap(table: Location, before: int, first: int) -> None:
 
 
 def _require_not_skipped(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
-    """Raise Conflict if the table skipped some of these rows."""
+    """Raise Conflict if the table skipped the ordinal of one of the rows."""
     first, last = rows[0].ordinal, rows[-1].ordinal
     gap = next((each for each in _gaps(table) if each[0] <= last and first <= each[1]), None)
     if gap is not None:
@@ -175,7 +177,10 @@ def _require_not_skipped(table: Location, answers: Answers, rows: Sequence[Resul
 
 
 def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
-    """Raise Conflict if the table has other answers under the rows' ordinals; its owner may have deleted some."""
+    """Raise Conflict if the table has other answers under the ordinals of ``rows``.
+
+    An ordinal that is missing in the table is accepted, because the owner may delete rows.
+    """
     import pyarrow.compute as pc
 
     first, last = rows[0].ordinal, rows[-1].ordinal
@@ -195,7 +200,7 @@ def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) 
 
 
 def _app_id(answers: Answers) -> str:
-    """Return the application id under which Delta records the last ordinal of the table."""
+    """Return the application id under which Delta records the last ordinal appended to the table."""
     return f"weft-{answers.home_id}-{answers.query_id}"
 
 
@@ -204,13 +209,15 @@ def _may_hold(file: DataFile, first: int, last: int) -> bool:
 
 
 def _texts(rows: pa.Table) -> list[str]:
-    """Return each row as text, in which two NaN are equal and an instant may lie beyond Python's years."""
+    """Return each row as text for comparisons; in this form NaN equals NaN, and instants outside Python's years are
+    allowed.
+    """
     plain = [column.cast(_without_instants(column.type)) for column in rows.columns]
     return [repr(each) for each in zip(*(column.to_pylist() for column in plain), strict=True)]
 
 
 def _without_instants(kind: pa.DataType) -> pa.DataType:
-    """Return the type with integers in place of instants and dates, nested ones included."""
+    """Return the type with integers in place of instants and dates, at every level of nesting."""
     if pa.types.is_timestamp(kind):
         return pa.int64()
     if pa.types.is_date(kind):
@@ -223,7 +230,7 @@ def _without_instants(kind: pa.DataType) -> pa.DataType:
 
 
 def _differences(wanted: pa.Schema, there: pa.Schema) -> str:
-    """Describe the columns that only one schema has, or that have different types."""
+    """Return a text that names the columns that are missing in one of the schemas or have different types."""
     ours = [f"{field.name} {field.type}" for field in wanted if field not in there]
     theirs = [f"{field.name} {field.type}" for field in there if field not in wanted]
     differences = [f"it has {', '.join(theirs)}"] if theirs else []
@@ -239,5 +246,5 @@ def _metadata(table: Location) -> Any:
 
 
 def _schema(table: Location) -> pa.Schema:
-    """Return the table's columns without their metadata (a user may have added comments)."""
+    """Return the schema of the table without field metadata, because a user may have added comments to columns."""
     return pa.schema([pa.field(field.name, field.type) for field in schema_of(open_table(table))])

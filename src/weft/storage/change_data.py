@@ -17,7 +17,9 @@ from weft.storage.delta_log import delta_errors
 CHANGE: Final = "_change_type"
 VERSION: Final = "_commit_version"
 COMMITTED: Final = "_commit_timestamp"
-"""The columns that a change data feed adds to the table's: the kind of change (insert, delete, update_preimage or
+"""The name of the time column of a change data feed.
+
+The feed adds three columns to those of the table: the kind of change (insert, delete, update_preimage or
 update_postimage), the version, and the time of the commit (milliseconds UTC).
 """
 
@@ -26,10 +28,10 @@ _PROPERTY: Final = "delta.enableChangeDataFeed"
 
 @dataclass(frozen=True)
 class TableState:
-    """A Delta table as of its last version.
+    """The state of a Delta table at its last version.
 
-    ``table_id`` identifies the table, ``feeds`` says whether its change data feed is on, ``committed_at`` is the time
-    of the version's commit (µs UTC), and ``columns`` is an empty table with its columns.
+    ``table_id`` identifies the table.  ``feeds`` says whether its change data feed is on.  ``committed_at`` is the time
+    of the version's commit (µs UTC).  ``columns`` is an empty table with the columns of the Delta table.
     """
 
     table_id: str
@@ -45,7 +47,9 @@ def is_delta(path: Location) -> bool:
 
 
 def state_of(path: Location) -> TableState:
-    """Return the state of the table now; raise NotFound or ExtractionError."""
+    """Return the current state of the table; raise NotFound if it does not exist, or ExtractionError if it is
+    unreadable.
+    """
     with _reading(path):
         table = _opened(path)
         feeds = str(table.metadata().configuration.get(_PROPERTY)).lower() == "true"
@@ -55,9 +59,10 @@ def state_of(path: Location) -> TableState:
 
 
 def rows_at(path: Location, version: int) -> pa.Table:
-    """Return all rows of a version.
+    """Return all rows of the table at ``version``.
 
-    Raises NotFound, or ExtractionError, also if VACUUM has deleted files of the version.
+    Raises NotFound if the table does not exist, and ExtractionError if the version cannot be read, for example because
+    VACUUM has deleted its files.
     """
     with _reading(path):
         table = _opened(path)
@@ -66,10 +71,11 @@ def rows_at(path: Location, version: int) -> pa.Table:
 
 
 def changes_between(path: Location, first: int, last: int) -> pa.Table:
-    """Return the feed's changes from version ``first`` to ``last``: the table's columns and the three of the feed.
+    """Return the changes from version ``first`` to ``last``: the columns of the table and the three columns of the
+    feed.
 
-    Raises NotFound.  Raises ExtractionError, also if a part of the feed is missing: VACUUM deleted files, the log was
-    cleaned up, or versions were written while the feed was off.
+    Raises NotFound if the table does not exist.  Raises ExtractionError if the feed cannot be read.  A part of the feed
+    is missing if VACUUM deleted files, if the log was cleaned up, or if the feed was off when a version was written.
     """
     with _reading(path):
         return _plain(pa.table(_opened(path).load_cdf(first, last)))
@@ -93,7 +99,7 @@ def _reading(path: Location) -> Iterator[None]:
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """Return the rows with string and binary views as plain strings and bytes."""
+    """Return the rows with string views and binary views converted to plain strings and bytes."""
     plain = []
     for field in rows.schema:
         kind = field.type
@@ -106,6 +112,6 @@ def _plain(rows: pa.Table) -> pa.Table:
 
 
 def committed_at(changes: pa.Table) -> dict[int, int]:
-    """Return the time of each version's commit (µs UTC), by version, in ascending order."""
+    """Return the time of the commit (µs UTC) for each version, in ascending order of versions."""
     micros = pc.cast(pc.cast(changes.column(COMMITTED), pa.timestamp("us")), pa.int64()).to_pylist()
     return dict(sorted(dict(zip(changes.column(VERSION).to_pylist(), micros, strict=True)).items()))

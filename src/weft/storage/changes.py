@@ -1,9 +1,10 @@
-"""Turn dated changes of a source's rows into rows of the history log of its tracked table.
+"""Convert dated changes of a source's rows into rows of the history log of its tracked table.
 
-Changes are an Arrow table: the source's columns, ``_op`` (``D``: the row with this key ends; ``T``: all rows end, see
-``without_truncations``; anything else: the row has these values from then on), ``_own`` (the source's own time of the
-change, microseconds UTC, or NULL) and ``_order`` (the position in the feed, unique within a key).  Changes with the
-same own time are one transaction.  Two keys are equal as in ``storage.periods``: NULL equals NULL.
+Changes are an Arrow table with the source's columns and three more.  ``_op`` is the kind of change: ``D`` ends the row
+with this key, ``T`` ends all rows (see ``without_truncations``), and any other value means that the row has these
+values from then on.  ``_own`` is the source's own time of the change (microseconds UTC, or NULL).  ``_order`` is the
+position in the feed, unique within a key.  Changes with the same own time are one transaction.  Keys are compared as in
+``storage.periods``: NULL equals NULL.
 """
 
 from __future__ import annotations
@@ -25,20 +26,23 @@ OP: Final = "_op"
 OWN: Final = "_own"
 ORDER: Final = "_order"
 CHANGE_COLUMNS: Final = (OP, OWN, ORDER)
-"""The columns that a change has in addition to those of its table."""
+"""The columns of changes in addition to the columns of the tracked table."""
 DELETE: Final = "D"
 TRUNCATE: Final = "T"
 _AT: Final = "_at"
 
 
 def changes_of(rows: pa.Table, ops: Sequence[str], owns: Sequence[int], places: Sequence[int]) -> pa.Table:
-    """Return the rows as changes, with the operation, own time (µs UTC) and position of each."""
+    """Return the rows as changes, given the operation, own time (µs UTC) and position of each row."""
     rows = rows.append_column(OP, pa.array(ops, pa.string())).append_column(OWN, pa.array(owns, pa.int64()))
     return rows.append_column(ORDER, pa.array(places, pa.int64()))
 
 
 def replace_all(rows: pa.Table, own: int, place: int) -> pa.Table:
-    """Return one transaction that ends all stored rows and inserts these; it takes two positions."""
+    """Return one transaction that ends all stored rows and inserts ``rows``.
+
+    The transaction uses two positions, starting with ``place``.
+    """
     gone = pa.table([pa.nulls(1, each.type) for each in rows.schema], schema=rows.schema)
     count = rows.num_rows
     ops, places = [TRUNCATE, *["U"] * count], [place, *[place + 1] * count]
@@ -57,9 +61,9 @@ def log_of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Tab
 
 
 def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return the changes with each truncation replaced by one deletion for each key that it ends.
+    """Return the changes with each truncation replaced by deletions, one for each key that has a row at that point.
 
-    The keys are those of the open periods ``there`` and of the changes before the truncation.
+    These keys come from the open periods ``there`` and from the changes before the truncation.
     """
     if not pc.any(pc.equal(changes.column(OP), TRUNCATE)).as_py():
         return changes
@@ -81,11 +85,11 @@ def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str])
 def fill_missing_cells(
     changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Sequence[str]
 ) -> tuple[pa.Table, int]:
-    """Return the changes with their missing cells filled in, and the number of changes for which no row has them.
+    """Return the changes with their missing cells filled in, and the number of changes whose cells were not found.
 
-    ``lacking`` lists the missing cells: the key of the row to take them from, ``_order`` of the change, ``_before``
-    (take the last row before that position), and ``_columns``.  The row is one of ``there``, or of a snapshot among the
-    changes.
+    Each row of ``lacking`` describes missing cells: the key of the row that has the values, ``_order`` of the change,
+    ``_before`` (the row must be the last one before that position), and ``_columns``.  The values come from a row of
+    ``there`` or from a snapshot among the changes.
     """
     if not lacking.num_rows:
         return changes, 0
@@ -115,9 +119,9 @@ def fill_missing_cells(
 def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the changes that the history does not contain yet, in the order of the feed.
 
-    The last change of a key at one own time counts.  A change that is not later than everything recorded of its key is
-    dropped if the history has the same state at that time, or had it before a correction, so reading a feed again
-    changes nothing.  ``log`` holds the history of these keys.
+    If a key has several changes at one own time, only the last change is used.  A change that is not later than
+    everything recorded for its key is dropped if the history has the same state at that time, or had the same state
+    before a correction.  Reading a feed again therefore changes nothing.  ``log`` is the history of the changed keys.
     """
     for instant in correction_instants(log):
         changes = _unknown(known_at(log, instant - 1), changes, keys)
@@ -125,7 +129,7 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return the changes that this part of the log does not contain yet."""
+    """Return the changes that ``log`` does not contain yet; ``log`` may be the history before a correction."""
     values = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
     by_key = _list(keys)
     agrees = columns_equal(values, "c", "h")
@@ -149,11 +153,12 @@ def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
 def transaction_instants(
     changes: Sequence[pa.Table], floor: int, latest: int | None, clock: int
 ) -> dict[int | None, int]:
-    """Return the instant of each transaction, by its own time (None: no own time), ascending in the order of the feed.
+    """Return the instant of each transaction, by its own time (None: no own time), in the order of the feed.
 
-    ``changes`` are those of all tables that the transactions touch.  A transaction gets its own time if that is still
-    open, else the earliest open instant: at least ``floor``, after the previous transaction, and at most ``latest``
-    (None: no limit).  Changes without an own time get the instant ``clock``.
+    The instants ascend.  ``changes`` are the changes of all tables that the transactions touch.  A transaction gets its
+    own time if that instant is open, otherwise the earliest open instant.  An open instant is at least ``floor``, after
+    the previous transaction, and at most ``latest`` (None: no limit).  Changes without an own time get the instant
+    ``clock``.
     """
     first: dict[int | None, int] = {}
     for each in changes:
@@ -174,8 +179,8 @@ def log_rows(
 ) -> pa.Table:
     """Return the rows that the changes add to the history log.
 
-    ``there`` are the open periods of the changed keys; each began before all changes.  A row that does not change adds
-    no log row.
+    ``there`` are the open periods of the changed keys; each period starts before all changes.  A change that leaves its
+    row as it is adds no log row.
     """
     names = values_of(log)
     row, by_key = _list(names), _list(keys)
@@ -203,10 +208,10 @@ def log_rows(
 
 
 def state_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return full states of a source as changes.
+    """Return the changes between full states of a source.
 
-    ``dated`` holds all rows of the source at each own time, with ``_own`` and ``_order``.  A key ends if a state lacks
-    it and the state before it, or the open periods ``there``, has it.
+    ``dated`` contains all rows of the source at each own time, with ``_own`` and ``_order``.  The row of a key ends if
+    one state lacks the key and the previous state has it; the state before the first one is the open periods ``there``.
     """
     values = [name for name in dated.column_names if name not in (OWN, ORDER)]
     row, by_key, same = _list(values), _list(keys), columns_equal(keys, "a", "b")
@@ -229,12 +234,12 @@ def state_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.T
 
 
 def without_own_times(changes: pa.Table) -> pa.Table:
-    """Return the changes without their own times."""
+    """Return the changes with NULL in place of their own times."""
     return changes.set_column(changes.column_names.index(OWN), OWN, pa.nulls(changes.num_rows, pa.int64()))
 
 
 def change_schema(values: pa.Schema) -> pa.Schema:
-    """Return the schema of the changes of a source with these columns."""
+    """Return the schema of the changes of a source whose columns are ``values``."""
     own = [pa.field(OP, pa.string()), pa.field(OWN, pa.int64()), pa.field(ORDER, pa.int64())]
     return pa.schema([*values, *own])
 

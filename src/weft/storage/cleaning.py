@@ -1,9 +1,9 @@
 """Delete the files of a Delta table that no snapshot needs, after their retention and while no reader uses the table.
 
-Data files that the table does not name are deleted: compaction or a purge removed them from the log, or their writer
-died before its commit.  Log files behind a checkpoint are deleted too.  Each file stays for the retention after it was
-removed or last written, for readers that Weft does not know of.  Weft's own readers hold a shared lock on the table's
-folder (``Location.shared``).
+Two kinds of files are deleted.  The first kind is data files that the table's log does not name: compaction or a purge
+removed them from the log, or their writer died before its commit.  The second kind is log files before a checkpoint.
+The retention of a file starts when it was removed from the log or last written, and protects readers unknown to Weft.
+Weft's own readers hold a shared lock on the table's folder (``Location.shared``).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from weft.storage.removing import REMOVING, Remover, require_latest
 
 HOUR_US: Final = 60 * 60 * 1_000_000
 LONGEST_RETENTION_US: Final = 7 * 24 * HOUR_US
-"""How long Delta's log records when a file was removed (``delta.deletedFileRetentionDuration``)."""
+"""The time for which Delta's log records when a file was removed (``delta.deletedFileRetentionDuration``)."""
 
 _LISTED_US: Final = 10 * 60 * 1_000_000
-"""The time that a reader may take between listing a log and reading it, during which it holds no lock."""
+"""The maximum time between a reader's listing of a log and its reading of the log, when the reader holds no lock."""
 
 _DATA: Final = re.compile(r"part-[^/]*\.parquet")
 _OF_THE_LOG: Final = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\.\S*)(\.crc)?")
@@ -34,7 +34,7 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 @dataclass(frozen=True)
 class DeletableFiles:
-    """Files that may be deleted: data files, log files, and their total size in bytes."""
+    """The data files and log files that may be deleted, and their total size in bytes."""
 
     data: tuple[Location, ...]
     log: tuple[Location, ...]
@@ -51,14 +51,14 @@ def deletable_files(table: Location, keep_us: int, at: int) -> DeletableFiles:
     named = {file.location for file in delta_snapshot(table, check_files=False).files}
     try:
         opened = open_table(table)
-        # delta-rs knows from the log when each file was removed.
+        # delta-rs reads from the log when each file was removed.
         names = opened.vacuum(
             retention_hours=-(-keep_us // HOUR_US), dry_run=True, enforce_retention_duration=False, full=True
         )
         return_table(table, opened)
     except delta_errors() as error:
         raise StorageError(f"the files of a table could not be listed: {error}", where=str(table)) from error
-    # Files that somebody else has put into the folder are not Weft's to delete.
+    # Weft does not delete files with names that it never gives to data files: other programs wrote them.
     places = dict.fromkeys(table / name for name in names if _DATA.fullmatch(name))
     data = tuple(place for place in places if place not in named and place.exists())
     log = _behind_a_checkpoint(table, at - max(keep_us, _LISTED_US))
@@ -66,12 +66,12 @@ def deletable_files(table: Location, keep_us: int, at: int) -> DeletableFiles:
 
 
 def delete(table: Location, files: DeletableFiles, remover: Remover, patience_seconds: float) -> bool:
-    """Delete the files and return True; return False if the table stays in use for ``patience_seconds``.
+    """Delete the files and return True; return False if other processes use the table for ``patience_seconds``.
 
-    The caller holds the lease and has checked that the table is undamaged.  The lease is checked while nobody else uses
-    the table: the new file of a later writer is safe, since that writer uses the table until its commit.  An earlier
-    writer can no longer commit a file that is deleted here: settling spends the numbers of loads and ticks, and this
-    function spends that of compactions.  Raises LeaseLost, StorageError.
+    The caller must hold the lease and must have checked that the table is undamaged.  The function checks the lease
+    while no other process uses the table.  A later writer uses the table until its commit, so its new files are not
+    deleted.  An earlier writer cannot commit a deleted file any more: settling spends the transaction numbers of loads
+    and ticks, and this function spends the transaction number of compactions.  Raises LeaseLost, StorageError.
     """
     if not files.data and not files.log:
         return True
@@ -97,7 +97,9 @@ def delete(table: Location, files: DeletableFiles, remover: Remover, patience_se
 
 
 def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
-    """Return the log files that no reader that began after the instant ``before`` needs, the oldest first."""
+    """Return the log files that are not needed by any reader that started after the instant ``before``, the oldest
+    first.
+    """
     log = table / "_delta_log"
     names = log.names()
     old = [
@@ -109,7 +111,7 @@ def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
 
 
 def _force_log(table: Location) -> None:
-    """Force the log from its last checkpoint on to the disk: it names the files that stay."""
+    """Force the log, from its last checkpoint on, to the disk, because the log names the files that stay."""
     log = table / "_delta_log"
     names = log.names()
     since = max((int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name))), default=0)
@@ -121,7 +123,7 @@ def _force_log(table: Location) -> None:
 
 
 def _remove(file: Location) -> None:
-    """Remove the file and the checksum file that Spark writes beside it."""
+    """Delete the file and the checksum file that Spark writes next to it."""
     for place in (file.parent / f".{file.name}.crc", file):
         with suppress(FileNotFoundError):
             place.remove()

@@ -1,4 +1,4 @@
-"""Map Weft's types to Arrow's, for rows that Weft passes on and for rows that it stores without Spark."""
+"""Map Weft's types to Arrow's, for rows that Weft sends and for rows that Weft stores without Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ARROW: Final = {
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """Return the Arrow type of a Weft type; a nested column has the type of its JSON text."""
+    """Return the Arrow type of a Weft type; a nested type maps to the Arrow type of its JSON text."""
     match kind:
         case DataType(name="DECIMAL"):
             return pa.decimal128(kind.precision, kind.scale)
@@ -42,7 +42,10 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 
 def stored_schema(table: TableSchema, names: Iterable[str] | None = None) -> pa.Schema:
-    """Return the table's columns (only ``names``, in any case) in their order, all nullable."""
+    """Return the Arrow schema of the table, or of its columns ``names`` (case-insensitive); all columns are nullable.
+
+    The columns have the order of the table.
+    """
     wanted = None if names is None else {name.lower() for name in names}
     columns = [column for column in table.columns if wanted is None or column.name.lower() in wanted]
     return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
@@ -51,8 +54,8 @@ def stored_schema(table: TableSchema, names: Iterable[str] | None = None) -> pa.
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the rows with the columns and types of ``schema``; a missing column is NULL.
 
-    Dictionaries, views and large strings become plain.  Raises ValueError (Arrow's) for a value outside its type, and
-    for a column that the schema lacks.
+    Dictionaries, views and large strings become plain types.  Raises ValueError (Arrow's) for a value outside the range
+    of its type, and for a column that ``schema`` lacks.
     """
     other = [name for name in rows.column_names if name not in schema.names]
     if other:
@@ -67,5 +70,5 @@ def _column(rows: pa.Table, field: pa.Field) -> Any:
 
 
 def instants(names: Iterable[str], schema: pa.Schema) -> list[str]:
-    """Return the names, then those of all columns of instants, without duplicates."""
+    """Return ``names``, followed by the names of all timestamp columns of the schema, without duplicates."""
     return list(dict.fromkeys([*names, *(field.name for field in schema if pa.types.is_timestamp(field.type))]))

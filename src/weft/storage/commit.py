@@ -1,11 +1,13 @@
-"""Write Delta tables from this process, without Spark: create them, add columns, append rows behind the fence.
+"""Write Delta tables from this process, without Spark: create tables, add columns, append rows behind the fence.
 
-The rows of a commit are one Parquet file, in the order in which they come, written here, or files that Spark wrote;
-delta-rs commits them.  Its own writer would put blocks of rows in another order, which the search by ``ts`` relies on.
+The rows of a commit are one Parquet file that this module writes in the order of the rows, or files that Spark wrote.
+delta-rs commits the files.  Weft does not use the writer of delta-rs, because it may reorder blocks of rows, and the
+search by ``ts`` relies on their order.
 
-delta-rs accepts a stale or repeated transaction silently.  It refuses only a transaction whose application has
-committed since its handle was opened.  So this module opens one handle, compares the application's last version, and
-commits through the same handle: any commit in between, even one that only spends the number, makes it fail.
+delta-rs accepts a stale or repeated transaction silently.  It refuses a transaction only if the transaction's
+application has committed since the handle was opened.  So this module opens one handle, compares the application's last
+version, and commits through the same handle.  Any commit of the application in between makes the commit fail, even one
+that only spends the number.
 """
 
 from __future__ import annotations
@@ -36,29 +38,29 @@ from weft.storage.fence import find_version, make_durable
 from weft.storage.statistics import columns_with_statistics, statistics
 
 PROPERTIES: Final = {
-    # The commit that is due for a checkpoint writes it.
+    # Each 50th commit writes a checkpoint.
     "delta.checkpointInterval": "50",
-    # Weft gives Spark and Arrow the data files themselves.
+    # Deletion vectors are off, because Weft lets Spark and Arrow read the data files directly.
     "delta.enableDeletionVectors": "false",
 }
 """The properties of every Delta table of a home; some tables have more."""
 
-# Half the bytes of snappy, and about the same time to write and to force to the disk.
+# zstd produces half as many bytes as snappy and takes about the same time to write and to force to the disk.
 _COMPRESSION: Final = "zstd"
 _LEVEL: Final = 1
 
 _ROW_GROUP: Final = 32_768
-"""The rows that a reader can skip together by the statistics within the file."""
+"""The number of rows in a row group, which a reader can skip by the statistics within the file."""
 _SAMPLE: Final = 10_000
 _FULL: Final = ("No space left on device", "[Errno 28]", "os error 28")
-"""Texts with which Arrow and delta-rs report a full disk."""
+"""The texts by which Arrow and delta-rs report a full disk."""
 
 
 def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, str]) -> None:
-    """Create the Delta table, empty, or add the columns and properties that an existing table lacks.
+    """Create an empty Delta table, or add the columns and properties that an existing table lacks.
 
-    The change is on the disk when this returns.  The caller holds the lease.  Raises StorageError if the table cannot
-    be created or changed, for example because another writer commits in the same moment.
+    The change is on the disk when the function returns.  The caller must hold the lease.  Raises StorageError if the
+    table cannot be created or changed, for example because another writer commits at the same moment.
     """
     wanted = {**PROPERTIES, **properties}
     try:
@@ -90,19 +92,20 @@ def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, s
 
 
 def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) -> int:
-    """Append the rows, in their order, as one file in one commit with this transaction; return the commit's version.
+    """Append the rows, in the given order, as one file in one commit with this transaction; return the commit's
+    version.
 
-    Columns are matched by name; a missing column is NULL.  The commit is not on the disk yet (``make_durable``).
-    Raises LeaseLost if the application has committed this version already, or commits anything meanwhile; the table
-    then has none of the rows.  Raises StorageError if the rows cannot be written.
+    Columns are matched by name; a missing column is NULL.  The commit is not on the disk until ``make_durable`` is
+    called. Raises LeaseLost if the application has already committed ``txn_version``, or commits anything at the same
+    time; the table then contains none of the rows.  Raises StorageError if the rows cannot be written.
     """
     return _append(table, _written(table, rows), app_id, txn_version)
 
 
 def append_files(table: Location, folder: Location, app_id: str, txn_version: int) -> int:
-    """Append the rows of the Parquet files in the folder, and move the files into the table; else as ``append_rows``.
+    """Move the Parquet files in ``folder`` into the table and append their rows in one commit, as ``append_rows`` does.
 
-    The files have the table's columns.
+    The files must have the columns of the table.
     """
 
     def moved(opened: Any) -> dict[Location, str]:
@@ -119,9 +122,10 @@ def append_files(table: Location, folder: Location, app_id: str, txn_version: in
 
 
 def replace_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int, at: int) -> int:
-    """Replace all rows of the table in one commit, at the wall-clock instant ``at`` (µs UTC); else as ``append_rows``.
+    """Replace all rows of the table in one commit at the wall-clock instant ``at`` (µs UTC).
 
-    The old files stay on the disk until they are cleaned up.
+    The parameters, the result and the errors are those of ``append_rows``.  The old files stay on the disk until
+    cleaning deletes them.
     """
     return _append(table, _written(table, rows), app_id, txn_version, replaced_at=at)
 
@@ -144,9 +148,9 @@ def _append(
     *,
     replaced_at: int | None = None,
 ) -> int:
-    """Commit the files that ``write`` returns, each with its statistics, and return the commit's version.
+    """Commit the files that ``write`` returns with their statistics, and return the version of the commit.
 
-    ``replaced_at`` is the wall-clock instant at which the table's earlier files are removed; None: they stay.
+    If ``replaced_at`` is set, the commit removes all earlier files of the table at this wall-clock instant.
     """
     with table.shared():  # nobody deletes the files before the commit names them
         return _append_once(table, write, app_id, txn_version, replaced_at)
@@ -172,12 +176,13 @@ def _append_once(
         commit_files(opened, files, gone, {app_id: txn_version}, replaced_at or 0, news=True)
     except delta_errors() as error:
         problem = error
-    # The log decides: the commit may have succeeded although the checkpoint after it failed.
+    # An error does not prove that the commit failed: the checkpoint after the commit may have failed.  So look in the
+    # log.
     version = find_version(table, app_id, txn_version)
     if version is not None and files.keys() <= {added.location for added in added_files(table, version)}:
         return_table(table, opened)
         return version
-    # The files stay although no commit names them: deleting a file that a commit names would be worse.
+    # Here the files are not deleted: a commit that did succeed after all would name deleted files.
     if problem is None or transaction_version(table, app_id) != before:
         raise _lost(table) from problem
     raise _unwritten(
@@ -186,7 +191,7 @@ def _append_once(
 
 
 def _unwritten(message: str, table: Location, problem: Exception, hint: str) -> StorageError:
-    """Return the error for a table that could not be written; a full disk gets a message of its own."""
+    """Return the error for a table that could not be written; a full disk has a separate message."""
     if any(each in str(problem) for each in _FULL):
         free = free_bytes(str(table))[0]
         return StorageError(
@@ -206,11 +211,12 @@ def commit_files(
     *,
     news: bool,
 ) -> None:
-    """Commit the files ``new`` with their statistics, and remove the files ``gone`` at ``at`` (µs UTC), through
-    ``opened``.
+    """Commit the files ``new`` with their statistics through the handle ``opened``, and remove the files ``gone`` from
+    the log.
 
-    ``transactions`` are the versions that the commit carries, by application.  ``news`` says whether followers of the
-    table receive the rows as changes.  Raises what delta-rs raises.
+    ``at`` is the time of the removal (µs UTC).  ``transactions`` maps each application id to the transaction version
+    that the commit carries.  ``news`` says whether followers of the table receive the rows as changes.  Raises the
+    exceptions of delta-rs.
     """
     from deltalake import CommitProperties, Transaction
     from deltalake.transaction import AddAction, RemoveAction
@@ -227,18 +233,19 @@ def commit_files(
 
 
 def new_data_file(table: Location) -> Location:
-    """Return a new, unique name for a data file of the table."""
+    """Return a new, unique path for a data file of the table."""
     return table / f"part-00000-{uuid.uuid4()}-c000.{_COMPRESSION}.parquet"
 
 
 def file_statistics(rows: pa.Table, opened: Any) -> str:
-    """Return the statistics that the log of the opened table records for a file with these rows."""
+    """Return the statistics (JSON) that the log of the opened table records for a file with these rows."""
     return statistics(rows, columns_with_statistics(opened.metadata().configuration, schema_of(opened)))
 
 
 def write_data_file(rows: pa.Table, file: Location) -> None:
-    """Write the rows, in their order, as one Parquet file; on an error of ``delta_errors`` remove the file and raise
-    it.
+    """Write the rows, in the given order, as one Parquet file.
+
+    On an error of ``delta_errors``, remove the file and raise the error again.
     """
     try:
         pq.write_table(
@@ -259,9 +266,10 @@ def write_data_file(rows: pa.Table, file: Location) -> None:
 
 
 def _repeating(rows: pa.Table) -> list[str]:
-    """Return the columns, as Parquet names them, whose values repeat; for others a dictionary costs time and space.
+    """Return the columns with many repeated values, by their names in Parquet.
 
-    Of the nested columns only lists are considered: the ledger's rows are lists.
+    For other columns a dictionary costs time and space.  Of the nested columns only lists are considered, because the
+    rows of the ledger are lists.
     """
     names = []
     for name, column in zip(rows.column_names, rows.columns, strict=True):

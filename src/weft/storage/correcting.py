@@ -1,7 +1,8 @@
 """Correct a tracked table retroactively: compute the new periods of one key, and the log rows that record them.
 
-The history log is append-only.  The rows of a correction have the correction's own instant as ``ts``, so that the
-knowledge before it stays readable (``storage.periods``).  A key has at most one row at a time, before and after.
+The history log is append-only.  The rows of a correction have the instant of the correction as ``ts``, so that the
+knowledge before the correction stays readable (``storage.periods``).  A key has at most one row at a time, before and
+after the correction.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from weft.storage.columns import conformed, stored_schema
 from weft.storage.periods import TS
 
 Row: TypeAlias = tuple[Any, ...]
-"""The values of a row in comparable form: NULL is NULL, NaN is NaN, -0.0 is 0.0."""
+"""The values of a row in a form for comparisons: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0."""
 Period: TypeAlias = tuple[int, int]
 OPEN: Final = 2**63 - 1
-"""The end of an open period, µs."""
+"""The number that represents the end of an open period, µs."""
 
 
 @dataclass
 class Held:
-    """The periods of one key's rows, and where the values of each row are: a table and an index into it."""
+    """The periods of one key's rows, and the place of each row's values: a table and a row index."""
 
     periods: dict[Row, list[Period]] = field(default_factory=dict)
     places: dict[Row, tuple[pa.Table, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, periods: pa.Table, names: Sequence[str]) -> Held:
-        """Return the periods of a table with the columns of a history log except ``ts``."""
+        """Return the periods in a table that has the columns of a history log except ``ts``."""
         held = cls()
         bounds = [periods.column(name).cast(pa.int64()).to_pylist() for name in (VALID_FROM, VALID_TO)]
         for place, (row, begin, end) in enumerate(zip(_rows(periods, names), *bounds, strict=True)):
@@ -42,16 +43,16 @@ class Held:
         return held
 
     def add(self, row: Row, period: Period, place: tuple[pa.Table, int]) -> None:
-        """Add a period of a row."""
+        """Add a period for a row whose values are at ``place``."""
         self.periods.setdefault(row, []).append(period)
         self.places.setdefault(row, place)
 
 
 def corrected(there: Held, within: Period, changed: pa.Table | None, names: Sequence[str]) -> Held:
-    """Return the history with the rows within a period replaced by those of ``changed`` (None: by no rows).
+    """Return the history with the rows in the period ``within`` replaced by the rows of ``changed`` (None: by no rows).
 
-    ``changed`` has the new values of each row of ``there`` that held in the period, in the order of ``there.periods``.
-    An additional last row holds wherever no row held.
+    ``changed`` has the new values of each row of ``there`` that is valid in the period, in the order of
+    ``there.periods``. If ``changed`` has one more row, this last row becomes valid wherever no row was valid.
     """
     begin, end = within
     result = Held()
@@ -72,7 +73,7 @@ def corrected(there: Held, within: Period, changed: pa.Table | None, names: Sequ
 
 
 def gaps(there: Held, within: Period) -> list[Period]:
-    """Return the parts of a period in which no row held."""
+    """Return the parts of the period ``within`` in which no row is valid."""
     reached, free = within[0], []
     for first, last in sorted(period for periods in there.periods.values() for period in periods):
         if last <= reached or first >= within[1]:
@@ -86,7 +87,7 @@ def gaps(there: Held, within: Period) -> list[Period]:
 
 
 def first_change(before: Held, after: Held) -> int | None:
-    """Return the first instant at which the two differ (µs UTC; None: they are equal)."""
+    """Return the first instant at which the two histories differ (µs UTC; None: they are equal)."""
     starts = [
         one
         for row in before.periods.keys() | after.periods.keys()
@@ -97,13 +98,13 @@ def first_change(before: Held, after: Held) -> int | None:
 
 def _differing(left: Sequence[Period], right: Sequence[Period]) -> Iterable[int]:
     for first, _ in {*left} ^ {*right}:
-        # Two periods that begin together differ from the earlier end on.
+        # Two periods with the same start differ from the earlier end on.
         ends = [end for begin, end in (*left, *right) if begin == first]
         yield first if len(ends) == 1 else min(ends)
 
 
 def log_rows_of(before: Held, after: Held, instant: int, log: TableSchema) -> pa.Table:
-    """Return the rows to append to the history log at ``instant`` so that ``before`` becomes ``after``."""
+    """Return the rows to append to the history log at ``instant`` so that the history ``before`` becomes ``after``."""
     schema = stored_schema(log)
     pieces = []
     for held, row, begin, end in _gained(before, after):
@@ -149,9 +150,10 @@ def _comparable(column: pa.ChunkedArray) -> list[Any]:
 
 
 def correction_instants(log: pa.Table) -> list[int]:
-    """Return the instants at which rows of a tracked table's history log were corrected, ascending (µs UTC).
+    """Return the instants at which rows of a tracked table were corrected, ascending (µs UTC).
 
-    An ordinary log row has a period that begins or ends at its own ``ts``; a correction's row does neither.
+    ``log`` is the table's history log.  The period of an ordinary log row starts or ends at the row's ``ts``; the
+    period of a correction's log row does neither.
     """
     ordinary = pc.or_kleene(
         pc.equal(log.column(VALID_FROM), log.column(TS)),
@@ -162,7 +164,7 @@ def correction_instants(log: pa.Table) -> list[int]:
 
 
 def key_condition(rows: pa.Table, key: Mapping[str, pa.Scalar]) -> pa.Table:
-    """Return the rows with these values in the key columns; NULL equals NULL."""
+    """Return the rows of ``rows`` whose key columns have the values of ``key``; NULL equals NULL."""
     for name, value in key.items():
         column = rows.column(name)
         same = column.is_null() if not value.is_valid else pc.fill_null(pc.equal(column, value), False)

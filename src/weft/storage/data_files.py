@@ -1,4 +1,4 @@
-"""Read columns and rows of data files on the driver as Arrow, without a Spark job."""
+"""Read columns and rows of data files as Arrow in this process, without a Spark job."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _BATCH_ROWS: Final = 65_536
 
 
 def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.Expression | None = None) -> pa.Table:
-    """Return the rows of the files for which ``condition`` holds (None: all), with exactly the columns of ``schema``.
+    """Return the rows of the files that satisfy ``condition`` (None: all rows), with exactly the columns of ``schema``.
 
-    A column that was added after a file was written is NULL.  Raises StorageError for a file that is missing, damaged
-    or unreadable.
+    A column that was added to the table after a file was written is NULL.  Raises StorageError for a file that is
+    missing, damaged or unreadable.
     """
     import pyarrow as pa
 
@@ -31,18 +31,20 @@ def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.
 def file_batches(
     file: DataFile, schema: pa.Schema, condition: pc.Expression | None = None, batch_rows: int = _BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one file in batches; ``condition`` uses columns of ``schema`` only."""
+    """Yield the rows of one file that satisfy ``condition`` in batches; ``condition`` may use columns of ``schema``
+    only.
+    """
     import pyarrow as pa
     import pyarrow.dataset as ds
 
     check_data_file(file)
-    # Spark may write instants as INT96, which as nanoseconds would overflow beyond the year 2262.
+    # Spark may write instants as INT96, and INT96 read as nanoseconds overflows after the year 2262.
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     try:
         stored = ds.dataset(file.location.uri, format=form)
         there = set(stored.schema.names)
         wanted = [name for name in schema.names if name in there]
-        # Row groups are skipped by their statistics if the file has the column types of the condition.
+        # Arrow skips row groups by their statistics only if the file has the column types of the condition.
         plain = len(wanted) == len(schema) and "_view" not in str(stored.schema)
         scanner = stored.scanner(
             columns=wanted,

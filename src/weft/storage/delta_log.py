@@ -1,10 +1,10 @@
 """Read a Delta table's log without Spark: its version, files and transactions, with integrity checks.
 
-delta-rs reads an empty commit as one that changed nothing, so this module checks the log's files first: a truncated
-commit is an error, never an empty one.  Every error is a StorageError that names the file and what to do.
+delta-rs reads an empty commit file as a commit that changed nothing.  This module therefore checks the files of the
+log first and reports a truncated commit as an error.  Every error is a StorageError that names the file and the remedy.
 
 A process reads each log entry once and applies only new entries to its cached snapshot (``_LogPosition``).  It reads
-the log from the beginning if the cached commit has changed (a copy was restored), and after ``forget_log``.
+the log from the start after ``forget_log``, and if the file of the cached commit has changed (a copy was restored).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 _PARQUET_ENDS: Final = b"PAR1"
 
 _MOST_CACHED: Final = 64
-"""The number of tables that a process caches."""
+"""The maximum number of tables in the cache of a process."""
 _Cached = TypeVar("_Cached")
 
 RESTORE_HINT: Final = "Restore the entire home from a backup; `weft doctor` lists all damage."
@@ -33,10 +33,10 @@ RESTORE_HINT: Final = "Restore the entire home from a backup; `weft doctor` list
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file of a table; ``size`` in bytes as the log records it.
+    """A data file of a table; ``size`` is the number of bytes that the log records.
 
-    ``rows`` is None if the log has no count.  ``least`` and ``greatest`` bound the values of the columns with
-    statistics (instants in microseconds); the bounds may be wider than the values, never narrower.
+    ``rows`` is None if the log has no row count.  ``least`` and ``greatest`` bound the values of the columns with
+    statistics (instants in microseconds).  The interval of the bounds may be wider than the values, but never narrower.
     """
 
     location: Location
@@ -48,7 +48,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class DeltaSnapshot:
-    """A table as of its last commit."""
+    """The state of a table at its last commit."""
 
     location: Location
     version: int
@@ -56,7 +56,7 @@ class DeltaSnapshot:
 
     @property
     def rows(self) -> int | None:
-        """The number of rows by the log's counts; None if a file has no count."""
+        """The number of rows according to the log; None if the log has no row count for a file."""
         total = 0
         for file in self.files:
             if file.rows is None:
@@ -67,11 +67,10 @@ class DeltaSnapshot:
 
 @dataclass(frozen=True)
 class _LogPosition:
-    """The position up to which this process has read a log: ``version``, and the ``mark`` that identifies its commit
-    file.
+    """The position up to which this process has read a log: the ``version``, and the ``mark`` of its commit file.
 
-    ``snapshot`` is the table at that version and ``instants`` its timestamp columns; None and empty until somebody asks
-    for the snapshot.
+    The mark changes if the commit file is replaced.  ``snapshot`` is the table at that version, and ``instants`` are
+    its timestamp columns; they are None and empty until the snapshot is first requested.
     """
 
     version: int
@@ -82,26 +81,28 @@ class _LogPosition:
 
 _positions: dict[str, _LogPosition] = {}
 _idle_handles: dict[str, tuple[Any, tuple[int, ...]]] = {}
-"""By table, an idle delta-rs handle and the mark of the commit that it has read."""
+"""An idle delta-rs handle for each table, with the mark of the last commit that the handle has read."""
 _cache_lock: Final = Lock()  # threads write different tables concurrently
 
 
 def has_commits(table: Location) -> bool:
-    """Return whether a Delta table exists (a writer that died before its first commit leaves none)."""
+    """Return whether a Delta table exists; a writer that died before its first commit leaves a folder without a
+    table.
+    """
     if _current_position(table) is not None:
         return True
     return bool(_numbered(table, _COMMIT)) or bool(_numbered(table, _CHECKPOINT))
 
 
 def last_commit(table: Location) -> int:
-    """Return the number of the log's last commit, intact or not; -1 if the log has none."""
+    """Return the version of the log's last commit, even if its file is damaged; -1 if the log has no commit."""
     return max(_numbered(table, _COMMIT), default=-1)
 
 
 def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapshot:
-    """Return the table as of its last commit; ``check_files`` checks the size and the ends of each data file.
+    """Return the table at its last commit; with ``check_files``, check the size and the magic bytes of each data file.
 
-    Raises StorageError if there is no table, or if a log file or a data file is missing or truncated.
+    Raises StorageError if the table does not exist, or if a log file or a data file is missing or truncated.
     """
     _apply_new_entries(table)
     followed = _positions.get(table.path)
@@ -121,13 +122,13 @@ def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapsho
 
 
 def forget_log(table: Location) -> None:
-    """Drop the cached log of the table, so that the next reader reads it from the beginning."""
+    """Drop the cached log of the table, so that the next read starts at the beginning of the log."""
     _positions.pop(table.path, None)
     _idle_handles.pop(table.path, None)
 
 
 def transaction_version(table: Location, app_id: str) -> int | None:
-    """Return the last ``txnVersion`` committed for ``app_id``; None if there is none, or no table.
+    """Return the last ``txnVersion`` committed for ``app_id``; None if there is no such commit or no table.
 
     Raises StorageError if the log is damaged.
     """
@@ -143,14 +144,18 @@ def transaction_version(table: Location, app_id: str) -> int | None:
 
 
 def latest_version(table: Location) -> int | None:
-    """Return the last commit's version, None if there is no table; raise StorageError for a damaged log."""
+    """Return the last commit's version, or None if the table does not exist; raise StorageError if the log is
+    damaged.
+    """
     if not has_commits(table):
         return None
     return _apply_new_entries(table)
 
 
 def added_files(table: Location, version: int) -> tuple[DataFile, ...]:
-    """Return the data files that a commit added; raise StorageError if the commit is missing or damaged."""
+    """Return the data files that the commit ``version`` added; raise StorageError if the commit is missing or
+    damaged.
+    """
     added = []
     for action in commit_actions(commit_file(table, version)):
         if "add" in action:
@@ -189,7 +194,7 @@ def check_log(table: Location) -> int:
 
 
 def check_data_file(file: DataFile) -> None:
-    """Raise StorageError for a data file that is missing, has another size than logged, or lacks Parquet's magic
+    """Raise StorageError if the data file is missing, has another size than the log records, or lacks Parquet's magic
     bytes.
     """
     try:
@@ -208,7 +213,10 @@ def check_data_file(file: DataFile) -> None:
 
 
 def _check_parquet(file: Location) -> None:
-    """Check the magic bytes at both ends: after a power cut a file may have the right size and only zeros."""
+    """Check the magic bytes at the start and the end of the file.
+
+    After a power cut a file may have the right size and contain only zeros.
+    """
     try:
         ends = file.ends(len(_PARQUET_ENDS))
     except OSError as error:
@@ -218,7 +226,7 @@ def _check_parquet(file: Location) -> None:
 
 
 def commit_file(table: Location, version: int) -> Location:
-    """Return the log file of a commit."""
+    """Return the path of the log file of a commit."""
     return table / f"_delta_log/{version:020d}.json"
 
 
@@ -274,7 +282,7 @@ def open_table(table: Location) -> Any:
     Raises StorageError if the log is missing or damaged.
     """
     expected = _apply_new_entries(table)
-    # Most commands do not need delta-rs, and loading it takes time.
+    # delta-rs is imported here because most commands do not need it and the import takes time.
     from deltalake import DeltaTable
 
     try:
@@ -288,14 +296,14 @@ def open_table(table: Location) -> Any:
 
 
 def return_table(table: Location, opened: Any) -> None:
-    """Return a handle to the cache for the next ``open_table``; the caller must not use it afterwards."""
+    """Put a handle into the cache for the next ``open_table``; the caller must not use the handle afterwards."""
     mark = commit_file(table, opened.version()).mark()
     if mark is not None:
         _cache(_idle_handles, table, (opened, mark))
 
 
 def _updated_handle(table: Location) -> Any:
-    """Return the cached handle, brought up to date; None if there is none or the log was replaced."""
+    """Return the cached handle, updated to the last commit; None if no handle is cached or the log was replaced."""
     opened, mark = _idle_handles.pop(table.path, (None, ()))
     if opened is None or commit_file(table, opened.version()).mark() != mark:
         return None
@@ -309,7 +317,7 @@ def _updated_handle(table: Location) -> Any:
 def _apply_new_entries(table: Location) -> int:
     """Apply the log entries after the cached version and return the latest version.
 
-    Raises StorageError as ``check_log`` does.
+    Raises the errors of ``check_log``.
     """
     known = _current_position(table)
     if known is None:
@@ -346,7 +354,7 @@ def _cache(cache: dict[str, _Cached], table: Location, value: _Cached) -> None:
 def _next_snapshot(
     before: DeltaSnapshot, version: int, actions: Sequence[Mapping[str, Any]], instants: frozenset[str]
 ) -> DeltaSnapshot | None:
-    """Return the snapshot after one more commit; None if the commit did more than add and remove files."""
+    """Return the snapshot after one more commit; None if the commit does more than add and remove files."""
     from weft.storage.statistics import parse_statistics
 
     files = before.files

@@ -1,8 +1,9 @@
-"""Delete the rows of a table that no query needs any more, without Spark, and the files that held them.
+"""Delete the rows of a table that no query needs any more, and their files, without Spark.
 
-A file with only such rows is removed; the remaining rows of the others move to a new file.  One commit behind the
-removal fence (``storage.removing``) does both and carries the tick's number for ``DISCARDING``, by which ``verify``
-knows that a lower row count than recorded is no damage.
+A file with only unneeded rows is removed.  For a file with other rows, these other rows are written to a new file.  One
+commit behind the removal fence (``storage.removing``) makes both changes and carries the tick's number as the
+transaction number of ``DISCARDING``.  From this number ``verify`` knows that a lower row count than recorded is not
+damage.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ _PATIENCE_SECONDS: Final = 2.0
 
 
 def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover, at: int) -> tuple[int, int] | None:
-    """Delete the rows for which ``gone`` holds and return the table's new (version, rows); None if there is no table.
+    """Delete the rows that satisfy ``gone`` and return the table's new (version, rows); None if the table does not
+    exist.
 
-    ``tick_id`` is the tick that made the rows unnecessary, ``remover`` holds the lease, ``at`` is the wall-clock
-    instant (µs UTC).  Files that are being read stay until the next tick.  Raises StorageError, LeaseLost.
+    ``tick_id`` is the tick that made the rows unnecessary, ``remover`` holds the lease, and ``at`` is the wall-clock
+    instant (µs UTC).  Files that other processes are reading stay until the next tick.  Raises StorageError, LeaseLost.
     """
     if not has_commits(table):
         return None
@@ -50,7 +52,7 @@ def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover
         failpoint("discard.committed")
     now = delta_snapshot(table, check_files=False)
     named = {file.location.name for file in now.files}
-    # An earlier tick may have left files: it died before it deleted them, or somebody was reading them.
+    # An earlier tick may have left files because it died before it deleted them, or because a reader was using them.
     if any(name.endswith(".parquet") and name not in named for name in table.names()):
         delete(table, replace(deletable_files(table, 0, at), log=()), remover, _PATIENCE_SECONDS)
         now = delta_snapshot(table, check_files=False)
@@ -67,13 +69,15 @@ def _commit(
         file = new_data_file(table)
         write_data_file(stays, file)
         new[file] = file_statistics(stays, opened)
-    # No data change: the table is append-only, and its followers must not see a deletion.
+    # The commit is marked as no data change, because followers of an append-only table must not see a deletion.
     commit_files(opened, new, touched, numbers, at, news=False)
 
 
 def has_discarded(table: Location) -> bool:
-    """Return whether rows of the table were ever discarded, so that it may have fewer rows than recorded.
+    """Return whether rows of the table were ever discarded; the table may then have fewer rows than the catalog
+    records.
 
-    A tick may die after it discards rows and before it records that; the next tick that discards rows records both.
+    A tick may die after it discards rows and before the catalog records the new row count.  The next tick that discards
+    rows records the current count.
     """
     return transaction_version(table, DISCARDING) is not None

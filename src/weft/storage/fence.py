@@ -1,8 +1,8 @@
 """Fence off a dead writer, without Spark: find out whether its commit succeeded, and make a late commit fail.
 
-A writer's commit carries a ``txnAppId`` and an ascending ``txnVersion``.  A commit whose version is not greater than
-the last one is refused (``storage/commit.py``).  A writer that was thought dead may wake up after its reservation was
-given up.  Giving up therefore spends its version first, so that its late commit is refused.
+A writer's commit carries a ``txnAppId`` and an ascending ``txnVersion``.  ``storage/commit.py`` refuses a commit whose
+version is not greater than the last one.  A suspended writer may wake up after another writer gave up its reservation.
+Before a writer gives up a reservation, it therefore spends the reservation's version, so that a late commit is refused.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from weft.storage.delta_log import (
 
 @dataclass(frozen=True)
 class OwnCommit:
-    """A writer's commit: Delta's ``version``, the number of ``rows`` it added, and the least and greatest ``ts``.
+    """The commit of a writer: Delta's ``version``, the number of ``rows`` added, and the least and greatest ``ts``.
 
-    The two instants are exact (read from the data files), in microseconds UTC; None if the commit added no rows.
+    The two instants are exact, because they are read from the data files.  They are in microseconds UTC, or None if the
+    commit added no rows.
     """
 
     version: int
@@ -38,9 +39,9 @@ class OwnCommit:
 
 
 def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
-    """Return Delta's version of the commit that added files in this transaction; None if the log has none.
+    """Return Delta's version of the commit that added files in this transaction; None if the log has no such commit.
 
-    A commit that only spent the transaction's number (``spend``) does not count: another writer made it.
+    A commit of ``spend``, which only uses up the transaction's number, does not count.
     """
     latest = latest_version(table)
     if latest is None:
@@ -59,10 +60,10 @@ def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
 
 
 def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") -> OwnCommit | None:
-    """Return the commit that carries this transaction, its ``ts`` bounds read from its data files; None if there is
-    none.
+    """Return the commit that carries this transaction, or None if the log has no such commit.
 
-    Raises StorageError if the log or one of the commit's files is damaged.
+    The function reads the ``ts`` bounds from the commit's data files.  Raises StorageError if the log or one of these
+    files is damaged.
     """
     version = find_version(table, app_id, txn_version)
     if version is None:
@@ -79,17 +80,18 @@ def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") 
 def spend(table: Location, app_id: str, txn_version: int) -> None:
     """Commit only the transaction's number, so that no writer can commit with that number any more.
 
-    Does nothing if the number is spent or used already, or if the table does not exist: a load creates its table before
-    it reserves a number, so the table was lost.  The writer may use the number just before it is spent, so look for its
-    commit afterwards.  Raises StorageError if the table cannot be written, for example because another writer commits
-    in the same moment.
+    Does nothing if the number is already spent or used, or if the table does not exist.  A load creates its table
+    before it reserves a number, so a missing table was lost.  The original writer may use the number just before the
+    number is spent, so the caller must look for that writer's commit afterwards.  Raises StorageError if the table
+    cannot be written, for example because another writer commits at the same moment.
     """
     if not has_commits(table):
         return
     from deltalake import CommitProperties, Transaction
 
     try:
-        # One handle: through it delta-rs refuses the number if its writer has used it since (``storage/commit.py``).
+        # The same handle is used for the commit, so delta-rs refuses the number if its writer has used it in the
+        # meantime.
         opened = open_table(table)
         used = opened.transaction_version(app_id)
         if used is not None and used >= txn_version:
@@ -112,7 +114,7 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
 def make_durable(table: Location, version: int) -> None:
     """Force one commit to the disk: its data files, its log entry, and the folders that contain them.
 
-    Delta does not force its files, and a power cut would lose a commit that the catalog has recorded.
+    delta-rs does not force files to the disk, so a power cut could lose a commit that the catalog has recorded.
     """
     commit = commit_file(table, version)
     files = [file.location for file in added_files(table, version)]
@@ -130,7 +132,7 @@ def make_durable(table: Location, version: int) -> None:
 
 
 def _follow_log(table: Location, version: int) -> None:
-    """Give the log files of a commit the permissions of their folder; delta-rs uses the umask."""
+    """Set the permissions of a commit's log files to those of their folder; delta-rs uses the umask."""
     for name in (f"{version:020d}.json", f"{version:020d}.checkpoint.parquet", "_last_checkpoint"):
         (table / f"_delta_log/{name}").follow()
 

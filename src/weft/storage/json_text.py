@@ -12,31 +12,31 @@ from typing import Any, Final
 
 _LONGEST_NUMBER: Final = 1_000
 _LONGEST_NAME: Final = 50_000
-"""The longest number and the longest name that Spark's JSON parser reads; it rejects a text with a longer one."""
+"""The length of the longest name that Spark's JSON parser accepts; a longer name makes the entire text invalid."""
 _MOST_OFFSET: Final = 18 * 60
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _ZONE: Final = r"Z|UTC|[+-]\d\d(?::?[0-5]\d)?"
 _CLOCK: Final = rf"[T ]((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:\.(\d{{1,6}}))?(?: ?({_ZONE}))?)?"
 _INSTANT: Final = re.compile(rf"({_DAY.pattern})(?:{_CLOCK})?", re.ASCII)
-"""Spark accepts a zone only after seconds."""
+"""The instants that Spark accepts in JSON; a time zone may follow only after seconds."""
 _FAR: Final = re.compile(r"([+-]?\d{4,7})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d\.\d{6})Z)?", re.ASCII)
-"""A date or an instant of any year as Spark writes it."""
+"""A date or an instant in any year, in the form in which Spark writes it."""
 _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
-"""The calendar repeats after this many years and days."""
+"""The number of days after which the Gregorian calendar repeats: 400 years."""
 _MOST_DAYS: Final = 2**31
 _MOST_MICROS: Final = 2**63
 _DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
 NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
-"""The texts that stand for non-finite numbers in JSON."""
+"""The texts that represent non-finite numbers in JSON."""
 
 
 class _Number(str):
-    """A number as the text has it."""
+    """A number that keeps the digits of the JSON text."""
 
 
 class _Ambiguous(dict[str, Any]):
-    """An object with two values of the same name; ``pairs`` has both."""
+    """An object that has a duplicate name; ``pairs`` contains all of the object's names and values."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -44,16 +44,16 @@ class _Ambiguous(dict[str, Any]):
 
 
 def parsed(text: str) -> Any:
-    """Return the value of a JSON text, with numbers as texts and duplicate names detected (``ambiguous``).
+    """Return the value of a JSON text, with numbers as texts; ``ambiguous`` finds objects with duplicate names.
 
-    Raises ValueError for invalid JSON, and for a number or name that is too long for Spark's parser, which rejects the
-    entire text.  Raises RecursionError if the nesting is too deep.
+    Raises ValueError for invalid JSON, and for a number or a name that is too long for Spark's parser.  Raises
+    RecursionError if the nesting is too deep.
     """
     return json.loads(text, parse_int=_number, parse_float=_number, parse_constant=str, object_pairs_hook=_object)
 
 
 def ambiguous(value: Any) -> bool:
-    """Return whether a parsed value is an object with two values of the same name."""
+    """Return whether a parsed value is an object with a duplicate name."""
     return isinstance(value, _Ambiguous)
 
 
@@ -77,7 +77,7 @@ def number_text(value: Any) -> str | None:
 
 
 def day_of(text: str) -> dt.date | None:
-    """Return the date that Spark reads from a JSON string; None if it reads none."""
+    """Return the date that Spark reads from a JSON string; None if Spark does not read a date."""
     try:
         return dt.date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
@@ -85,7 +85,8 @@ def day_of(text: str) -> dt.date | None:
 
 
 def instant_of(text: str) -> dt.datetime | None:
-    """Return the instant, in UTC, that Spark reads from a JSON string; None if it is not one of the years 1 to 9999.
+    """Return the instant, in UTC, that Spark reads from a JSON string; None outside the years 1 to 9999 or for other
+    text.
 
     >>> str(instant_of("2026-01-02 03:04:05.5+01:00"))
     '2026-01-02 02:04:05.500000+00:00'
@@ -105,9 +106,10 @@ def instant_of(text: str) -> dt.datetime | None:
 
 
 def expanded_year_time(text: str, *, instant: bool) -> int | None:
-    """Return the days, or for an instant the microseconds, since 1970 of a time that TO_JSON wrote in an expanded year.
+    """Return the number of days since 1970, or microseconds with ``instant``, for a text with an expanded year.
 
-    Spark's TO_JSON writes years beyond Python's range in that form.  Returns None for any other text.
+    Spark's TO_JSON writes dates and instants outside Python's years with an expanded year.  Returns None for any other
+    text.
 
     >>> expanded_year_time("+10000-01-01", instant=False)
     2932897
@@ -194,7 +196,7 @@ def _object_of(pairs: Iterable[tuple[Any, Any]]) -> str:
 
 
 def _offset(zone: str) -> int:
-    """Return the minutes east of Greenwich."""
+    """Return the offset of a time zone such as ``+01:00`` in minutes east of Greenwich."""
     if zone in ("Z", "UTC"):
         return 0
     digits = zone[1:].replace(":", "")
@@ -203,7 +205,7 @@ def _offset(zone: str) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Return the Python value of a numpy scalar or array, without importing numpy."""
+    """Return the plain Python value of a numpy scalar or array, without importing numpy."""
     plain: Callable[[], Any] | None = getattr(value, "tolist", None)
     if plain is None:
         raise TypeError(f"a {type(value).__name__} is no JSON")

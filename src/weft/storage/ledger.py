@@ -1,4 +1,4 @@
-"""Read the ledger: every answer of every query, once, in the order in which it appeared (design section 6).
+"""Read the ledger, which contains every answer of every query once, in the order of appearance (design section 6).
 
 A home has one ledger, a Delta table: ``query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, tick BIGINT, row_hash
 BINARY, row ARRAY<STRING>``.  A query's ordinals are 1, 2, 3 … without a gap, so a lost row is detected.
@@ -46,9 +46,7 @@ class ResultRow:
 
 @dataclass(frozen=True)
 class Answers:
-    """The query that answers belong to: the home's id, the query's id (None: not installed yet), its name and
-    columns.
-    """
+    """The query to which answers belong: the home's id, the query's id (None: not installed yet), name and columns."""
 
     home_id: str
     query_id: int | None
@@ -57,10 +55,10 @@ class Answers:
 
 
 def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
-    """Yield the query's committed answers with an ordinal greater than ``after``, in order, at most ``limit``.
+    """Yield at most ``limit`` committed answers of the query with ordinals greater than ``after``, in order.
 
-    Holds one batch in memory, plus the rows that a file has out of order.  Raises StorageError if a row that the
-    catalog counted is missing or occurs twice.
+    The generator stores one batch in memory, plus the rows that a file has out of order.  Raises StorageError if a row
+    that the catalog counted is missing or occurs twice.
     """
     first = max(after, 0) + 1
     last = query.rows if limit is None else min(query.rows, first + limit - 1)
@@ -71,7 +69,7 @@ def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | N
         raise StorageError(
             f"the ledger in {ledger} is missing, with {query.rows} answers of {query.name}", hint=RESTORE_HINT
         )
-    # A purge may delete files that the log no longer names.
+    # The lock prevents a purge from deleting files that the log no longer names.
     with ledger.shared():
         yield from _in_order(ledger, query, first, last)
 
@@ -109,7 +107,7 @@ class Added:
 
 
 def ledger_schema(*names: str) -> pa.Schema:
-    """Return the ledger's Arrow columns (only ``names``, if any are given) in their order."""
+    """Return the ledger's Arrow schema, or the schema of its columns ``names``, in the ledger's order."""
     import pyarrow
 
     every = pyarrow.schema(
@@ -126,9 +124,9 @@ def ledger_schema(*names: str) -> pa.Schema:
 
 
 def require_ledger(data: Location) -> Location:
-    """Return the ledger, created without rows if it does not exist: only a table with a log can fence a writer.
+    """Return the location of the ledger; create an empty ledger if it does not exist.
 
-    Raises StorageError if it cannot be created.
+    Only a table with a log can fence off a writer.  Raises StorageError if the ledger cannot be created.
     """
     ledger = data / layout.LEDGER
     if has_commits(ledger):
@@ -141,7 +139,7 @@ def require_ledger(data: Location) -> Location:
 
 
 def added_by_query(data: Location, version: int) -> dict[int, Added]:
-    """Return the answers that one commit of the ledger added, by query id; raise StorageError."""
+    """Return the answers that one commit of the ledger added, by query id; raise StorageError if the log is damaged."""
     rows: Counter[int] = Counter()
     last: dict[int, int] = {}
     schema = ledger_schema("query_id", "first_at")
@@ -154,7 +152,7 @@ def added_by_query(data: Location, version: int) -> dict[int, Added]:
 
 
 def _relevant(files: Sequence[DataFile], query: QueryRecord, first: int, last: int) -> list[DataFile]:
-    """Return the files that may hold the wanted rows, oldest tick first: ordinals ascend with ticks."""
+    """Return the files that may contain the wanted rows, the oldest tick first; ordinals ascend with ticks."""
 
     def may_hold(file: DataFile, column: str, low: int, high: int) -> bool:
         return bool(file.greatest.get(column, high) >= low and file.least.get(column, low) <= high)

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def connect(threads: int = 2) -> duckdb.DuckDBPyConnection:
-    """Return a new in-memory DuckDB in UTC that fetches no extensions.
+    """Return a new in-memory DuckDB connection in UTC that downloads no extensions.
 
-    It uses at most half of the machine's memory, since Spark runs beside it, and spills to the system's folder for
-    temporary files (DuckDB's default is the process's working directory).
+    DuckDB uses at most half of the machine's memory, because Spark runs on the same machine.  DuckDB writes temporary
+    files to the system's temporary folder; its default is the process's working directory.
     """
     import duckdb
 
@@ -48,14 +48,14 @@ def quoted(name: str) -> str:
 
 
 def columns_equal(names: Sequence[str], left: str, right: str) -> str:
-    """Return the condition that the rows ``left`` and ``right`` are equal in these columns; NULL equals NULL."""
+    """Return an SQL condition that the rows ``left`` and ``right`` are equal in these columns; NULL equals NULL."""
     return " AND ".join(f"{left}.{quoted(name)} IS NOT DISTINCT FROM {right}.{quoted(name)}" for name in names)
 
 
 def first_per_key(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
-    """Return the first row by ``order`` of each group of rows with equal keys, in that order.
+    """Return the first row of each group of rows with equal keys; ``order`` is the column that orders rows and result.
 
-    Keys are equal as by Spark's ``<=>``: NULL is NULL, NaN is NaN, -0.0 is 0.0.
+    Keys are compared as by Spark's ``<=>``: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
     """
     names = ", ".join(map(quoted, keys))
     with connect() as connection:
@@ -68,8 +68,8 @@ def first_per_key(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
 def without_stored_keys(rows: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> pa.Table:
     """Return the rows whose keys do not occur in the Parquet files; ``place`` is a column of distinct values.
 
-    Reads only the key columns of the files, and compares keys as ``first_per_key`` does.  Raises StorageError for a
-    file that is missing or damaged.
+    The function reads only the key columns of the files, and compares keys as ``first_per_key`` does.  Raises
+    StorageError for a file that is missing or damaged.
     """
     if not files:
         return rows
@@ -85,7 +85,7 @@ def without_stored_keys(rows: pa.Table, files: Sequence[Location], keys: Sequenc
 
 
 def without_keys_of(rows: pa.Table, known: pa.Table, keys: Sequence[str], place: str) -> pa.Table:
-    """Return the rows whose keys do not occur in ``known``; else as ``without_stored_keys``."""
+    """Return the rows whose keys do not occur in ``known``, compared as in ``without_stored_keys``."""
     with connect() as connection:
         connection.register("stored", known.select(list(keys)))
         return _unmet(connection, rows, keys, place)
@@ -100,11 +100,13 @@ def _unmet(connection: duckdb.DuckDBPyConnection, rows: pa.Table, keys: Sequence
 
 
 def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> int:
-    """Return the number of rows of ``known`` whose values differ from those of the same key in the files or in ``new``.
+    """Return the number of rows of ``known`` whose values differ from the row with the same key in ``new`` or in the
+    files.
 
-    ``new`` holds rows that are not in the Parquet files yet.  ``known`` and ``new`` have the same columns, and rows are
-    compared by all of them except ``place``, a column of distinct values in ``known``.  NULL equals NULL and NaN equals
-    NaN; a column that a file lacks is NULL.  Raises StorageError for a file that is missing or damaged.
+    ``new`` contains rows that are not in the Parquet files yet.  ``known`` and ``new`` have the same columns.  Rows are
+    compared by all columns except ``place``, a column of distinct values in ``known``.  NULL equals NULL and NaN equals
+    NaN; a column that a file lacks is NULL.  The function reads the keys of all files, but the other columns only from
+    the row groups that contain a matching key.  Raises StorageError for a file that is missing or damaged.
     """
     values = [name for name in known.column_names if name not in (*keys, place)]
     if not values or not known.num_rows:
@@ -132,7 +134,7 @@ def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], k
 def _stored(
     connection: duckdb.DuckDBPyConnection, schema: pa.Schema, files: Sequence[Location], keys: Sequence[str]
 ) -> list[pa.Table]:
-    """Return the rows of the files whose keys occur in ``known``."""
+    """Return the rows of the files whose keys occur in the DuckDB table ``known``."""
     text = (
         "SELECT o.filename, list(o.file_row_number ORDER BY o.file_row_number)"
         " FROM read_parquet($1, filename = true, file_row_number = true) o"
@@ -143,7 +145,7 @@ def _stored(
 
 
 def _rows(path: str, numbers: Sequence[int], schema: pa.Schema) -> pa.Table:
-    """Return the rows of a file with these numbers (from 0), reading only the row groups that contain them."""
+    """Return the rows of a file that have these numbers (from 0); read only the row groups that contain these rows."""
     wanted = pa.array(numbers, pa.int64())
     pieces = []
     with pq.ParquetFile(path) as file:

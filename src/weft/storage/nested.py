@@ -15,10 +15,10 @@ from weft.storage.json_text import NOT_FINITE, day_of, expanded_year_time, insta
 
 
 def nested_value(text: str, shape: DataType) -> Any:
-    """Return the Python value of a JSON text of this type: dicts and lists, dates, aware datetimes, Decimals.
+    """Return the Python value of a JSON text of the type ``shape``: dicts and lists, dates, aware datetimes, Decimals.
 
-    A field is None if the text lacks it or has it with another type: the field was added after the text was stored.
-    Raises StorageError for a text of another type.
+    A field is None if the text lacks the field or has a value of another type, because the field may have been added
+    after the text was stored.  Raises StorageError if the text as a whole has another type.
 
     >>> nested_value('{"a": [1, null], "c": 7}', DataType.parse_nested("STRUCT<a: ARRAY<INT>, b: DATE>"))
     {'a': [1, None], 'b': None}
@@ -30,13 +30,16 @@ def nested_value(text: str, shape: DataType) -> Any:
 
 
 def nested_array(texts: Sequence[str | None], shape: DataType) -> pa.Array:
-    """Return a column of JSON texts as a typed Arrow column; raise StorageError as ``nested_value`` does."""
+    """Return a column of JSON texts as a typed Arrow array; raise StorageError as ``nested_value`` does."""
     values = (None if text is None else _pairs(nested_value(text, shape), shape) for text in texts)
     return pa.array(list(values), arrow_type(shape))
 
 
 def _value(value: Any, shape: DataType) -> Any:
-    """Raise ValueError for a value of another type; a field of another type becomes None, as in FROM_JSON."""
+    """Return the Python value of a parsed value of the type ``shape``; raise ValueError for a value of another type.
+
+    A field of another type becomes None, as in FROM_JSON.
+    """
     match shape.name, value:
         case _, None:
             return None
@@ -59,7 +62,10 @@ def _value(value: Any, shape: DataType) -> Any:
 
 
 def _field(value: Any, kind: DataType) -> Any:
-    """Return None for a value of another type: the field may be newer than the value, which is then arbitrary."""
+    """Return the Python value of a field, or None if the value has another type.
+
+    A field that was added to the type later can have values of any type in older texts.
+    """
     try:
         return _value(value, kind)
     except ValueError:
@@ -72,7 +78,7 @@ def _text(value: Any) -> str:
 
 
 def _time(text: str, shape: DataType) -> Any:
-    """Return the time; beyond Python's years an integer, as in a column that is not nested."""
+    """Return the date or instant; outside Python's years return an integer, as for a column that is not nested."""
     near = day_of(text) if shape.name == "DATE" else instant_of(text)
     if near is not None:
         return near
@@ -97,7 +103,7 @@ def _number(value: Any, shape: DataType) -> Any:
 
 
 def _decimal(written: str, shape: DataType) -> decimal.Decimal:
-    """Return the number rounded as Spark rounds it."""
+    """Return the number, rounded in the same way as in Spark."""
     digits = decimal.Context(prec=shape.precision or MOST_DIGITS, rounding=decimal.ROUND_HALF_UP)
     try:
         return decimal.Decimal(written).quantize(decimal.Decimal(1).scaleb(-(shape.scale or 0)), context=digits)
@@ -106,7 +112,7 @@ def _decimal(written: str, shape: DataType) -> decimal.Decimal:
 
 
 def _pairs(value: Any, shape: DataType) -> Any:
-    """Return the value with each MAP as the list of pairs that Arrow accepts."""
+    """Return the value with each MAP replaced by the list of pairs that Arrow accepts."""
     if value is None or not shape.nested:
         return value
     match shape.name:
@@ -119,13 +125,13 @@ def _pairs(value: Any, shape: DataType) -> Any:
 
 
 def element_type(shape: DataType) -> DataType:
-    """Return the type of an ARRAY's elements or a MAP's values."""
+    """Return the type of the elements of an ARRAY, or of the values of a MAP."""
     assert shape.element is not None
     return shape.element
 
 
 def field_names(shape: DataType) -> Iterable[str]:
-    """Yield the names of all fields, nested ones included."""
+    """Yield the names of all fields, at every level of nesting."""
     for name, kind in shape.fields:
         yield name
         yield from field_names(kind)

@@ -1,15 +1,16 @@
 """Read and write the history log of a tracked table, and derive periods from it.
 
-A tracked table is stored append-only: the source's columns, ``valid_from``, ``valid_to`` (NULL: open) and ``ts``, the
-instant of the change.  A row of the source that begins at s is (row, s, NULL, ts = s); when it ends at e, Weft appends
-(row, s, e, ts = e).  The current state of each (row, ``valid_from``) is its log row with the greatest ``ts``; if its
-``valid_to`` equals its ``valid_from``, nothing is left of that period.  The log up to an instant is the knowledge at
-that instant.  No log row has a ``valid_to`` later than its ``ts``: Weft records an end only once it has passed.
+The history log of a tracked table is append-only.  Its columns are the source's columns, ``valid_from``, ``valid_to``
+(NULL: open) and ``ts``, the instant of the change.  For a source row that starts at s, Weft appends (row, s, NULL,
+ts = s); when the row ends at e, Weft appends (row, s, e, ts = e).  The current state of each (row, ``valid_from``) is
+its log row with the greatest ``ts``.  A state whose ``valid_to`` equals its ``valid_from`` is an empty period.  The log
+up to an instant is the knowledge at that instant.  No log row has a ``valid_to`` later than its ``ts``, because Weft
+records an end only after the end has passed.
 
-Both log rows of a period have the same values in all columns except ``valid_to`` and ``ts``.  So a part of the log that
-was selected by other columns than these two contains both, and periods can be derived from it.
+All log rows of a period have the same values in all columns except ``valid_to`` and ``ts``.  A selection of the log by
+the other columns therefore contains all log rows of a period or none, and periods can be derived from the selection.
 
-Rows are Arrow tables.  Rows are equal as by Spark's ``<=>``: NULL is NULL, NaN is NaN, -0.0 is 0.0.
+Rows are Arrow tables.  Rows are compared as by Spark's ``<=>``: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -41,12 +42,15 @@ def values_of(log: TableSchema) -> tuple[str, ...]:
 
 
 def periods(log: pa.Table) -> pa.Table:
-    """Return the periods in some rows of a log: the same columns except ``ts``, a row per period, in any order."""
+    """Return the periods in ``log``, which may be a part of a history log, in any order.
+
+    The result has one row for each period, and the columns of the log except ``ts``.
+    """
     names = [name for name in log.column_names if name != TS]
     if not log.num_rows:
         return log.select(names)
     same = ", ".join(quoted(name) for name in names if name != VALID_TO)
-    # arg_max skips NULLs, and an open period has a NULL end, so the end is wrapped in a struct.
+    # arg_max skips NULLs, and the end of an open period is NULL, so the end is wrapped in a struct.
     last = f"arg_max(struct_pack(at := {VALID_TO}), {TS}).at"
     text = f"SELECT {same}, {last} AS {VALID_TO} FROM log GROUP BY {same} HAVING {last} IS DISTINCT FROM {VALID_FROM}"
     with over(log=log) as connection:
@@ -54,7 +58,7 @@ def periods(log: pa.Table) -> pa.Table:
 
 
 def known_at(log: pa.Table, instant: int) -> pa.Table:
-    """Return the part of a log that was recorded up to an instant (microseconds UTC)."""
+    """Return the part of a history log that was recorded up to ``instant`` (microseconds UTC)."""
     return log.filter(pc.less_equal(log.column(TS), pa.scalar(instant, INSTANT)))
 
 
@@ -64,13 +68,13 @@ def read_log(files: Sequence[DataFile], log: TableSchema) -> pa.Table:
 
 
 def open_periods(log: pa.Table) -> pa.Table:
-    """Return the open periods, without ``valid_to``."""
+    """Return the open periods in a history log, without the column ``valid_to``."""
     all_periods = periods(log)
     return all_periods.filter(pc.is_null(all_periods.column(VALID_TO))).drop_columns([VALID_TO])
 
 
 def repeated_keys(rows: pa.Table, keys: Sequence[str], most: int = 3) -> list[tuple[tuple[object, ...], int]]:
-    """Return at most ``most`` keys that more than one row has, each with the number of its rows."""
+    """Return at most ``most`` keys that occur in more than one row, each with the number of its rows."""
     names = ", ".join(map(quoted, keys))
     text = f"SELECT {names}, count(*) FROM given GROUP BY {names} HAVING count(*) > 1 ORDER BY ALL LIMIT {most}"
     with over(given=rows) as connection:
@@ -78,9 +82,9 @@ def repeated_keys(rows: pa.Table, keys: Sequence[str], most: int = 3) -> list[tu
 
 
 def difference(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return the open periods whose row is not in ``rows``, and the rows that have no open period.
+    """Return the open periods whose row is not in ``rows``, and those of ``rows`` that have no open period.
 
-    ``there`` has the columns of ``rows`` and ``valid_from``.
+    ``there`` are the open periods, with the columns of ``rows`` and ``valid_from``.
     """
     same = columns_equal(rows.column_names, "a", "b")
     with over(there=there, given=rows) as connection:
@@ -90,7 +94,10 @@ def difference(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def change_at(ended: pa.Table, begun: pa.Table, instant: int, log: TableSchema) -> pa.Table:
-    """Return the log rows for the periods that ended and the rows that began at one instant (microseconds UTC)."""
+    """Return the log rows for the periods ``ended`` and the rows ``begun``, which ended and started at ``instant``.
+
+    ``instant`` is in microseconds UTC.
+    """
     schema = stored_schema(log)
     ends = _with_instants(ended, {VALID_TO: instant, TS: instant})
     begins = _with_instants(begun, {VALID_FROM: instant, TS: instant})
@@ -105,7 +112,7 @@ def _with_instants(rows: pa.Table, instants: dict[str, int]) -> pa.Table:
 
 @contextmanager
 def over(**tables: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a DuckDB in which these tables are registered by name."""
+    """Open a DuckDB connection in which these tables are registered by name."""
     with connect() as connection:
         for name, rows in tables.items():
             connection.register(name, rows)

@@ -1,7 +1,7 @@
 """Purge the answers of removed queries from the ledger, without Spark.
 
-A purge has two steps: it deletes the rows in the ledger's log, then the files that held them.  Readers hold a shared
-lock on the ledger, since they may be reading files that the log no longer names.
+A purge first removes the rows from the ledger's log, and then deletes the files that contained the rows.  Readers hold
+a shared lock on the ledger, because a reader may still use files that the log no longer names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ WAIT_FOR_READERS_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class Purged:
-    """The result of a purge: the ledger's new ``version`` as (path, version, rows), None if there is no ledger.
+    """The result of a purge: the ledger's new ``version`` as (path, version, rows), or None if the ledger does not
+    exist.
 
     ``complete`` is false if a reader prevented the deletion of the files; the purge must then run again.
     """
@@ -31,11 +32,11 @@ class Purged:
 
 
 def purge(data: Location, query_ids: Collection[int], remover: Remover, at: int) -> Purged:
-    """Delete the queries' answers, and their files if nobody reads the ledger.
+    """Delete the queries' answers from the ledger, and delete the old files if no process reads the ledger.
 
-    After a crash, another run completes the work.  ``remover`` holds the lease, so a compaction that was thought dead
-    cannot restore anything.  ``at`` is the wall-clock instant.  Raises LeaseLost, and StorageError if the ledger cannot
-    be read or changed.
+    After a crash, another run completes the work.  ``remover`` holds the lease, so that a suspended compaction cannot
+    restore deleted rows.  ``at`` is the wall-clock instant.  Raises LeaseLost, and StorageError if the ledger cannot be
+    read or changed.
     """
     ledger = data / layout.LEDGER
     if not query_ids or not has_commits(ledger):

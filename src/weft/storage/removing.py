@@ -1,9 +1,9 @@
 """Fence the commits that remove files from a table's log, and the deletion of such files.
 
 delta-rs accepts a commit that removes files which are already gone.  So every commit that removes files carries the
-token of its writer's lease as the transaction number of ``REMOVING``.  One handle serves to compare the log's number
-with the token and to commit: delta-rs refuses the commit if another writer has committed in between.  So the number
-never falls, and a writer whose lease was taken over removes nothing.
+token of its writer's lease as the transaction number of ``REMOVING``.  The writer uses one handle to compare the log's
+number with the token and to commit, so delta-rs refuses the commit if another writer has committed in between.  The
+number therefore never decreases, and a writer whose lease was taken over cannot remove files.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from weft.storage.delta_log import delta_errors, latest_version, open_table, ret
 from weft.storage.fence import make_durable
 
 REMOVING: Final = "weft-compaction"
-"""The ``txnAppId`` of commits that remove files from a table's log; the numbers are the tokens of the writers'
-leases.
+"""The ``txnAppId`` of commits that remove files from a table's log.
+
+The transaction numbers are the tokens of the writers' leases.
 """
 
 
 @dataclass(frozen=True)
 class Remover:
-    """A writer that removes files: the token of its lease, and ``check``, which raises LeaseLost once the lease is
-    lost.
+    """A writer that removes files: the token of the writer's lease, and ``check``, which raises LeaseLost if the lease
+    is lost.
 
-    ``check`` asks the catalog, since a table's log does not show a later writer that has not committed yet.
+    ``check`` reads the catalog, because a table's log does not show a later writer that has not committed yet.
     """
 
     token: int
@@ -40,9 +41,9 @@ class Remover:
 def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
     """Open a delta-rs handle for commits that remove files, each with the properties ``removal_properties(token)``.
 
-    ``doing`` continues "another writer took this home over while …".  Nobody deletes files of the table while the block
-    runs, and its commits are on the disk when it ends.  Raises LeaseLost if the holder of a later lease has removed
-    files, and StorageError if the block raises one of ``delta_errors``.
+    ``doing`` completes the message "another writer took this home over while …".  No other process deletes files of the
+    table during the ``with`` block, and the commits of the block are on the disk when the block ends.  Raises LeaseLost
+    if the holder of a later lease has removed files, and StorageError if the block raises one of ``delta_errors``.
     """
     with table.shared():
         opened = open_table(table)
@@ -60,13 +61,13 @@ def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
                 hint="Run the command again: it completes the change.",
             ) from error
         return_table(table, opened)
-        # A handle's version does not include all kinds of its own commits.
+        # A handle's version does not count every kind of commit that was made through the handle.
         for version in range(since + 1, (latest_version(table) or since) + 1):
             make_durable(table, version)
 
 
 def removal_properties(token: int) -> Any:
-    """Return the properties of a commit that removes files."""
+    """Return the delta-rs properties of a commit that removes files."""
     from deltalake import CommitProperties, Transaction
 
     return CommitProperties(app_transactions=[Transaction(REMOVING, token)])
@@ -79,7 +80,7 @@ def require_latest(table: Location, token: int, doing: str) -> None:
 
 
 def taken_over(table: Location, doing: str) -> LeaseLost:
-    """Return the error for a writer whose lease another one has taken over."""
+    """Return the error for a writer whose lease another writer has taken over."""
     return LeaseLost(
         f"another writer took this home over while {doing}",
         where=str(table),

@@ -13,7 +13,7 @@ from weft.storage.periods import periods, read_log
 
 
 def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tuple[object, ...]]:
-    """Return at most ``limit`` rows of the table's newest file, with the values in the order of its columns.
+    """Return at most ``limit`` rows of the table's newest file, with the values in the order of the table's columns.
 
     A column that was added after the file was written is NULL.  Raises StorageError for a file that is missing or
     damaged.
@@ -33,7 +33,10 @@ def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tupl
 
 
 def _periods(file: DataFile, log: TableSchema, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
-    """Return periods recorded in one file of a tracked table's history log; this newest file has their latest state."""
+    """Return at most ``limit`` periods from one file of a tracked table's history log.
+
+    The file must be the newest, which has the latest state of its periods.
+    """
     records = periods(read_log([file], log)).slice(0, limit).select(list(names)).to_pylist()
     return [tuple(row[name] for name in names) for row in records]
 

@@ -1,7 +1,7 @@
 """Write and read the column statistics in Delta's log.
 
-Delta truncates instants to milliseconds, the greatest too, and records no bound for years that its text format cannot
-hold.  So bounds may be missing, or wider than the values, but never narrower.
+Delta truncates instants to milliseconds, even in maxima, and records no bound for years that its text format cannot
+represent.  So bounds may be missing, or wider than the values, but never narrower.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME: Final = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,]+?))\s*(?:,|$)")
 
 
 def named_columns(names: Sequence[str]) -> str:
-    """Return the property's text for these columns.
+    """Return the text of ``COLUMNS_PROPERTY`` for the columns ``names``.
 
     >>> named_columns(["ts", "a.b"])
     '`ts`,`a.b`'
@@ -34,7 +34,8 @@ def named_columns(names: Sequence[str]) -> str:
 
 
 def columns_with_statistics(properties: Mapping[str, str], schema: pa.Schema) -> list[str]:
-    """Return the integer and timestamp columns that get statistics: those that the property lists, else all of them.
+    """Return the integer and timestamp columns that get statistics: the columns in the property, or all if it is not
+    set.
 
     >>> columns_with_statistics({COLUMNS_PROPERTY: "`a.b`, ts"}, pa.schema([("a.b", pa.int8()), ("ts", pa.int64())]))
     ['a.b', 'ts']
@@ -49,7 +50,9 @@ def columns_with_statistics(properties: Mapping[str, str], schema: pa.Schema) ->
 
 
 def statistics(rows: pa.Table, columns: Sequence[str]) -> str:
-    """Return Delta's JSON statistics of a file with these rows: row count, bounds and NULL counts of the columns."""
+    """Return Delta's JSON statistics for a file with these rows: row count, and bounds and NULL counts of the
+    columns.
+    """
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -72,8 +75,9 @@ def _milliseconds(instant: int) -> str | None:
 
 
 def micros_in_bounds(actions: pa.Table) -> pa.Table:
-    """Return the log's add actions with instants as microseconds (Python has only the years 1 to 9999), maxima rounded
-    up.
+    """Return the log's add actions with instants converted to microseconds, and with maxima rounded up.
+
+    Microseconds are used because Python has only the years 1 to 9999.
     """
     for number, field in enumerate(actions.schema):
         if pa.types.is_timestamp(field.type):
@@ -85,11 +89,10 @@ def micros_in_bounds(actions: pa.Table) -> pa.Table:
 
 
 def parse_statistics(text: str | None, instants: Collection[str]) -> tuple[int | None, dict[str, Any], dict[str, Any]]:
-    """Return the row count (None: not recorded) and the least and greatest values by column of a file's JSON
-    statistics.
+    """Return the row count (None: not recorded), the least values and the greatest values in a file's JSON statistics.
 
-    ``instants`` are the timestamp columns; their bounds are microseconds, as in ``micros_in_bounds``.  Of the other
-    columns only integers are returned.
+    The values are by column name.  ``instants`` are the timestamp columns; their bounds are microseconds, as in
+    ``micros_in_bounds``.  For other columns, only integer bounds are returned.
 
     >>> parse_statistics('{"numRecords": 2, "minValues": {"a": 1}, "maxValues": {"a": 7, "b": "x"}}', ())
     (2, {'a': 1}, {'a': 7})

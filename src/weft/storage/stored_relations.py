@@ -1,9 +1,10 @@
-"""Store the relations that synopses carry from tick to tick, readable as of earlier ticks.
+"""Store the relations that synopses pass from tick to tick, readable as of earlier ticks.
 
-A row of the Delta table is a row of the relation, the t of the tick from which on it holds (``since``), and whether it
-is ``gone`` from then on.  The relation as of an instant consists of the rows whose last entry up to that instant is not
-``gone``.  So a tick that died is repeated from the last t of its queries, regardless of what it had written.  A paused
-query likewise continues from its own t, even if another query has advanced a shared relation.
+Each row of the Delta table consists of a row of the relation, the t of the tick from which the entry applies
+(``since``), and whether the row is ``gone`` from then on.  The relation as of an instant consists of the rows whose
+last entry up to that instant is not ``gone``.  So a tick that died is repeated from the last t of its queries,
+regardless of the rows that the tick wrote before it died.  A paused query likewise continues from its own t, even if
+another query has advanced a shared relation.
 
 A process caches the rows that it has read or written, so that a tick reads only new files.  Data files never change and
 their names are never reused, so the list of file names shows whether the cache is current.
@@ -29,16 +30,16 @@ from weft.storage.temporal_sql import temporal_sql
 SINCE: Final = "since"
 GONE: Final = "gone"
 _SLACK: Final = 1_000
-"""The number of superseded rows that a table may have before it is rewritten."""
+"""The maximum number of superseded rows in a table before Weft rewrites the table."""
 _FILES: Final = 32
-"""The number of files at which a table is rewritten: each file costs a new process some milliseconds."""
+"""The number of files at which Weft rewrites a table; each file costs a new process some milliseconds."""
 _MOST_BYTES: Final = 256 * 2**20
-"""The size of the cache of a process, for all tables together."""
+"""The maximum size of a process's cache in bytes, for all tables together."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """The rows that a tick writes: rows to append, or with ``replaces`` all rows of the table from then on.
+    """The rows that a tick writes: rows to append or, with ``replaces``, rows that replace all rows of the table.
 
     ``wanted`` is the relation after the change.
     """
@@ -52,7 +53,8 @@ class Change:
 class RelationLog:
     """The stored log of a relation: the ``rows`` of its table and the names of its ``files``, oldest first.
 
-    ``last`` is the greatest ``since`` (µs UTC; None: no rows), ``now`` the latest relation (None: not computed yet).
+    ``last`` is the greatest ``since`` (µs UTC; None: no rows).  ``now`` is the latest relation (None: not computed
+    yet).
     """
 
     relation: pa.Schema
@@ -63,12 +65,12 @@ class RelationLog:
 
     @classmethod
     def of(cls, relation: pa.Schema, rows: pa.Table, files: tuple[str, ...] = ()) -> RelationLog:
-        """Return a log of these rows."""
+        """Return a log that consists of ``rows``."""
         last = pc.max(rows.column(SINCE)).cast(pa.int64()).as_py() if rows.num_rows else None
         return cls(relation, rows, files, last)
 
     def current(self) -> pa.Table:
-        """Return the latest relation."""
+        """Return the latest state of the relation."""
         if self.now is None:
             self.now = _at(self.rows, self.relation)
         return self.now
@@ -80,11 +82,11 @@ class RelationLog:
         return _at(self.rows.filter(pc.less_equal(self.rows.column(SINCE), pa.scalar(t, INSTANT))), self.relation)
 
     def change_to(self, wanted: pa.Table, t: int, needed: Sequence[int], *, always: bool = False) -> Change | None:
-        """Return the change that makes the relation ``wanted`` from ``t`` on; None if it is that already.
+        """Return the change that makes the relation equal to ``wanted`` from ``t`` on; None if they are already equal.
 
         ``needed`` are the instants as of which the relation must stay readable.  The table is rewritten if it has more
-        than about twice the rows needed for that, or many files.  With ``always`` rows that do not change are written,
-        too.
+        than about twice the rows needed for these instants, or many files.  With ``always``, rows that do not change
+        are also written.
         """
         come, gone = _differing(wanted, self.current())
         rows = pa.concat_tables([_stamped(wanted if always else come, t, gone=False), _stamped(gone, t, gone=True)])
@@ -99,24 +101,24 @@ class RelationLog:
         return Change(rows, replaces=False, wanted=wanted)
 
     def changed(self, change: Change) -> RelationLog:
-        """Return the log after a change, without the change's new file."""
+        """Return the log after a change; its ``files`` do not include the new file of the change."""
         rows = change.rows if change.replaces else pa.concat_tables([self.rows, change.rows])
         last = pc.max(change.rows.column(SINCE)).cast(pa.int64()).as_py()
         return RelationLog(self.relation, rows, () if change.replaces else self.files, last, change.wanted)
 
 
 def table_schema(relation: pa.Schema) -> pa.Schema:
-    """Return the columns of a relation's Delta table."""
+    """Return the schema of the Delta table that stores a relation."""
     return pa.schema([*relation, pa.field(SINCE, INSTANT), pa.field(GONE, pa.bool_())])
 
 
 _cached: dict[str, RelationLog] = {}
-"""The cached logs by table, the most recently used last."""
+"""The cached log of each table, the most recently used last."""
 _cache_lock: Final = Lock()
 
 
 def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
-    """Return the stored log of a relation, empty if it never had a row; raise StorageError."""
+    """Return the stored log of a relation, empty if it never had a row; raise StorageError if the table is damaged."""
     schema = table_schema(relation)
     if not has_commits(table):
         return RelationLog(relation, schema.empty_table())
@@ -135,7 +137,7 @@ def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
 
 
 def cache_written(table: Location, version: int, before: RelationLog, change: Change) -> None:
-    """Update the cache with a change that this process has committed as ``version``."""
+    """Add a change that this process committed as ``version`` to the cache."""
     snapshot = delta_snapshot(table, check_files=False)
     if snapshot.version == version:
         after = before.changed(change)
@@ -153,7 +155,7 @@ def _cache(table: Location, log: RelationLog) -> None:
 
 
 def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:
-    """Return the relation after all rows of a log."""
+    """Return the relation after all entries of a log."""
     if not log.num_rows:
         return relation.empty_table()
     columns = ", ".join(quoted(name) for name in relation.names)
@@ -166,7 +168,7 @@ def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:
 
 
 def _last(log: pa.Table, relation: pa.Schema, first: int) -> pa.Table:
-    """Return a shorter log that gives the same relation as of ``first`` and of every later instant."""
+    """Return a shorter log that results in the same relation as of ``first`` and as of every later instant."""
     before = pc.less_equal(log.column(SINCE), pa.scalar(first, INSTANT))
     early, late = log.filter(before), log.filter(pc.invert(before))
     there = _at(early, relation)
@@ -181,7 +183,9 @@ def _stamped(rows: pa.Table, t: int, *, gone: bool) -> pa.Table:
 
 
 def _differing(left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return the rows that only ``left`` has and those that only ``right`` has; neither contains duplicates."""
+    """Return the rows that only ``left`` has and the rows that only ``right`` has; neither table may contain
+    duplicates.
+    """
     if not left.num_rows or not right.num_rows or left is right:
         return (left.slice(0, 0), right.slice(0, 0)) if left is right else (left, right)
     columns = ", ".join(quoted(name) for name in left.column_names)

@@ -1,7 +1,7 @@
-"""Query temporal relations in DuckDB: history logs of tracked tables, read from their files, and rendered SQL over
-them.
+"""Query temporal relations in DuckDB.
 
-A relation is a table or view of ``c1 … cn, valid_from, valid_to``, with timestamps without a zone (all are UTC).
+The module reads the history logs of tracked tables from their files and runs rendered SQL over the logs.  A relation is
+a table or view with the columns ``c1 … cn, valid_from, valid_to``; its timestamps have no zone and are UTC.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _PLAIN = pa.timestamp("us")
 
 @dataclass
 class TemporalSql:
-    """A DuckDB connection with the macros that rendered SQL needs."""
+    """A DuckDB connection with the macros that rendered SQL uses."""
 
     connection: duckdb.DuckDBPyConnection
 
     def log(self, name: str, files: Sequence[DataFile], table: TableSchema) -> None:
-        """Create the view ``name`` of a tracked table's history log in these files, with columns by their names.
+        """Create the view ``name`` over the files of a tracked table's history log; the columns have their names.
 
         Raises StorageError for a file that is missing or damaged.
         """
@@ -58,7 +58,7 @@ class TemporalSql:
             read.project(", ".join(heads)).create_view(name)
 
     def given(self, name: str, rows: pa.Table) -> None:
-        """Create the view ``name`` of rows in memory."""
+        """Create the view ``name`` over rows in memory."""
         self.connection.register(name, plain(rows))
 
     def table(self, name: str, sql: str) -> int:
@@ -93,7 +93,7 @@ class TemporalSql:
 
 @cache
 def _type_of(kind: pa.DataType) -> str:
-    """Return DuckDB's name of a stored type, with timestamps without a zone."""
+    """Return the name of a stored type in DuckDB, with timestamps without a zone."""
     field = pa.schema([("x", _PLAIN if pa.types.is_timestamp(kind) else kind)])
     connection = _shared()
     connection.register("_typed", field.empty_table())
@@ -105,16 +105,16 @@ def _type_of(kind: pa.DataType) -> str:
 
 
 def plain(rows: pa.Table) -> pa.Table:
-    """Return the rows with their timestamps without a zone; the instants stay the same."""
+    """Return the rows with timestamps converted to the type without a zone; the instants stay the same."""
     fields = [f.with_type(_PLAIN) if pa.types.is_timestamp(f.type) else f for f in rows.schema]
     return rows.cast(pa.schema(fields))
 
 
 @contextmanager
 def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
-    """Open a connection for the block; the tables and views created in it end with the block.
+    """Open a connection for the ``with`` block; DuckDB drops the block's tables and views at the end.
 
-    Many small statements run faster on one thread.  Raises LimitExceeded in a ``time_limit`` that has expired.
+    Many small statements run faster on one thread.  Raises LimitExceeded if an enclosing ``time_limit`` has expired.
     """
     with _shared() as connection, interrupted_in_time(connection):
         connection.execute(f"SET threads = {threads}")
@@ -122,9 +122,10 @@ def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
 
 
 def _shared() -> duckdb.DuckDBPyConnection:
-    """Return a new connection to the process's one DuckDB: starting a DuckDB takes as long as a small refresh.
+    """Return a new connection to the one DuckDB of this process.
 
-    Temporary tables, views and registered rows belong to one connection.
+    All connections share one DuckDB because starting a DuckDB takes as long as a small refresh.  Temporary tables,
+    views and registered rows belong to one connection.
     """
     import duckdb
 
@@ -143,7 +144,7 @@ def _connected() -> duckdb.DuckDBPyConnection:
 
 @cache
 def _started(process: int) -> duckdb.DuckDBPyConnection:
-    """Return the DuckDB of a process; a forked process has its own."""
+    """Return the DuckDB of the process with this number; a forked process has its own DuckDB."""
     connection = connect()
     for head, meaning in MACROS.items():
         connection.execute(f"CREATE MACRO {head} AS {meaning}")

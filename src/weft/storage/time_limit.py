@@ -1,6 +1,7 @@
 """Limit the time that this process computes for a query: interrupt DuckDB, and let Python loops check the limit.
 
-A limit covers the computations within a block, on all DuckDB connections that the block opens (``temporal_sql``).
+A limit applies to the computations within a ``with`` block, on all DuckDB connections that the block opens
+(``temporal_sql``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _AGAIN_SECONDS: Final = 0.1
-"""The pause between interrupts: an interrupt between two statements has no effect."""
+"""The pause between interrupts; interrupts are repeated because an interrupt between two statements has no effect."""
 
 
 @dataclass
@@ -30,7 +31,7 @@ class _Limit:
     connections: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Interrupt all connections repeatedly from the end of the time until the block ends."""
+        """Interrupt all connections repeatedly from the expiry of the time limit until the end of the block."""
         wait = min(self.seconds, TIMEOUT_MAX)
         while not self.ended.wait(wait):
             self.over = True
@@ -45,7 +46,7 @@ _current: ContextVar[_Limit | None] = ContextVar("time_limit", default=None)
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Limit the time of the block in this thread; computations raise LimitExceeded once it has expired."""
+    """Limit the time of the ``with`` block in this thread; computations raise LimitExceeded after the limit."""
     limit = _Limit(seconds)
     watching = Thread(target=limit.watch, name="weft-time-limit", daemon=True)
     token = _current.set(limit)
@@ -59,7 +60,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def require_time() -> None:
-    """Raise LimitExceeded if the time of the enclosing block has expired."""
+    """Raise LimitExceeded if the time limit of an enclosing block has expired."""
     limit = _current.get()
     if limit is not None and limit.over:
         raise LimitExceeded(
@@ -69,7 +70,7 @@ def require_time() -> None:
 
 @contextmanager
 def interrupted_in_time(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Interrupt the connection's statements within the block when the time expires."""
+    """Interrupt the statements that run on the connection in the ``with`` block when the time limit expires."""
     limit = _current.get()
     if limit is None:
         yield

@@ -1,5 +1,6 @@
-"""Convert a query's answers to typed Arrow rows: ``_ordinal BIGINT, _first_at TIMESTAMP, _tick BIGINT``, then its
-columns.
+"""Convert a query's answers to typed Arrow rows.
+
+The columns are ``_ordinal BIGINT, _first_at TIMESTAMP, _tick BIGINT``, followed by the query's columns.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from weft.storage.values import Value
 Columns: TypeAlias = Sequence[tuple[str, DataType]]
 
 OWN: Final[Columns] = ((ORDINAL, BIGINT), (FIRST_AT, TIMESTAMP), ("_tick", BIGINT))
-"""The columns that precede those of the query."""
+"""The columns that precede the query's columns."""
 _PIECE: Final = 10_000
-"""The number of rows that are Python values at the same time."""
+"""The number of rows that are converted at once, which limits the number of Python values in memory."""
 
 
 def answers_schema(columns: Columns) -> pa.Schema:
-    """Return the Arrow columns of answers, nested ones too; a duplicate name, in any case, gets a number.
+    """Return the Arrow schema of answers, nested types included; a number is appended to duplicate names (any case).
 
     >>> answers_schema([("a", BIGINT), ("A", TIMESTAMP)]).names
     ['_ordinal', '_first_at', '_tick', 'a', 'A_2']
@@ -36,15 +37,15 @@ def answers_schema(columns: Columns) -> pa.Schema:
 
 
 def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
-    """Return the answers, in their order, all in memory.
+    """Return all answers, in the given order, as an Arrow table in memory.
 
-    Instants are microseconds UTC, also beyond Python's years.
+    Instants are microseconds UTC and may lie outside Python's years.
     """
     return typed_table((*OWN, *columns), ((row.ordinal, row.first_at, row.tick, *row.values) for row in rows))
 
 
 def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table:
-    """Return the rows, in their order, with these columns; a duplicate name gets a number."""
+    """Return the rows, in the given order, as an Arrow table with these columns; duplicate names get a number."""
     schema, rest, pieces = _schema(columns), iter(rows), []
     while batch := list(islice(rest, _PIECE)):
         arrays = [_array(values, kind) for values, (_, kind) in zip(zip(*batch, strict=True), columns, strict=True)]

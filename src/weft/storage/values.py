@@ -1,8 +1,8 @@
 """Decode the stored values of an answer: one text per value, lossless for every type; NULL is a missing element.
 
-STRING is itself; BOOLEAN ``true``/``false``; integers and DECIMAL in decimal; FLOAT and DOUBLE as Java writes them
-(``NaN``, ``Infinity``, ``1.0E10``); TIMESTAMP and INTERVAL as integer microseconds; DATE as days since 1970-01-01;
-BINARY in base64.
+A STRING is stored unchanged.  A BOOLEAN is ``true`` or ``false``.  Integers and DECIMAL are decimal numbers.  FLOAT and
+DOUBLE are in Java's notation (``NaN``, ``Infinity``, ``1.0E10``).  TIMESTAMP and INTERVAL are integer microseconds.
+DATE is the number of days since 1970-01-01.  BINARY is base64.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Value = object
 
 
 def decode(values: Sequence[str | None], types: Sequence[DataType]) -> tuple[Value, ...]:
-    """Return the Python values of a stored row, by its columns' types.
+    """Return the Python values of a stored row whose columns have ``types``.
 
-    An instant or a date beyond Python's years 1 to 9999 stays an integer (microseconds or days since 1970).  Raises
-    StorageError for a row of another width and for a text that is no value of its type.
+    An instant or a date outside Python's years 1 to 9999 stays an integer (microseconds or days since 1970).  Raises
+    StorageError if the row has another number of values, or if a text is not a value of its type.
 
     >>> decode(["7", None, "1.50"], [DataType("INT"), DataType("STRING"), DataType("DECIMAL", 4, 2)])
     (7, None, Decimal('1.50'))

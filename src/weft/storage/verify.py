@@ -1,4 +1,6 @@
-"""Verify the Delta tables against the catalog (design section 7): metadata and file sizes, no content."""
+"""Compare the Delta tables with the catalog (design section 7); check metadata and file sizes, but not file
+contents.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from weft.storage.discarding import has_discarded
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem: where, what, and what to do."""
+    """A problem in a home: its place, a description, and the remedy."""
 
     path: str
     problem: str
@@ -36,18 +38,21 @@ class Finding:
 
 
 _checked: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
-"""By table, the data files that this process has checked, with the commit as of which it checked them and its mark."""
+"""For each table, the data files that this process has checked, and the commit at that time with the mark of its
+file.
+"""
 
 
 _LOOKS: Final = 20
-"""How often ``verify`` repeats its check if it finds a problem while other processes write."""
+"""The maximum number of times that ``verify`` repeats a check which found a problem while other processes write."""
 
 
 def verify(catalog: CatalogParts) -> list[Finding]:
-    """Check all Delta tables of a home and return the problems; empty if there are none.
+    """Check all Delta tables of a home and return the problems; the list is empty if the home is undamaged.
 
-    A commit that the catalog does not know is no problem while its writer's reservation or tick is still open: the next
-    writer settles it.  Needs no lease: if other processes write meanwhile, the check is repeated.
+    A commit that the catalog does not record is not a problem while the reservation or the tick of its writer is open;
+    the next writer settles the commit.  The function needs no lease.  It repeats the check if other processes write at
+    the same time.
     """
     others = (stored.path for stored in catalog.tables.versions())
     for path in {*(table.path for table in catalog.tables.all()), layout.LEDGER, *others}:
@@ -63,7 +68,7 @@ def verify(catalog: CatalogParts) -> list[Finding]:
 
 
 def _write_state(catalog: CatalogParts) -> tuple[object, ...]:
-    """Return the part of the catalog that changes with every write to a table."""
+    """Return values from the catalog that change with every write to a table."""
     undoing = catalog.load_history.being_undone()
     parts = (catalog.tables.versions(), catalog.reservations.still_open(), catalog.queries.purging(), undoing)
     return (*map(tuple, parts), catalog.ticks.planned())
@@ -91,10 +96,10 @@ def _check_new_files(catalog: CatalogParts) -> list[Finding]:
 
 
 def require_undamaged(catalog: CatalogParts) -> None:
-    """Raise StorageError if the home is damaged; a writer calls this before it begins.
+    """Raise StorageError if the home is damaged; a writer calls this function before it starts to write.
 
-    A process checks everything once, then only new files.  Damage after that is detected when the file is read, or by
-    ``verify``.
+    The first call in a process checks all files, and later calls check only new files.  Later damage is detected when a
+    damaged file is read, or by ``verify``.
     """
     findings = _check_new_files(catalog)
     if findings:
@@ -155,7 +160,9 @@ def _file_findings(path: str, snapshot: DeltaSnapshot) -> list[Finding]:
 
 
 def _log_finding(path: str, error: StorageError, table: Location, stored: StoredVersion) -> Finding:
-    """Return the problem; the remedy for a damaged last commit that was never recorded is to move it away."""
+    """Return the problem; if the damaged commit is the last one and was never recorded, the remedy is to move it
+    away.
+    """
     finding = _finding(path, error)
     last = last_commit(table)
     if last > stored.version and error.where == str(commit_file(table, last)):

@@ -1,6 +1,7 @@
-"""Q^I(τ, t): the rows that begin in the window [τ, t), one branch per driver (paper section 5, design section 2).
+"""Derive the incremental query Q^I(τ, t): the rows that begin in the window [τ, t).
 
-Law: the union of Q^I over any partition of time into windows = ∪ over every instant s of Q(s).
+Q^I has one branch per driver (paper section 5, design section 2).  Law: if time is divided into windows, the union of
+Q^I over all windows equals the union of Q(s) over all instants s.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ from weft.derivation.replay import at, starts
 from weft.derivation.simplify import simplify, starts_of
 
 BEFORE: Final = "_before"
-"""The suffix of the range variables of the query just before an instant."""
+"""The suffix that names the range variables of the query just before an instant."""
 ANSWER: Final = "_answer"
-"""The range variable of the derived relation that holds the answer's rows."""
+"""The range variable of the derived table that contains the rows of the answer."""
 
 
 def answer(query: Query) -> Project:
-    """Return the query as a relation."""
+    """Return the query as a projection with the range variable ``ANSWER``."""
     return Project(query.input, ANSWER, query.outputs)
 
 
 def window(s: Scalar) -> Predicate:
-    """τ <= s < t."""
+    """Return the condition τ <= s < t."""
     return conjunction(Plain(call("<=", TICK_START, s)), Plain(call("<", s, TICK_END)))
 
 
 def incremental(query: Query, *, from_now: bool = False) -> tuple[Event, ...]:
-    """Return the branches of Q^I, each a projection of one block: the answer's columns, then the instant.
+    """Return the branches of Q^I; each is a projection of one block to the answer's columns and the instant.
 
-    The order of time makes some branches impossible; they are left out.  With ``from_now``, the branches give only rows
-    that were not in the answer just before s (``--from now``, design section 2).
+    Branches that the order of time makes impossible are left out.  With ``from_now``, a branch returns only rows that
+    were not in the answer just before their instant (``--from now``, design section 2).
     """
     before = _Before(query) if from_now else None
     branches: dict[Event, None] = {}
@@ -62,8 +63,9 @@ def incremental(query: Query, *, from_now: bool = False) -> tuple[Event, ...]:
 
 
 def simplified(branch: Event, *, first: Predicate = TRUE, last: Predicate = TRUE) -> Iterator[Event]:
-    """Yield the simplified branch with ``first`` before and ``last`` after its own condition; nothing if it can give no
-    row.
+    """Yield the simplified branch, or nothing if the branch can return no row.
+
+    The condition of the branch becomes ``first``, its own condition, and ``last``, combined by AND.
     """
     own = sources(branch.block)
     kept = simplify(conjunction(first, condition(branch.block), last), starts_of(own))
@@ -72,15 +74,15 @@ def simplified(branch: Event, *, first: Predicate = TRUE, last: Predicate = TRUE
 
 
 class _Before:
-    """The query just before an instant, with its range variables renamed."""
+    """The query as of just before an instant; its range variables have the suffix ``BEFORE``."""
 
     def __init__(self, query: Query) -> None:
         renamed = rename(answer(query), {name: f"{name}{BEFORE}" for name in range_variables(answer(query))})
         self.rows = renamed
 
     def absent(self, branch: Event) -> Predicate:
-        """Return the condition that Q(s⁻) does not have the branch's row; result rows are compared with NULL equal to
-        NULL.
+        """Return the condition that the row of the branch is not in Q(s⁻); the comparison of rows treats NULL as equal
+        to NULL.
         """
         pairs = zip(attributes(self.rows), branch.outputs, strict=True)
         same = [Plain(call("<=>", ref, output.value)) for ref, output in pairs]
@@ -89,7 +91,7 @@ class _Before:
 
 
 def snapshot(query: Query, s: Scalar) -> tuple[Event, ...]:
-    """Return Q(s), the query at one instant, as branches."""
+    """Return the branches of Q(s), the query at the one instant ``s``."""
     found = at(answer(query), Instant(s))
     event = Event(Driver("greatest", s), found)
     return tuple(kept for branch in merged(event) for kept in simplified(branch))

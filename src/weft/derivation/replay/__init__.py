@@ -1,12 +1,12 @@
-"""The replay: ``at``, ``starts`` and ``ends``, one file an operator (design section 2).
+"""The replay: the rules of ``at``, ``starts`` and ``ends``, with one file per operator (design section 2).
 
-| file | operator | starts, in a line |
+| file | operator | rule of ``starts`` |
 | --- | --- | --- |
 | scan | a table | its rows, at their start |
-| values | constant rows | all, when time begins |
+| values | constant rows | all rows, at the beginning of time |
 | join | A ⋈ B | starts(A) ⋈ at(B, s) ∪ at(A, s) ⋈ starts(B) |
 | select | σp A | σ at(p, s) starts(A) ∪ at(A, s) ⋈ starts(p) |
-| project | π A | starts(A), the instant kept as a column |
+| project | π A | starts(A), with the instant as an additional column |
 | union | A ∪ B | starts(A) ∪ starts(B) |
 | distinct | δ A | starts(A) |
 | plain | a condition without time | none |
@@ -40,4 +40,4 @@ OPERATORS = (
     scan, values, join, select, project, union, distinct,
     plain, connectives, thresholds, exists, not_exists,
 )  # fmt: skip
-"""The modules with the cases: importing them registers the operators with the three functions."""
+"""The modules with the rules.  Importing a module registers its operator with the three functions."""

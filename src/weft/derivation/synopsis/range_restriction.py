@@ -1,4 +1,4 @@
-"""Check range restriction: every variable must get its values from a positive part before a test uses it."""
+"""Check range restriction: a positive part must bind every variable before a test uses the variable."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BIND = "Bind it by a predicate, or by = to a term of variables that are bound."
 
 
 def check(formula: Formula) -> None:
-    """Raise Refused, with the formula's own variable names, if some part has infinitely many answers."""
+    """Raise Refused, with the names of the formula's own variables, if a part has infinitely many answers."""
     match formula:
         case And():
             _conjunction(formula)
@@ -102,7 +102,7 @@ def _conjunction(formula: And) -> None:
 def conjuncts(formula: Formula, *, counts: bool = False) -> Iterator[Formula]:
     """Yield the parts of a conjunction that may be evaluated in any order; a difference is one part.
 
-    If answers have ``counts``, the negation of a test is a difference too.
+    With ``counts``, duplicates matter, and AND NOT of a test is a difference too.
     """
     if isinstance(formula, And) and not _takes_away(formula.right, counts=counts):
         yield from conjuncts(formula.left, counts=counts)
@@ -116,12 +116,12 @@ def _takes_away(formula: Formula, *, counts: bool) -> bool:
 
 
 def is_test(formula: Formula) -> bool:
-    """Return whether a formula compares terms; its Not is the opposite test."""
+    """Return whether a formula compares terms; NOT of such a formula is the opposite test."""
     return isinstance(formula, (Comparison, Matches))
 
 
 def binding(test: Formula, known: Iterable[Variable]) -> Comparison | None:
-    """Return the test as ``x = t`` if it binds the unknown x to a term t of known variables; None if it binds none."""
+    """Return the test as ``x = t`` if it binds an unknown variable x to a term t of known variables, otherwise None."""
     there = set(known)
     if not isinstance(test, Comparison) or test.operator != "=":
         return None
@@ -132,7 +132,7 @@ def binding(test: Formula, known: Iterable[Variable]) -> Comparison | None:
 
 
 def group_variables(test: Formula, known: Iterable[Variable]) -> dict[Variable, int]:
-    """Return the unknown variables that groups of a match bind, with the numbers of the groups."""
+    """Return the unknown variables that the groups of a match bind, each with the number of its group."""
     there = set(known)
     if not isinstance(test, Matches) or not set(variables_of(test.text)) <= there:
         return {}
@@ -144,7 +144,7 @@ def group_variables(test: Formula, known: Iterable[Variable]) -> dict[Variable, 
 
 
 def _tests(known: set[Variable], tests: list[Formula]) -> set[Variable]:
-    """Return the variables known after the tests; raise Refused if nothing binds a variable of one."""
+    """Return the variables that are known after the tests; raise Refused if nothing binds a variable of a test."""
     left, known = list(tests), set(known)
     while left:
         test = next((each for each in left if set(free_variables(each)) <= known or _gives(each, known)), None)

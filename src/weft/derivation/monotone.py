@@ -197,7 +197,7 @@ def _latest(instants: list[Scalar], never_null: frozenset[ColumnRef]) -> list[Sc
     """
     kept: list[Scalar] = []
     if any(instant in never_null for instant in instants):
-        instants = [instant for instant in instants if instant != TIME_START]  # no row begins before the beginning of time
+        instants = [instant for instant in instants if instant != TIME_START]  # no row begins before t0
     for index, instant in enumerate(instants):
         others = kept + instants[index + 1 :]
         if not any(_never_before(instant, other) and shifted(other).base in never_null for other in others):

@@ -94,8 +94,9 @@ class Stored:
 
     @property
     def stepped(self) -> bool:
-        """Whether the relation is computed state by state; if so, its counts have no bound and are stored as hexadecimal
-        digits.
+        """Whether the relation is computed state by state.
+
+        The counts of such a relation have no bound, so they are stored as hexadecimal digits.
         """
         return stepped(self.formula)
 

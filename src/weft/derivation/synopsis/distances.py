@@ -1,6 +1,6 @@
-"""Find the linear orders of several instants that satisfy conditions on their distances (Toman 2007, lemma 4.10).
+"""The linear orders of several instants that satisfy conditions on their distances (Toman 2007, lemma 4.10).
 
-For a conjunctive query whose time points have such an order, ``nested`` writes G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …)) (lemma 4.11).
+The nest G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …)) of a conjunctive query whose time points are in a linear order (lemma 4.11).
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ class _Nest:
         equal = [(one, other) for group in order for one in group for other in group]
         if not all(self.lengths.between(*pair).allows(0) and self.sequence.between(*pair).allows(0) for pair in equal):
             return False
-        if any(frozenset(pair) in self.sequence.apart for pair in equal):  # this includes a time point that must differ from itself
+        if any(frozenset(pair) in self.sequence.apart for pair in equal):  # even from itself
             return False
         return all(self._ago(group, other).possible for at, group in enumerate(order) for other in order[at + 1 :])
 

@@ -1,16 +1,16 @@
-"""The maintenance plan of a view: the expressions to compute for each set of tables that change at once, and for a
-refresh.
+"""The maintenance plan of a view: the expressions for each set of tables that change at once, and for a refresh.
 
-To bring a view from its last refresh t to t_now, a runtime (section 4's algorithm)
+A runtime brings a view from its last refresh t to t_now as follows (the algorithm of section 4):
 
-1. computes ``refresh`` over the recorded tables as of t, with ``:refreshed`` = t and NOW = t_now, and applies it:
-   V − ∇V ∪ ΔV;
-2. for a change dated t_now, computes ``change(tables)`` over the tables before the change, with ∇R and ΔR given
-   (∇R − R = ∅, ΔR ∩ R = ∅), ``:changed_from`` the first instant they touch, NOW = t_now, and applies it;
-3. applies ∇R and ΔR to the tables themselves.
+1. It computes ``refresh`` over the recorded tables as of t, with ``:refreshed`` = t and NOW = t_now, and changes the
+   view V to V − ∇V ∪ ΔV.
+2. For a change dated t_now, it computes ``change(tables)`` over the tables before the change, and changes the view in
+   the same way.  The deltas ∇R and ΔR are given (∇R − R = ∅, ΔR ∩ R = ∅), ``:changed_from`` is the first instant that
+   they touch, and NOW = t_now.
+3. It applies ∇R and ΔR to the tables.
 
-A stored table may replace the expression that it holds (``kept``): the view itself, or an aggregate below it
-(``states``).  In a refresh, the table stands for the state at t.
+A stored table may replace the expression whose rows it has (``kept``).  Such an expression is the view itself, or an
+aggregate below it (``states``).  In a refresh, the stored table has the state at t.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from weft.derivation.temporal.timeslice_pushdown import push_timeslices
 from weft.errors import DerivationError
 
 Kept = tuple[tuple[Temporal, Base], ...]
-"""Expressions, in ``maintainable_form``, each with the stored table that holds it."""
+"""Pairs of an expression in ``maintainable_form`` and the stored table that has the rows of the expression."""
 
 
 @dataclass(frozen=True)
 class Derived:
-    """∇V and ΔV (None if known to be empty), the equations used, in order, and the terms that were dropped.
+    """A derived delta: ∇V and ΔV (None if known to be empty), the equations used, in order, and the dropped terms.
 
     ``literal`` is the delta as the paper's equations give it, before it is limited to touched keys.
     """
@@ -61,19 +61,20 @@ class Derived:
 
     @property
     def empty(self) -> bool:
-        """Whether the delta is empty for all data."""
+        """Whether the delta is known to be empty for all data."""
         return self.deleted is None and self.inserted is None
 
     @property
     def reads(self) -> tuple[Base, ...]:
-        """The recorded relations that the expressions read besides the deltas, each once."""
+        """The recorded relations that the expressions read, each once; ∇R and ΔR are not among them."""
         return tuple(dict.fromkeys(chain.from_iterable(map(_read, self._parts))))
 
     @property
     def reads_whole(self) -> tuple[Base, ...]:
-        """The recorded relations that are not read by keys of a delta or by a window of first or last instants.
+        """The recorded relations that are read neither by the keys of a delta nor by a window of first or last
+        instants.
 
-        Such a read may still be limited to periods that hold since the change begins (FR).
+        Such a read may still be limited to the periods since the beginning of the change (FR).
         """
         return tuple(dict.fromkeys(chain.from_iterable(map(_read_whole, self._parts))))
 
@@ -84,7 +85,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """The maintenance of one view; ``view`` is in ``maintainable_form``, with the rows and columns of the view."""
+    """The maintenance of one view; ``view`` is the view's expression in ``maintainable_form``."""
 
     view: Temporal
     kept: Kept = ()
@@ -95,18 +96,18 @@ class Maintenance:
         return tuple(dict.fromkeys(part.table for part in each(self.view) if isinstance(part, Base)))
 
     def change(self, tables: Iterable[TableSchema], kinds: Collection[Kind] = BOTH) -> Derived:
-        """Return ∇V and ΔV for a change of these tables at one instant; ``kinds`` limits the change to deletions or
-        insertions.
+        """Return ∇V and ΔV for a change of these tables at one instant.
 
-        Raises DerivationError for a view with an operator without a rule.
+        ``kinds`` limits the change to deletions or to insertions.  Raises DerivationError if the view has an operator
+        without a rule.
         """
         return _changed(self, frozenset(tables) & frozenset(self.tables), frozenset(kinds))
 
     @cached_property
     def refresh(self) -> Derived:
-        """∇V and ΔV for the passing of time from ``:refreshed`` to t_now.
+        """The delta ∇V and ΔV for the passing of time from ``:refreshed`` to t_now.
 
-        Raises DerivationError for a view with an operator without a rule.
+        Raises DerivationError if the view has an operator without a rule.
         """
         trace = DerivationTrace()
         delta = refresh_delta(self.view, trace)
@@ -114,13 +115,13 @@ class Maintenance:
 
     @property
     def needs_refresh(self) -> bool:
-        """Whether the passing of time alone can change the view, apart from the growth of open periods."""
+        """Whether the passing of time alone can change the view in another way than by extending open periods."""
         return not self.refresh.empty
 
 
 @lru_cache(maxsize=1_000)
 def maintenance(expression: Temporal, kept: Kept = ()) -> Maintenance:
-    """Return the maintenance of a view.  ``kept`` pairs expressions, in ``maintainable_form``, with stored tables.
+    """Return the maintenance of a view; ``kept`` pairs expressions in ``maintainable_form`` with stored tables.
 
     Raises DerivationError if a stored table does not have the columns and the range variable of its expression.
     """
@@ -137,8 +138,8 @@ def maintenance(expression: Temporal, kept: Kept = ()) -> Maintenance:
 def states(expression: Temporal) -> tuple[Aggregation, ...]:
     """Return the aggregates of a view, in ``maintainable_form``, outer ones first.
 
-    If they are stored, a change of their input reads no base relation for them; only MIN and MAX under deletion and
-    floating-point sums read one, for the touched groups.
+    If these aggregates are stored, a change of their input reads no base relation for them, with two exceptions: MIN
+    and MAX under deletions, and floating-point sums.  These read a base relation for the touched groups.
     """
     found = (part for part in each(maintainable_form(expression)) if isinstance(part, Aggregation))
     return tuple(dict.fromkeys(found))
@@ -161,7 +162,7 @@ def _derived(delta: Delta, trace: DerivationTrace, kept: dict[Temporal, Base]) -
 
 
 def _standing(relation: Temporal, kept: dict[Temporal, Base], seen: dict[Temporal, Temporal]) -> Temporal:
-    """Replace stored expressions by their tables, the largest first."""
+    """Replace each stored expression by its table, larger expressions first."""
     if relation in kept:
         return kept[relation]
     if relation not in seen:
@@ -176,9 +177,7 @@ def _read(relation: Temporal) -> frozenset[Base]:
 
 
 def _read_whole(relation: Temporal) -> frozenset[Base]:
-    """Return the base relations that are neither on the left of ⋉ nor restricted to a window of first or last
-    instants.
-    """
+    """Return the base relations that an expression reads neither by keys nor by a window of first or last instants."""
     found = {relation}
     for part in _parts(relation):
         match part:

@@ -1,9 +1,11 @@
 """Choose how a branch reads each of its tables: only the rows of the window, a look-up by key, or a full scan.
 
-The driver of a branch reads only the few rows of the window.  Equalities connect the driver to the other tables, so a
-table can often be read by a look-up of the rows that such an equality reaches (a semi-join reduction).  All branches of
-all plans of a tick share these relations: a tick reads the new rows of a table once, and makes each look-up once
-(design section 5).  Law: a branch returns the same rows through its access paths as over full tables.
+The driver of a branch reads only the few rows of the window.  Equalities connect the driver to the other tables.  If an
+equality reaches a table, the branch can read the table by a look-up of the matching rows (a semi-join reduction).  All
+branches of all plans of a tick share these relations: a tick reads the new rows of a table once, and makes each look-up
+once (design section 5).
+
+Law: a branch returns the same rows through its access paths as over full tables.
 """
 
 from __future__ import annotations
@@ -153,8 +155,9 @@ def _bodies(predicate: Predicate) -> list[Relation]:
 
 
 def whole_tables(event: Event) -> dict[str, Access]:
-    """Return the access paths of a branch that reads full tables, such as one of the closed form or of a first
-    delivery.
+    """Return the access paths of a branch that reads full tables.
+
+    Branches of the closed form and of a first delivery read full tables.
     """
     paths: dict[str, Access] = {}
     _reach(event.block, paths, {}, null_safe=False)

@@ -19,8 +19,8 @@ LIFTED_FROM: Final = frozenset(
 )
 """Operators whose constant operands become parameters.
 
-The constants of other functions stay.  Spark requires some of them to be constants (the digits of ROUND), and they
-rarely distinguish the query of one user from that of another.
+The constants of other functions stay constants.  Spark requires a constant in some places, such as the digits of ROUND.
+Besides, these constants rarely distinguish one user's query from another's.
 """
 _THROUGH: Final = frozenset(("+", "-", "*", "and", "or", "not"))
 

@@ -1,8 +1,8 @@
 """Rewrite subqueries so that they refer at most to the directly enclosing SELECT, as Spark requires.
 
 Spark resolves a correlated name only against the SELECT directly around a subquery.  If a nested subquery refers to a
-row of a SELECT further out, this module joins the subquery between them with the *domain* of the columns referred to.
-The domain is a derived table of the distinct outer values of these columns; it is matched by null-safe equality.
+SELECT further out, the subquery around it is joined with the *domain* of the columns that are referred to.  The domain
+is a derived table with the distinct outer values of these columns, and is joined by null-safe equality.
 
 The module does the same if an OR combines a condition on an outer row with a subquery.  Spark would move that OR into
 the outer join, away from the inner rows that the subquery refers to (SPARK-59351).

@@ -155,7 +155,7 @@ def _alternatives(predicate: Predicate) -> list[Block]:
 
 
 def _count_in(relation: Relation) -> int:
-    """Return the number of blocks that ``_expand`` would build, without building them: they may not fit into memory."""
+    """Count the blocks that ``_expand`` would build, without building blocks that may not fit into memory."""
     return _count(condition(relation))
 
 

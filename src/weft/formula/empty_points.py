@@ -1,8 +1,8 @@
-"""Find the time points that MonPoly skips: those without a relevant event, if they cannot change an answer.
+"""Find the time points that MonPoly skips: time points without a relevant event, if they cannot change an answer.
 
 A formula permits skipping under two conditions.  The formula is false at a state without events, and states without
-events do not change its answers at other states.  Skipping does not change the numbers of the time points.  It matters
-only for output that lists every time point, because the answers are the same with and without it.
+events do not change its answers at other states.  Skipping changes neither the numbers of the time points nor the
+answers.  It matters only for output that lists every time point.
 """
 
 from __future__ import annotations

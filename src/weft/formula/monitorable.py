@@ -192,7 +192,7 @@ def answerable(formula: Formula) -> Formula:
         case And(left=left, right=algebra.Not(formula=algebra.Comparison() | algebra.Matches()) as right):
             return And(answerable(left), right)
         case algebra.Since(left=algebra.Not(formula=excluded), right=right):
-            # NOT of an equality can be alone here only if both sides are the same variable.
+            # An equality under NOT is accepted here only if its sides are the same variable.
             return algebra.with_parts(formula, (algebra.Not(answerable(excluded)), answerable(right)))
         case _:
             return algebra.with_parts(formula, tuple(map(answerable, algebra.parts(formula))))

@@ -10,7 +10,7 @@ from weft.algebra.formula import Constant, Formula, Term, Variable, free_variabl
 
 
 def without_clashes(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
-    """Return the formula with those of its bound variables renamed that have the name of a variable in ``others``."""
+    """Return the formula with each bound variable renamed that has the name of a variable in ``others``."""
     names = {other.name for other in others} | {variable.name for variable in free_variables(formula.formula)}
     taken = {other.name for other in others}
     given: dict[Variable, Variable] = {}

@@ -119,7 +119,7 @@ def with_its_parameters(name: str, body: Written) -> tuple[Written, tuple[str, .
 
 
 def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> Written:
-    """Rename free variables, and those bound variables that would capture a new name."""
+    """Rename free variables; also rename bound variables that would capture a new name."""
     names = {old: new for old, new in names.items() if old != new}
     if not names:
         return formula

@@ -65,7 +65,7 @@ def _unfolded(formula: Written, known: Known, fresh: Callable[[str], str], text:
 def _without_capture(
     formula: syntax_tree.Least, known: Known, fresh: Callable[[str], str]
 ) -> tuple[syntax_tree.Least, Known]:
-    """Rename those relations of the fixpoint whose names the bodies of enclosing LETs use.
+    """Rename each relation of the fixpoint whose name occurs in the body of an enclosing LET.
 
     Return the renamed fixpoint, and the definitions that are known inside it.  For example, within LET A(v) = X(v) IN
     …, a fixpoint may define another X.  If A is expanded in that fixpoint, the body of A must still refer to the outer

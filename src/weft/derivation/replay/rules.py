@@ -33,11 +33,11 @@ def at(node: Any, instant: Instant) -> Any:
 
 @singledispatch
 def starts(node: Any) -> tuple[Event, ...]:
-    """Return the events at which rows of a relation begin; for a predicate, return those at which it becomes true."""
+    """Return the events at which rows of a relation begin, or the events at which a predicate becomes true."""
     raise DerivationError(f"no rule for {type(node).__name__}")
 
 
 @singledispatch
 def ends(node: Any) -> tuple[Event, ...]:
-    """Return the events at which rows of a relation end; for a predicate, return those at which it becomes false."""
+    """Return the events at which rows of a relation end, or the events at which a predicate becomes false."""
     raise DerivationError(f"no rule for {type(node).__name__}")

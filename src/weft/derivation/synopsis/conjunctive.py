@@ -79,7 +79,7 @@ class Nest:
 
 
 def nests(query: Query) -> tuple[Nest, ...]:
-    """Return one nest for each SELECT of a query; the answer is the set of distinct rows of all of them.
+    """Return one nest for each SELECT of a query; the answer of the query is the set of distinct rows of all nests.
 
     Raises SynopsisError if the query is not a union of conjunctive queries, or if it limits the distance of two
     instants that are not neighbours in a possible order.

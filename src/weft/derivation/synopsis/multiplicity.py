@@ -1,7 +1,7 @@
 """Decide how often a fixpoint uses its previous count: the restriction of Toman 2007, section 4, with one repair.
 
-The paper allows X next to parts without duplicates in conjunctions, and anywhere in disjunctions.  This includes µX.εq
-∨ ▽X ∨ ▽X, whose count doubles at every time point (the query of theorem 3.4).
+The paper allows X next to parts without duplicates in conjunctions, and anywhere in disjunctions.  So the paper allows
+µX.εq ∨ ▽X ∨ ▽X, although the count of this fixpoint doubles at every time point (the query of theorem 3.4).
 
 Therefore this module computes the *coefficient* of X.  ∨ adds the coefficients of its sides.  ∧ has the coefficient of
 one side if the other side has no duplicates.  ε has the coefficient 0.  ∃ and ◇1 over X are refused, because they sum

@@ -1,8 +1,8 @@
 """Write Γ and Δ of a synopsis as formulas over a state and the stored relations (Toman 2007, definition 4.3).
 
 R is a stored relation after the previous state, and R_now is the same relation after this state.  ▽ψ is read from R.  ◇
-and since are fixpoints; they are unfolded once, so Γ reads them from R_now.  The interval of ◇ or since decides which
-stored instants are visible and which may be dropped because they are too old.
+and since are fixpoints that are unfolded once, so Γ reads R_now for ◇ and since.  The interval of ◇ or since decides
+which stored instants are visible and which may be dropped because they are too old.
 """
 
 from __future__ import annotations

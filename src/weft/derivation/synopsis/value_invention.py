@@ -1,8 +1,8 @@
 """Find the variables whose values may be in no row, because the values are computed by terms or aggregates.
 
-The active domain bounds the number of answers over all time points only for the other variables.  If a fixpoint
-computes new values from values that it computed before, the number of values has no bound (Toman 2007, section 5: such
-functions introduce new domain elements).
+For all other variables, the active domain bounds the number of answers over all time points.  If a fixpoint computes
+new values from values that it computed before, the number of values has no bound (Toman 2007, section 5: functions such
+as arithmetic introduce new domain elements).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Origin:
         return Origin(self.computed or other.computed, self.again or other.again, self.endless or other.endless)
 
     def __and__(self, other: Origin) -> Origin:
-        """Return the origin of a variable that two conjuncts bind, so that each value has both origins."""
+        """Return the origin of a variable that two conjuncts bind: a field is true if it is true in both conjuncts."""
         return Origin(self.computed and other.computed, self.again and other.again, self.endless and other.endless)
 
     @property

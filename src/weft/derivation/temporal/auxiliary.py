@@ -78,7 +78,7 @@ class Auxiliary:
     def contains(self, other: Auxiliary) -> bool:
         """Return whether ``other`` can be computed from this auxiliary view.
 
-        The two may differ in the schema of the table, which may have gained columns between them.
+        The table is compared by its id, because it may have gained columns since one of the two was derived.
         """
         same = (self.table.source, self.table.id) == (other.table.source, other.table.id)
         return same and set(self.columns) >= set(other.columns) and self.conditions <= other.conditions
@@ -152,8 +152,9 @@ def needed_auxiliaries(expression: Temporal, keys: Keys) -> dict[TableSchema, Au
 
 @dataclass(frozen=True)
 class _Need:
-    """The columns of a relation that are required, of those rows that satisfy all filters; ``wanted`` None means all
-    columns.
+    """The columns that are required of the rows of a relation that satisfy all ``filters``.
+
+    If ``wanted`` is None, all columns are required.
     """
 
     wanted: frozenset[ColumnRef] | None
@@ -232,7 +233,7 @@ def _timeless(predicate: Scalar) -> tuple[Scalar, ...]:
 def _through(
     filters: tuple[Scalar, ...], alias: str, outputs: tuple[Output, ...], inner: Temporal
 ) -> tuple[Scalar, ...]:
-    """Return those filters on outputs that can be written as filters on plain columns of the input."""
+    """Return the filters on outputs, rewritten to the input; filters on computed outputs are left out."""
     plain = {
         ColumnRef(alias, output.name, output.value.type): output.value
         for output in outputs

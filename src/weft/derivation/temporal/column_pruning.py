@@ -89,7 +89,7 @@ def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
 def _unpruned(query: Query) -> frozenset[str]:
     """Return the range variables of the tables that keep all columns.
 
-    These are the tables directly under GROUP BY, and the tables whose periods the query asks for.
+    A table keeps all columns if it is directly under GROUP BY, or if the query asks for the table's periods.
     """
     asked = {part.scan for part in walk(query) if isinstance(part, PeriodOf)}
     grouped = (part.input for part in walk(query) if isinstance(part, Grouped))

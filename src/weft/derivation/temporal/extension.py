@@ -5,13 +5,13 @@ If another period of the same row covers an instant, that instant is neither del
     EX_w(R − ∇R) = EX_w(R) − (EX_w(∇R) − EX_w(R − ∇R))
     EX_w(R ∪ ΔR) = EX_w(R) ∪ (EX_w(ΔR) − EX_w(R))
 
-As time passes, an extended period that was open at t may have ended.  It was open because its end + w was later than t.
-With EX_w as of t (``Extension.at``) for ψ_t of the old state:
+As time passes, extended periods end.  A period that ends at e is extended to e + w.  If e + w is after t, the extended
+period is open at t but may end before t_now.  With EX_w as of t (``Extension.at``) for ψ_t of the old state:
 
     EX_w(ψ(E)) = ψ(EX_w(E)) − (FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E))
 
 Nothing is inserted.  A row that holds at an instant after t either holds in E from t on, or holds because of an instant
-u within the last w; in that case the row held at t because of the same u.  Up to t both sides are equal.
+u within the last w.  In the second case the row held at t because of the same u.  Up to t both sides are equal.
 
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import R, WEEK, words

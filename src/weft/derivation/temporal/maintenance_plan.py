@@ -1,13 +1,13 @@
 """The maintenance plan of a view: the expressions for each set of tables that change at once, and for a refresh.
 
-A runtime brings a view from its last refresh t to t_now as follows (the algorithm of section 4):
+To bring a view from its last refresh t to t_now, a runtime takes these steps (the algorithm of section 4):
 
-1. It computes ``refresh`` over the recorded tables as of t, with ``:refreshed`` = t and NOW = t_now, and changes the
-   view V to V − ∇V ∪ ΔV.
-2. For a change dated t_now, it computes ``change(tables)`` over the tables before the change, and changes the view in
-   the same way.  The deltas ∇R and ΔR are given (∇R − R = ∅, ΔR ∩ R = ∅), ``:changed_from`` is the first instant that
-   they touch, and NOW = t_now.
-3. It applies ∇R and ΔR to the tables.
+1. Compute ``refresh`` over the recorded tables as of t, with ``:refreshed`` = t and NOW = t_now, and change the view V
+   to V − ∇V ∪ ΔV.
+2. For a change dated t_now, compute ``change(tables)`` over the tables before the change, and change the view in the
+   same way.  The deltas ∇R and ΔR are given (∇R − R = ∅, ΔR ∩ R = ∅), ``:changed_from`` is the first instant that they
+   touch, and NOW = t_now.
+3. Apply ∇R and ΔR to the tables.
 
 A stored table may replace the expression whose rows it has (``kept``).  Such an expression is the view itself, or an
 aggregate below it (``states``).  In a refresh, the stored table has the state at t.
@@ -74,7 +74,7 @@ class Derived:
         """The recorded relations that are read neither by the keys of a delta nor by a window of first or last
         instants.
 
-        Such a read may still be limited to the periods since the beginning of the change (FR).
+        The expressions may still read only the periods since the beginning of the change (FR).
         """
         return tuple(dict.fromkeys(chain.from_iterable(map(_read_whole, self._parts))))
 
@@ -138,8 +138,8 @@ def maintenance(expression: Temporal, kept: Kept = ()) -> Maintenance:
 def states(expression: Temporal) -> tuple[Aggregation, ...]:
     """Return the aggregates of a view, in ``maintainable_form``, outer ones first.
 
-    If these aggregates are stored, a change of their input reads no base relation for them, with two exceptions: MIN
-    and MAX under deletions, and floating-point sums.  These read a base relation for the touched groups.
+    If the aggregates are stored, most changes of their input read no base relation.  Only MIN and MAX under deletions,
+    and floating-point sums, read a base relation for the touched groups.
     """
     found = (part for part in each(maintainable_form(expression)) if isinstance(part, Aggregation))
     return tuple(dict.fromkeys(found))

@@ -77,7 +77,7 @@ def alternatives(scalar: Scalar, is_: Judgement = "true") -> tuple[Conjunction, 
 def _of_truth(known: bool, *, positive: bool) -> Judgement:
     """Return the judgement of x that ``x IS TRUE`` or ``x IS FALSE`` stands for.
 
-    ``known`` says which of the two the scalar is; ``positive`` says whether the scalar is judged to be true.
+    ``known`` is True for IS TRUE and False for IS FALSE; ``positive`` is False if the scalar is negated.
     """
     if positive:
         return "true" if known else "false"

@@ -107,7 +107,10 @@ def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reas
 
 
 def _settled(scalar: Scalar, open_: dict[str, bool]) -> Scalar:
-    """Return the scalar as of t if all its periods are closed, since its value is then the same at t_now."""
+    """Return the scalar as of t if its value cannot differ at t_now, otherwise the scalar unchanged.
+
+    The value cannot differ if the scalar does not mention NOW and all its periods are closed.
+    """
     if mentions_now(scalar) or any(open_[period.scan] for period in _periods(scalar)):
         return scalar
     return as_of_refresh(scalar)

@@ -1,4 +1,5 @@
-"""Limit a maintenance expression to touched keys: it reads only those base tuples whose keys occur in a delta.
+"""Limit a maintenance expression to touched keys: of each base relation, read only the tuples whose keys are in a
+delta.
 
 A relation is *small* if it is computed from deltas or constants.  If one operand of an operator is small, the other
 operand needs to be correct only for the rows that can match the small one:
@@ -75,8 +76,8 @@ class _Reduction:
         self._begins = Bounding()
 
     def small(self, relation: Temporal) -> bool:
-        """Return whether the relation is computed from deltas, from constants, and from the rows that equalities match
-        to them.
+        """Return whether the relation is computed only from deltas, constants, and base rows that equalities match to
+        them.
         """
         known = self._small.get(relation)
         if known is None:
@@ -208,7 +209,7 @@ class _Reduction:
     def _due(self, relation: Temporal, row: Scalar) -> Temporal:
         """Return the tuples with a value between a threshold's value at t and its value at t_now.
 
-        These are few tuples, although the selection reads the full relation.
+        The selection returns few tuples, although it reads the full relation.
         """
         due = Selection(self.narrowed(relation), row)
         self._small[due], self._narrowed[due] = True, due
@@ -269,8 +270,8 @@ class _Reduction:
                 return Semijoin(relation, given, on)
 
     def _keys_since(self, begin: Scalar | None, relation: Temporal) -> Temporal:
-        """Return the keys to look up for a join that has no row before ``begin``, limited to those that hold since
-        ``begin``.
+        """Return the keys to look up for a join that has no row before ``begin``; only keys that hold since ``begin``
+        are needed.
 
         Without this limit, a look-up would return the history of every row that ever had the key.
         """

@@ -185,7 +185,7 @@ class _Reading:
         return held
 
     def restricted(self, held: _Held, demanded: Predicate) -> _Held:
-        """Return those rows of ``held`` that also satisfy the condition ``demanded``."""
+        """Return the rows of ``held`` that satisfy the further condition ``demanded``."""
         scalar = _scalar(demanded)
         if held.untouched and (scalar is not None or isinstance(demanded, And)):
             return replace(held, relation=self.combined(held.items, held.conditions, demanded).relation)
@@ -262,10 +262,10 @@ def _one_source(relation: Relation) -> Source:
 
 
 def _opened(body: Relation) -> tuple[Relation, ...] | None:
-    """Inline a derived table that names outer columns; return the resulting bodies, or None without such a table.
+    """Inline a derived table that names outer columns, and return the bodies that replace the subquery's body.
 
-    Such derived tables come from ``x IN (SELECT …)``, also with set operations.  Inlining is correct because EXISTS
-    asks for any row.  A union becomes several bodies.
+    Return None if no derived table names outer columns.  Such derived tables come from ``x IN (SELECT …)``, also with
+    set operations.  Inlining is correct because EXISTS asks for any row.  A union becomes several bodies.
     """
     parts, demanded = sources(body), condition(body)
     for place, part in enumerate(parts):

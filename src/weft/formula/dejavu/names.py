@@ -94,8 +94,9 @@ class _Naming:
         return found
 
     def _columns(self, formula: syntax_tree.Applied) -> int | None:
-        """Return the number of columns of a macro, rule or event; return None if the specification declares no
-        events.
+        """Return the number of columns of a macro, rule or event.
+
+        For an event, return None if the specification declares no events at all.
         """
         if formula.name in self.macros:
             return len(self.macros[formula.name].parameters)

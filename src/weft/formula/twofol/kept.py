@@ -70,9 +70,9 @@ def _ranged(formula: Formula) -> Formula:
 
 
 def _within(time: Variable, formula: Formula) -> Formula:
-    """Return T(t) ∧ Q, with T(t) in those parts of Q that need it.
+    """Return T(t) ∧ Q, with T(t) moved into Q where Q needs it.
 
-    T(t) is placed to the left of comparisons of t, on each side of an OR, and inside EXISTS.
+    T(t) is to the left of each comparison of t, on each side of an OR, and inside EXISTS.
     """
     point = Atom(POINTS, (time,))
     if time not in free_variables(formula):

@@ -1,6 +1,6 @@
 """Parse a two-sorted formula: resolve names, infer types, and distinguish time points from data.
 
-The result is a formula of ``algebra.two_sorted``.  All its variables over time points are bound, except NOW.
+The result is a formula of ``algebra.formula``.  All its variables over time points are bound, except NOW.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ block's rows and the thresholds of its NOW >= c.  A combination of rows is in th
 because every other condition can only become false as time passes.
 
 For other queries the closed form is wrong.  An example is "no reply in the last 14" with a reply at 0 and a message at
-1: at GREATEST = 1 the message is not in the answer, but at 14 it is.  For such queries Q^M is ``starts(Q, [t0, t))``,
-which are the branches of Q^I over a window that begins at the beginning of time.
+1: at GREATEST = 1 the message is not in the answer, but at 14 it is.  For such queries, Q^M consists of the branches of
+Q^I with a window that begins at the beginning of time, ``starts(Q, [t0, t))``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ClosedFormVerdict:
 
 @dataclass(frozen=True)
 class Block:
-    """A conjunction of ``items`` over the rows of ``sources``."""
+    """A conjunction of the conditions ``items`` over the rows of ``sources``."""
 
     sources: tuple[Source, ...]
     items: tuple[Predicate, ...]

@@ -94,9 +94,7 @@ def _met(
     parts: Sequence[Relation] | Sequence[Predicate] | Sequence[Relation | Predicate],
     turns: Callable[[Relation | Predicate], BranchSize],
 ) -> BranchSize:
-    """Return the total size of the events of all parts, where the events of each part are joined with all other
-    parts.
-    """
+    """Return the total size of the events of all parts, where each event is joined with all other parts."""
     sources, blocks = [_sources(part) for part in parts], [block_count(part) for part in parts]
     total = NOTHING
     for position, part in enumerate(parts):

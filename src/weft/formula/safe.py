@@ -52,7 +52,7 @@ class Safe:
     def finite(self, formula: Formula) -> Formula | None:
         """Return an equivalent formula of finite parts; return None if the rewriter finds none.
 
-        The result is finite in its free variables.  If the result lacks a variable of ``formula``, the answers do not
+        The result has finitely many answers.  If the result lacks a variable of ``formula``, the answers do not
         depend on that variable.
         """
         if formula not in self._known:

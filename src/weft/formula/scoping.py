@@ -148,7 +148,7 @@ def _rename_clashing(
 ) -> tuple[tuple[str, ...], Renaming]:
     """Rename the bound variables that clash with a new name.
 
-    Return the bound variables under their new names, and the renaming for the formula in which they are bound.
+    Return the bound variables under their new names, and the renaming to apply to the formula below.
     """
     taken = {new for old, new in names.items() if old not in bound}
     variables = {name: fresh(name) if name in taken else name for name in bound}

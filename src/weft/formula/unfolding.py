@@ -110,8 +110,8 @@ def _check_parameters(formula: syntax_tree.Let, text: str) -> None:
 def _applied(use: syntax_tree.Applied, defined: _Defined, fresh: Callable[[str], str]) -> Written:
     """Expand a use of a definition.
 
-    A variable replaces its parameter.  For any other term, the parameter becomes a new variable that must equal the
-    term.
+    An argument that is a variable, and is not an argument already, replaces its parameter.  For any other argument, the
+    parameter becomes a new variable that must equal the argument.
     """
     names: dict[str, str] = {}
     equal: list[tuple[str, syntax_tree.WrittenTerm]] = []

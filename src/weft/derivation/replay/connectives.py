@@ -32,12 +32,12 @@ def at_or(either: Or, instant: Instant) -> Predicate:
 
 
 def starts_of_and(both: And) -> tuple[Event, ...]:
-    """Return the starts of each item at which all other items are true."""
+    """Return the starts of each item, limited to instants at which all other items are true."""
     return _meanwhile(both, starts, before=False)
 
 
 def ends_of_and(both: And) -> tuple[Event, ...]:
-    """Return the ends of each item before which all other items were true."""
+    """Return the ends of each item, limited to instants just before which all other items were true."""
     return _meanwhile(both, ends, before=True)
 
 

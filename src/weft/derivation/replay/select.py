@@ -31,14 +31,14 @@ def at_select(select: Select, instant: Instant) -> Select:
 
 
 def starts_of_select(select: Select) -> tuple[Event, ...]:
-    """Return the starts of the input at which the predicate is true, and the starts of the predicate for rows in the
+    """Return the starts of input rows that satisfy the predicate, and the starts of the predicate for rows of the
     input.
     """
     return _passed(select, starts, before=False)
 
 
 def ends_of_select(select: Select) -> tuple[Event, ...]:
-    """Return the ends of the input before which the predicate was true, and the predicate's ends for rows in the
+    """Return the ends of input rows that satisfied the predicate, and the ends of the predicate for rows of the
     input.
     """
     return _passed(select, ends, before=True)

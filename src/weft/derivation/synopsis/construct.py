@@ -157,8 +157,8 @@ def temporal(formula: Formula) -> bool:
 def read_from(formula: Formula) -> Once | Since | None:
     """Return the formula under the ▽ of ▽◇Q or ▽(Q1 since Q2).
 
-    The stored relation of that formula already has the answers of the previous state, so ▽ needs none.  Return None for
-    any other formula, if ▽ has an interval, or if the formula contains a fixpoint.
+    The stored relation of that formula already has the answers of the previous state, so ▽ needs no stored relation of
+    its own.  Return None for any other formula, if ▽ has an interval, or if the formula contains a fixpoint.
     """
     if not isinstance(formula, Previous) or not formula.interval.everything or stepped(formula):
         return None

@@ -1,7 +1,7 @@
 """Find integer divisions whose divisor may be 0, and the conjuncts that exclude the divisor 0.
 
 A test that divides is applied last to the rows of a conjunction (``dividing``).  So a conjunct that excludes the
-divisor 0 prevents the division.  Without such a conjunct, a divisor of 0 is an error at its time point.
+divisor 0 prevents the division.  Without such a conjunct, a divisor of 0 raises an error.
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ def dividing(formula: Formula) -> tuple[Computed, ...]:
 
 
 def unguarded(formula: Formula, semantics: Semantics) -> Computed | None:
-    """Return the first division whose divisor may be 0 because no conjunct excludes that; return None if each is
-    excluded.
-    """
+    """Return the first division whose divisor may be 0; return None if conjuncts exclude 0 for every divisor."""
     return next(_unguarded(formula, semantics), None)
 
 

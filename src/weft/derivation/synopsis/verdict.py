@@ -155,7 +155,7 @@ def _counters(formula: Formula, power: int | None) -> tuple[str, Kind]:
 
 
 def _power(formula: Formula, stored: Stored) -> int:
-    """Return the power of |T| by which the greatest count of the formula grows."""
+    """Return the power of |T| with which the greatest count of the formula grows."""
     if stored.semantics != "bag":
         return 0
     match formula:

@@ -10,7 +10,7 @@
 
 Adding and subtracting floating-point numbers is inexact, so incremental sums would drift from a recomputation.  A
 recomputation adds the numbers in a fixed order, so its result is always the same (``sql/sweeping_groups.py``).  A sum
-of DECIMALs of more than 28 digits has no wider type: after an overflow, the next sum cannot be derived from it.
+of DECIMALs of more than 28 digits has no wider type, so no sum can be derived from a sum that overflowed.
 COUNT(*) is stored with every measure, because a group without rows does not exist.
 """
 

@@ -1,8 +1,9 @@
 """Derive the terms of a refresh: the tuples that change as time passes from t to t_now.
 
-For a predicate p, a refresh deletes the tuples with [p]_t ∧ [¬p]_now and inserts those with [p]_now ∧ [¬p]_t (section
-4.3.2).  A conjunct of p cannot change with time if it depends neither on NOW nor on the open end of a period.  The
-conjunction s of these conjuncts has the same truth at both instants.  The other conjuncts, v1 to vn, change one by one:
+For a predicate p, a refresh deletes the tuples with [p]_t ∧ [¬p]_now and inserts the tuples with [p]_now ∧ [¬p]_t
+(section 4.3.2).  A conjunct of p cannot change with time if it depends neither on NOW nor on the open end of a period.
+The conjunction s of these conjuncts has the same truth at both instants.  The other conjuncts, v1 to vn, change one by
+one:
 
     [p]_t ∧ [¬p]_now = s ∧ [v]_t ∧ ([¬v1]_now ∨ … ∨ [¬vn]_now)        p = s ∧ v1 ∧ … ∧ vn
 

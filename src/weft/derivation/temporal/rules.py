@@ -77,8 +77,10 @@ def refresh(operator: Any, trace: DerivationTrace) -> Delta:
 
 
 Rule: TypeAlias = Callable[[Any, int, Temporal, Temporal], Delta]
-"""A rule: from the operator over the current states, the position of the input, its ∇ or Δ, and the operator's own
-current state, the rule returns the operator's delta.
+"""A function that returns an operator's delta for the change of one input.
+
+Its arguments are the operator over the current states of its inputs, the position of the changed input, the ∇ or Δ of
+that input, and the current state of the operator's result.
 """
 
 

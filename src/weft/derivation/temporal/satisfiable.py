@@ -9,8 +9,8 @@ about time to each system:
 - a period set that is open at t ends in t at t, and in t_now at t_now;
 - an expression that rises with NOW, such as NOW minus a year, is at t_now at least its value at t.
 
-Each tuple is tried with a closed and with an open period set.  A contradiction is a proof: no term that could have a
-row is dropped.  Unrecognized terms are unknowns, and equal terms are the same unknown.
+Each tuple is tried with a closed and with an open period set.  A contradiction is a proof, so no term that could have a
+row is dropped.  A term that the module does not recognize is an unknown; equal terms are the same unknown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bring a query into canonical form, so that queries that differ only in spelling share a plan (design section 5).
 
 The canonical form sorts the conjuncts of a condition, merges a list of constants into one constant, and gives all
-decimal constants the same type, whatever their number of digits.
+decimal constants the same type, independent of the number of digits.
 """
 
 from __future__ import annotations

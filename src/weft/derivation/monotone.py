@@ -134,7 +134,8 @@ def _obstacle(predicate: Predicate) -> str | None:
 def _expand(relation: Relation) -> list[Block]:
     """Return blocks whose union is the relation.
 
-    The body of an EXISTS is joined to its block, which is correct because the rows of the answer are distinct.
+    The body of an EXISTS is joined to the enclosing block, which is correct because the rows of the answer are
+    distinct.
     """
     own = sources(relation)
     return [Block(own + block.sources, block.items) for block in _alternatives(condition(relation))]

@@ -2,7 +2,7 @@
 
 A formula permits skipping under two conditions.  The formula is false at a state without events, and states without
 events do not change its answers at other states.  Skipping changes neither the numbers of the time points nor the
-answers.  It matters only for output that lists every time point.
+answers.  Skipping matters only for output that lists every time point.
 """
 
 from __future__ import annotations

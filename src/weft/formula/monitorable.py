@@ -147,7 +147,7 @@ def _negation(formula: algebra.Not, inner: Formula) -> SafeRangeViolation | None
 
 
 def _conjunct(formula: Formula, left: Formula, right: Formula) -> SafeRangeViolation | None:
-    """Return the violation on the right side of an AND whose left side passes the check, or None."""
+    """Return the violation on the right side of an AND whose left side passes; None if the right side passes too."""
     given = set(free_variables(left))
     if compares(right):
         return None if compares_with(given, right) else SafeRangeViolation(formula, _COMPARED)

@@ -170,7 +170,7 @@ class Safe:
     def _following(self, chain: Formula | None, waiting: Sequence[Formula]) -> tuple[Formula, Formula] | None:
         """Return the next conjunct, and the chain extended by it.
 
-        A conjunct that filters the chain comes first, then a finite conjunct.  Return None if there is neither.
+        A conjunct that filters the chain comes first, then a finite conjunct.  Return None if no conjunct qualifies.
         """
         if chain is not None:
             for part in waiting:

@@ -136,9 +136,9 @@ def nested(
     """Return the nest of an order.
 
     ``group`` returns the formula of a group of equal instants.  ``before`` receives the position of a group and the
-    formula of all earlier groups, and returns the formula that they held before that group.  Each level of the nest has
-    only the variables that outer levels or the answer (``wanted``) use.  Each formula of ``tests`` is added at a level
-    that has all variables of the test.
+    formula of all earlier groups; it returns a formula that requires the earlier groups to hold before that group.
+    Each level of the nest has only the variables that outer levels or the answer (``wanted``) use.  Each formula of
+    ``tests`` is added at a level that has all variables of the test.
     """
     groups = [group(names) for names in order]
     left = list(tests)

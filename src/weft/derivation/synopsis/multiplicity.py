@@ -73,7 +73,7 @@ def _coefficients(formula: Fixpoint) -> list[int | Multiplied]:
 
 
 def duplicate_free(formula: Formula) -> bool:
-    """Return whether the formula has each answer once, for all data."""
+    """Return whether each answer of the formula has the count 1 for all data."""
     match formula:
         case Truth() | Comparison() | Matches() | Not() | Distinct() | Aggregate():
             return True

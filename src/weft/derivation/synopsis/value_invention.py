@@ -34,8 +34,8 @@ from weft.algebra.formula import (
 class Origin:
     """The origin of a variable's values.
 
-    ``computed`` says that the values may be in no row.  ``again`` says that they come from previous answers of a
-    fixpoint.  ``endless`` says that they are computed from previous answers of a fixpoint.
+    ``computed`` says that the values may be in no row.  ``again`` says that the values come from previous answers of a
+    fixpoint.  ``endless`` says that the values are computed from previous answers of a fixpoint.
     """
 
     computed: bool = False

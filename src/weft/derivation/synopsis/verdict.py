@@ -145,7 +145,7 @@ def most_runs(interval: Interval) -> int:
 def _counters(formula: Formula, power: int | None) -> tuple[str, Kind]:
     """Return the number of bits of a counter that grows like |T| to the ``power``, and the kind of this growth.
 
-    A ``power`` of None stands for growth without such a bound.
+    If ``power`` is None, no power of |T| bounds the counter.
     """
     if power is None:
         return "|T| bits", "unbounded"

@@ -84,7 +84,7 @@ def c20(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
 
 
 def r9(node: Aggregation) -> Delta:
-    """Return a delta equivalent to (r.9), which is (c.17) for the rows that ended since t, over the window as of t."""
+    """Return (c.17) for the rows that ended since t, over the window as of t; this delta is equivalent to (r.9)."""
     window = _window(node)
     old = replace(node, input=replace(window, at=REFRESHED))
     return c17(old, expired(window), old)

@@ -1,8 +1,9 @@
 """Find the smallest part of each base relation that must be stored so that no source is queried again (section 6).
 
 An auxiliary view of R is π_B(σ_f(R)).  The filter f has the conditions on R alone that the view requires of every row
-it uses.  B has the columns that the view uses, and the key of R.  A column may be left out only if it makes no
-difference that rows which agree in the remaining columns become one row.  So columns are not left out in two cases:
+it uses.  B has the columns that the view uses, and the key of R.  If a column is left out, rows that agree in the
+remaining columns become one row.  A column may be left out only if this makes no difference.  So columns are not left
+out in two cases:
 
 - below a difference, a union, or an aggregate directly over R, because these operators compare or count full rows;
 - of a range variable whose period set a predicate mentions, because rows with fewer columns have longer periods.

@@ -5,7 +5,7 @@ three terms depend on the instant of evaluation: NOW, the end of an open period,
 ``PERIOD_START`` depends on none of them.
 
 CONTAINS and OVERLAPS have the same result as of t and as of t_now.  An instant after t is in a period set if and only
-if t is.  So two sets that differ or overlap after t already do so at t.
+if t is in the period set.  So two sets that differ or overlap after t already do so at t.
 """
 
 from __future__ import annotations

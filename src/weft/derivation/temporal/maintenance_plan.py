@@ -74,7 +74,7 @@ class Derived:
         """The recorded relations that are read neither by the keys of a delta nor by a window of first or last
         instants.
 
-        The expressions may still read only the periods since the beginning of the change (FR).
+        Of such a relation, the expressions may still read only what holds since the beginning of the change (FR).
         """
         return tuple(dict.fromkeys(chain.from_iterable(map(_read_whole, self._parts))))
 

@@ -111,7 +111,7 @@ def _wide(measure: Measure) -> bool:
 
 
 def _sum_type(type: DataType) -> DataType:
-    """Return the type of a stored sum: the type of Spark's sum, or for BIGINT a DECIMAL that its sums always fit."""
+    """Return the type of a stored sum: the type of Spark's sum, or for BIGINT a DECIMAL into which every sum fits."""
     if type == BIGINT:
         return DataType("DECIMAL", 38, 0)
     if type.name != "DECIMAL":

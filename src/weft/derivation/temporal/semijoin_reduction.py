@@ -15,9 +15,9 @@ A refresh searches only the tuples whose predicate can have changed (``refresh_t
 
     law: limited(X, D, on) has, of the rows that agree with a row of D in ``on``, exactly what X has.
 
-Of other rows, ``limited`` may have any.  So each use above requires the equality again.  A row comes with its full
-period set, so predicates over periods have the same result.  Leaves become Semijoin(Base, …), which storage computes by
-a look-up.
+``limited`` may have any of the other rows, so each use above also tests the equality.  A row comes with its full period
+set, so predicates over periods have the same result.  Each base relation becomes Semijoin(Base, …), which storage
+computes by a look-up.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class _Reduction:
         return due
 
     def _among(self, relation: Temporal, bound: PeriodCondition) -> Temporal | None:
-        """Return rows of the relation among which are all rows that satisfy a bound on their first or last instants.
+        """Return a subset of the relation that contains all rows that satisfy a bound on first or last instants.
 
         Return None if the module cannot derive such a subset.
         """
@@ -354,7 +354,7 @@ def _pairs(join: TemporalJoin, number: int, via: int) -> On:
 def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
     """Return the inputs that can be looked up from the inputs in ``met``, each with the input that gives its keys.
 
-    The inputs in ``met`` are among the result, with None.
+    The result also maps each input in ``met`` to None.
     """
     found: dict[int, int | None] = dict.fromkeys(sorted(met))
     more = True

@@ -1,7 +1,7 @@
 """Translate a bound query to its sequenced meaning, as temporal algebra.
 
 At each instant t, the view has the answer of the query over the rows that hold at t.  A condition that mentions NOW or
-a row's own periods is evaluated at t_now, on the row as its item of FROM has it.  With A for the items of FROM:
+a row's own periods is evaluated at t_now, on the row that the item of FROM gives.  With A for the items of FROM:
 
     FROM and WHERE      ⋈_p(A1 … An)            conditions on one item below, as σ
     EXISTS (B)          π_A(A ⋈_c B)            c: B's WHERE, in which A is named

@@ -1,1 +1,3 @@
-"""Pure rewriting of algebra: the replay, Q^M, Q^I, and the access paths of a branch."""
+"""Rewrite algebra: derive the replay, the monotone query Q^M, the incremental query Q^I, and a branch's access
+paths.
+"""

@@ -1,9 +1,11 @@
-"""Choose how a branch reads each of its tables: the rows of the window, a look-up by key, or a full scan.
+"""Choose how a branch reads each of its tables: only the rows of the window, a look-up by key, or a full scan.
 
-A branch starts from its driver's rows, which the window keeps few, and reaches the other tables by equality.  So a
-scan may read a relation that holds only the rows that such an equality can reach (a semi-join reduction).  All branches
-of all plans of a tick share that relation: a tick reads the new rows and the look-ups of a table once (design section
-5).  Law: a branch gives the same rows through its access paths as over full tables.
+The driver of a branch reads only the few rows of the window.  Equalities connect the driver to the other tables.  If an
+equality reaches a table, the branch can read the table by a look-up of the matching rows (a semi-join reduction).  All
+branches of all plans of a tick share these relations: a tick reads the new rows of a table once, and makes each look-up
+once (design section 5).
+
+Law: a branch returns the same rows through its access paths as over full tables.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
 
 
 def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
-    """Return the access path of each range variable of the branch, including those of its subqueries.
+    """Return the access path of each range variable of the branch and of its subqueries.
 
-    With ``null_safe``, keys may be compared by <=>; the reader must then match NULL with NULL.  ``--from now`` uses
-    this to ask whether the same row existed before.
+    With ``null_safe``, a look-up may use a key that is compared by <=>, so the reader must match NULL with NULL.  The
+    option ``--from now`` uses ``null_safe`` to ask whether the same row existed before.
     """
     paths: dict[str, Access] = {}
     driver = _news(event)
@@ -33,8 +35,9 @@ def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
 
 
 def _news(event: Event) -> tuple[relational.Scan, DeltaScan] | None:
-    """Return the scan that the window restricts, and its path; None unless the driver's instant is a column plus
-    constant intervals, possibly rounded.
+    """Return the scan that the window restricts, and the access path of that scan.
+
+    Return None unless the driver's instant is a column plus constant intervals, possibly rounded.
     """
     if event.driver.kind == "greatest":
         return None
@@ -48,14 +51,20 @@ def _news(event: Event) -> tuple[relational.Scan, DeltaScan] | None:
 
 
 def _own(interval: Scalar) -> bool:
-    """Return whether an interval differs from row to row; then no single window of the column contains the new rows."""
+    """Return whether an interval is an expression instead of a constant, a parameter or a column.
+
+    For such an interval, no single window of the column contains all new rows.
+    """
     return not isinstance(interval, (Literal, Param, ColumnRef))
 
 
 def _reach(
     around: relational.Relation, paths: dict[str, Access], known: Mapping[ColumnRef, ColumnRef], null_safe: bool
 ) -> None:
-    """Add to ``paths`` a path for every scan of a block and of the subqueries below it."""
+    """Add to ``paths`` an access path for every scan in the block ``around`` and in its subqueries.
+
+    ``known`` maps columns of enclosing domains to the table columns that they copy.
+    """
     demanded = relational.condition(around)
     origins = dict(known)
     for source in relational.sources(around):
@@ -78,7 +87,7 @@ def _reach(
 
 @dataclass(frozen=True)
 class _Tie:
-    """An equality between two columns of one type: own = other, or own <=> other if null-safe."""
+    """An equality between two columns of one type: ``own = other``, or ``own <=> other`` if ``null_safe``."""
 
     own: ColumnRef
     other: ColumnRef
@@ -90,8 +99,9 @@ def _reaches(tie: _Tie, paths: Mapping[str, Access]) -> bool:
 
 
 def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> list[_Tie]:
-    """Return the equalities between columns in both directions, null-safe ones last; a domain's column counts as the
-    column that it copies.
+    """Return each equality between two columns twice, once in each direction; null-safe equalities come last.
+
+    ``origins`` maps a column of a domain to the table column that it copies; the result names the table column.
     """
     ties = []
     for item in relational.conjuncts(demanded):
@@ -111,7 +121,7 @@ def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, Colu
 
 
 def _copied(source: relational.Source, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
-    """Map each column of a domain to the table column that it copies (law of ``derivation.localize``)."""
+    """Return, for each column of a domain, the table column that it copies (law of ``derivation.localize``)."""
     if not isinstance(source, relational.Distinct) or not isinstance(source.input, relational.Project):
         return {}
     pairs = zip(relational.attributes(source), source.input.outputs, strict=True)
@@ -129,20 +139,23 @@ def _bodies(predicate: relational.Predicate) -> list[relational.Relation]:
 
 
 def whole_tables(event: Event) -> dict[str, Access]:
-    """Return the paths of a branch that reads full tables (the closed form, a first delivery)."""
+    """Return the access paths of a branch that reads full tables.
+
+    Branches of the closed form and of a first delivery read full tables.
+    """
     paths: dict[str, Access] = {}
     _reach(event.block, paths, {}, null_safe=False)
     return paths
 
 
 def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]:
-    """Return the columns of a range variable of the branch's block, each with the column of another range variable that
-    it must equal.
+    """Return pairs of columns that the branch's block equates: a column of ``alias``, and one of another range
+    variable.
     """
     ties = _equalities(relational.condition(event.block), {})
     return tuple((tie.own, tie.other) for tie in ties if tie.own.scan == alias and not tie.null_safe)
 
 
 def keyless(paths: Mapping[str, Access]) -> tuple[str, ...]:
-    """Return the range variables that no key reaches; every tick scans their tables in full."""
+    """Return the range variables whose access path is a full scan; every tick reads their tables in full."""
     return tuple(alias for alias, path in paths.items() if isinstance(path, FullScan))

@@ -1,7 +1,7 @@
-"""The canonical form: queries that differ only in spelling share a plan (design section 5).
+"""Bring a query into canonical form, so that queries that differ only in spelling share a plan (design section 5).
 
-The conjuncts of a condition are sorted, a list of constants becomes one constant, and decimal constants get one type
-independent of their digits.  Then the constants are lifted; the rest is the plan.
+The canonical form sorts the conjuncts of a condition, merges a list of constants into one constant, and gives all
+decimal constants the same type, independent of the number of digits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LISTED: Final = ("STRING", *INTEGRAL)
 
 
 def canonical(query: Query) -> Query:
-    """Return the query in canonical form; it has the same rows.
+    """Return the query in canonical form, which returns the same rows.
 
     >>> from shown import M, ids
     >>> from weft.algebra.relation import Select, conjunction
@@ -62,7 +62,7 @@ def canonical(query: Query) -> Query:
 
 
 def one_list(call: Call) -> Call:
-    """Combine the constants of x IN (a, b, c) into one list constant if all are strings or all are whole numbers.
+    """Merge the constants of ``x IN (a, b, c)`` into one list constant if all are strings or all are whole numbers.
 
     >>> from weft.algebra.schema import INT
     >>> one_list(Call("in", tuple(Literal(n, INT) for n in (7, 2, 1, 2)), INT)).args[1].value
@@ -80,7 +80,7 @@ def one_list(call: Call) -> Call:
 
 
 def wide_decimals(call: Call) -> Call:
-    """Give the decimal constants of a comparison one wide type if the type of the other side leaves room for it."""
+    """Give a decimal constant of a comparison the type ``WIDE`` if the type of the other side permits it."""
     left, right = call.args
     args = (_widened(left, right), _widened(right, left))
     return call if args == call.args else replace(call, args=args)
@@ -102,8 +102,11 @@ def _fits(type: DataType) -> bool:
 def _rank(
     predicate: Predicate, tables: Mapping[str, str], places: Mapping[str, int]
 ) -> tuple[int, str, tuple[int, ...]]:
-    """Return the sort key of a conjunct: its kind, then its shape without the names of range variables and constants,
-    then the positions in FROM of the outer range variables (for ``a.x = c.x AND b.x = c.x`` over one table).
+    """Return the sort key of a conjunct.
+
+    The key is the kind of the conjunct, then its shape without the names of range variables and constants, then the
+    positions in FROM of the outer range variables that it names.  The positions distinguish ``a.x = c.x`` from ``b.x =
+    c.x`` if ``a`` and ``b`` are the same table.
     """
     order = (Plain, Or, And, NowFrom, NowBefore, Exists, NotExists)
     own = set(range_variables(predicate))
@@ -117,7 +120,7 @@ def _shape(node: Node, tables: Mapping[str, str]) -> str:
         case ColumnRef(scan=scan, column=column):
             return f"{tables.get(scan, '')}.{column}"
         case Literal(type=kind):
-            # An interval's sign is part of the plan (``scalar.Param``).
+            # The sign of an interval is part of the plan (``scalar.Param``).
             sign = (node.value > 0) - (node.value < 0) if kind == INTERVAL and isinstance(node.value, int) else ""
             return f":{kind}{sign}"
         case Scan(table=table, whole=whole):

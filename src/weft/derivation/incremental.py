@@ -1,6 +1,7 @@
-"""Q^I(τ, t): the rows that begin in the window [τ, t), one branch per driver (paper section 5, design section 2).
+"""Derive the incremental query Q^I(τ, t): the rows that begin in the window [τ, t).
 
-Law: the union of Q^I over any partition of time into windows = ∪ over every instant s of Q(s).
+Q^I has one branch per driver (paper section 5, design section 2).  Law: if time is divided into windows, the union of
+Q^I over all windows equals the union of Q(s) over all instants s.
 """
 
 from __future__ import annotations
@@ -17,26 +18,26 @@ from weft.derivation.replay import at, starts
 from weft.derivation.simplify import simplify, starts_of
 
 BEFORE: Final = "_before"
-"""The suffix of the range variables of the query just before an instant."""
+"""The suffix that names the range variables of the query just before an instant."""
 ANSWER: Final = "_answer"
-"""The range variable of the derived relation that holds the answer's rows."""
+"""The range variable of the derived table that contains the rows of the answer."""
 
 
 def answer(query: relational.Query) -> relational.Project:
-    """Return the query as a relation."""
+    """Return the query as a projection with the range variable ``ANSWER``."""
     return relational.Project(query.input, ANSWER, query.outputs)
 
 
 def window(s: Scalar) -> relational.Predicate:
-    """τ <= s < t."""
+    """Return the condition τ <= s < t."""
     return relational.conjunction(relational.Plain(call("<=", TICK_START, s)), relational.Plain(call("<", s, TICK_END)))
 
 
 def incremental(query: relational.Query, *, from_now: bool = False) -> tuple[Event, ...]:
-    """Return the branches of Q^I, each a projection of one block: the answer's columns, then the instant.
+    """Return the branches of Q^I; each is a projection of one block to the answer's columns and the instant.
 
-    The order of time makes some branches impossible; they are left out.  With ``from_now``, the branches give only rows
-    that were not in the answer just before s (``--from now``, design section 2).
+    Branches that the order of time makes impossible are left out.  With ``from_now``, a branch returns only rows that
+    were not in the answer just before their instant (``--from now``, design section 2).
     """
     before = _Before(query) if from_now else None
     branches: dict[Event, None] = {}
@@ -50,8 +51,9 @@ def incremental(query: relational.Query, *, from_now: bool = False) -> tuple[Eve
 def simplified(
     branch: Event, *, first: relational.Predicate = relational.TRUE, last: relational.Predicate = relational.TRUE
 ) -> Iterator[Event]:
-    """Yield the simplified branch with ``first`` before and ``last`` after its own condition; nothing if it can give no
-    row.
+    """Yield the simplified branch, or nothing if the branch can return no row.
+
+    The condition of the branch becomes ``first``, its own condition, and ``last``, combined by AND.
     """
     own = relational.sources(branch.block)
     predicate = simplify(relational.conjunction(first, relational.condition(branch.block), last), starts_of(own))
@@ -60,15 +62,15 @@ def simplified(
 
 
 class _Before:
-    """The query just before an instant, with its range variables renamed."""
+    """The query as of just before an instant; its range variables have the suffix ``BEFORE``."""
 
     def __init__(self, query: relational.Query) -> None:
         renamed = rename(answer(query), {name: f"{name}{BEFORE}" for name in range_variables(answer(query))})
         self.rows = renamed
 
     def absent(self, branch: Event) -> relational.Predicate:
-        """Return the condition that Q(s⁻) does not have the branch's row; result rows are compared with NULL equal to
-        NULL.
+        """Return the condition that the row of the branch is not in Q(s⁻); the comparison of rows treats NULL as equal
+        to NULL.
         """
         pairs = zip(relational.attributes(self.rows), branch.outputs, strict=True)
         same = [relational.Plain(call("<=>", ref, output.value)) for ref, output in pairs]

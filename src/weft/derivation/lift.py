@@ -1,4 +1,6 @@
-"""Lifts literals into parameters: queries of one shape share one plan (design section 5; NiagaraCQ's signatures)."""
+"""Lift constants into parameters, so that queries of one shape share one plan (design section 5; NiagaraCQ's
+signatures).
+"""
 
 from __future__ import annotations
 
@@ -15,24 +17,26 @@ from weft.algebra.traverse import children as parts_of
 LIFTED_FROM: Final = frozenset(
     ("=", "<>", "<", "<=", ">", ">=", "<=>", "in", "like", "ilike", "startswith", "endswith", "contains")
 )
-"""Operators whose constant operands are lifted.  The constants of other functions stay: Spark requires some of them to
-be constants (ROUND's digits), and they rarely distinguish one user's query from another's.
+"""Operators whose constant operands become parameters.
+
+The constants of other functions stay constants.  Spark requires a constant in some places, such as the digits of ROUND.
+Besides, these constants rarely distinguish one user's query from another's.
 """
 _THROUGH: Final = frozenset(("+", "-", "*", "and", "or", "not"))
 
 
 @dataclass(frozen=True)
 class Lifted:
-    """A query without its constants, and the constants: ``values[i]`` is the value of the parameter ``p{i+1}``."""
+    """A query with parameters, and their values: ``values[i]`` is the value of the parameter ``p{i+1}``."""
 
     query: Query
     values: tuple[Literal, ...]
 
 
 def lift(query: Query) -> Lifted:
-    """Replace the constants of conditions and thresholds of ``query`` by parameters, in the order of the text.
+    """Replace the constants in conditions and thresholds of ``query`` by parameters, numbered in the order of the text.
 
-    Constants of select lists and of VALUES stay: they are part of the answer.
+    Constants in select lists and in VALUES stay, because they are part of the answer.
     """
     values: list[Literal] = []
     relation = _in_conditions(query.input, lambda scalar: _lift_operand(scalar, values))
@@ -40,7 +44,7 @@ def lift(query: Query) -> Lifted:
 
 
 def _in_conditions(node: N, change: Callable[[Scalar], Scalar]) -> N:
-    """Return the node with ``change`` applied to the scalars of its predicates."""
+    """Return a copy of ``node`` in which ``change`` is applied to the scalars of all predicates."""
     if isinstance(node, Project):
         return cast("N", replace(node, input=_in_conditions(node.input, change)))
     if isinstance(node, Values):
@@ -73,7 +77,7 @@ def _lift_operand(operand: Scalar, values: list[Literal]) -> Scalar:
 
 
 def bind_params(node: N, values: Mapping[str, Scalar]) -> N:
-    """Return the node with the parameters that ``values`` names replaced by their values."""
+    """Return a copy of ``node`` in which each parameter that ``values`` names is replaced by its value."""
 
     def change(part: Node) -> Node:
         return values.get(part.name, part) if isinstance(part, Param) else part

@@ -1,12 +1,13 @@
-"""Rewrite subqueries so that they refer at most to the directly enclosing SELECT: for Spark, after the derivation.
+"""Rewrite subqueries so that they refer at most to the directly enclosing SELECT, as Spark requires.
 
 Spark resolves a correlated name only against the SELECT directly around a subquery.  If a nested subquery refers to a
-row from further out, the subquery between them is joined with the *domain* of those columns: a derived relation of
-their distinct outer values, matched by null-safe equality.  The same happens if an OR combines a condition on an outer
-row with a subquery: Spark would move the OR with its subquery into the outer join, away from the inner rows that the
-subquery refers to (SPARK-59351).
+SELECT further out, the subquery around it is joined with the *domain* of the columns that are referred to.  The domain
+is a derived table with the distinct outer values of these columns, and is joined by null-safe equality.
 
-Law: EXISTS (B) = EXISTS (D ⋈ B[c := d.c] with d.c <=> c), D = δ π_c(outside), since D has every value that c takes.
+The module does the same if an OR combines a condition on an outer row with a subquery.  Spark would move that OR into
+the outer join, away from the inner rows that the subquery refers to (SPARK-59351).
+
+Law: EXISTS (B) = EXISTS (D ⋈ B[c := d.c] with d.c <=> c), where D = δ π_c(outside) has every value that c takes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from weft.algebra.traverse import mentioned, range_variables, substitute, walk
 
 
 def localize(event: Event) -> Event:
-    """Return the event, a projection of one block, with every subquery made local."""
+    """Return the event with all its subqueries made local; the event must be a projection of one block."""
     own, whole = relational.sources(event.block), relational.condition(event.block)
     return event.with_block(relational.block(own, _predicate(whole, own, whole)))
 
@@ -58,7 +59,10 @@ def _body(
 def _domain(
     far: tuple[ColumnRef, ...], around: tuple[relational.Source, ...], whole: relational.Predicate, inner: str
 ) -> relational.Distinct:
-    """Return the relation of the outer values of ``far``, filtered by the plain conditions on its sources alone."""
+    """Return the distinct outer values of the columns ``far``.
+
+    The result satisfies the plain conditions of ``whole`` that concern only the sources of these columns.
+    """
     wanted = _connected({ref.scan for ref in far}, whole, _aliases(around))
     needed = tuple(source for source in around if _alias(source) in wanted)
     narrow = [item for item in _plain(whole) if {ref.scan for ref in mentioned(item)} <= wanted]
@@ -77,8 +81,9 @@ def _aliases(around: tuple[relational.Source, ...]) -> set[str]:
 
 
 def _connected(wanted: set[str], whole: relational.Predicate, own: set[str]) -> set[str]:
-    """Return ``wanted`` and the sources that conditions connect to them; a product with unconnected sources would be
-    too large.
+    """Return the sources in ``wanted`` and all sources that conditions connect to them.
+
+    Without the connected sources, the domain would be a cross product that is too large.
     """
     ties = [{ref.scan for ref in mentioned(item)} for item in _plain(whole)]
     reached = set(wanted)
@@ -98,8 +103,8 @@ def _has_subquery(predicate: relational.Predicate) -> bool:
 
 
 def _substituted(predicate: relational.Predicate, copies: dict[Scalar, Scalar]) -> relational.Predicate:
-    """Replace the outer columns in the conjuncts that have subqueries; the other conjuncts can refer to them
-    directly.
+    """Replace outer columns by ``copies`` in the conjuncts that contain subqueries; other conjuncts may name outer
+    columns.
     """
     return relational.conjunction(
         *(substitute(item, copies) if _has_subquery(item) else item for item in relational.conjuncts(predicate))

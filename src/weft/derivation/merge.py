@@ -1,8 +1,8 @@
-"""Merge adjacent blocks into one, so that Spark runs the user's own query instead of nested derived tables.
+"""Merge nested blocks into one, so that Spark runs the user's own query instead of nested derived tables.
 
-Nested joins and selections are flattened, a derived relation is replaced by its input (its columns by their
-definitions), a union under a block becomes several blocks, and δ is dropped, since the rows of an answer are distinct
-anyway (design section 1).  Under EXISTS a union becomes an OR.
+Nested joins and selections become one block.  A derived table is replaced by its input, and each of its columns by the
+definition of the column.  A block over a union becomes several blocks; under EXISTS, a union becomes an OR.  δ is
+removed, because the rows of an answer are distinct anyway (design section 1).
 
 Law: the union of a relation's blocks has the rows of the relation, apart from duplicates.
 
@@ -62,7 +62,7 @@ Meaning = Mapping[ColumnRef, Scalar]
 
 @dataclass(frozen=True)
 class _Block:
-    """Sources and a condition on them; ``meaning`` maps the columns of derived relations to their definitions."""
+    """Sources and a condition on them; ``meaning`` maps each column of a derived table to the column's definition."""
 
     sources: tuple[Source, ...]
     condition: Predicate
@@ -74,12 +74,12 @@ class _Block:
 
 
 def blocks(query: Query) -> tuple[Query, ...]:
-    """Return the query as a union of queries of one block each."""
+    """Return queries of one block each whose union is the query."""
     return tuple(Query(part.relation, substitute(query, part.meaning).outputs) for part in _blocks(query.input))
 
 
 def merged(event: Event) -> tuple[Event, ...]:
-    """Return an event of a projection as events whose relation is a projection of one block each."""
+    """Return events that together have the rows of ``event``; each is a projection of one block."""
     top = event.projection
     events = []
     for part in _blocks(top.input):
@@ -91,7 +91,7 @@ def merged(event: Event) -> tuple[Event, ...]:
 
 
 def _whole(branch: Event) -> Event:
-    """Return the branch; raise DerivationError if it names a column that none of its sources has."""
+    """Return the branch unchanged; raise DerivationError if it names a column that none of its sources has."""
     lost = free_columns(branch.projection) | {
         ref for ref in mentioned(branch.instant) if ref.scan not in range_variables(branch.block)
     }
@@ -121,7 +121,7 @@ def _blocks(relation: Relation) -> list[_Block]:
 
 
 def block_count(node: Relation | Predicate) -> int:
-    """Return the number of blocks of a relation without building them; a predicate counts as one."""
+    """Return the number of blocks of a relation without building the blocks; the result for a predicate is 1."""
     match node:
         case Join(inputs=parts):
             return prod(map(block_count, parts))
@@ -140,10 +140,10 @@ def _joined(parts: tuple[_Block, ...]) -> _Block:
 
 
 def _settled(meaning: Meaning) -> Meaning:
-    """Expand each definition until it has only columns of sources.
+    """Expand each definition until it names only columns of sources.
 
-    A column of one input may stand for a column of another: ``d.id IN (SELECT d.id FROM …)`` over a derived ``d``, if
-    the subquery is the driver and is joined with ``d``.
+    The definition of one input's column may name a column of another input.  An example is ``d.id IN (SELECT d.id FROM
+    …)`` over a derived table ``d``, if the subquery is the driver and is joined with ``d``.
     """
     while any(mentioned(value) & meaning.keys() for value in meaning.values()):
         meaning = {ref: substitute(value, meaning) for ref, value in meaning.items()}
@@ -161,7 +161,7 @@ def _of_union(part: _Block, one: Relation, union: Union) -> _Block:
 
 
 def merged_predicate(predicate: Predicate) -> Predicate:
-    """Return the predicate with the body of each subquery merged."""
+    """Return an equivalent predicate in which every body of a subquery is one block."""
     match predicate:
         case Plain() | NowFrom() | NowBefore():
             return predicate

@@ -1,11 +1,13 @@
-"""Q^M(t), the minimum bounding monotone query (paper sections 4.2 and 4.3).
+"""Derive Q^M(t), the minimum bounding monotone query (paper sections 4.2 and 4.3).
 
-Where a query is a disjunction of blocks on append-only tables whose NOT EXISTS bodies are monotone it has a closed
-form: each block's NOW becomes GREATEST(c_1 … c_n), the c_i being the starts of its rows and its NOW >= c thresholds.  A
-combination of rows holds from that instant on or never: every other condition can only turn false as time goes on.
+Q^M has a closed form if the query is a disjunction of blocks over append-only tables and the bodies of its NOT EXISTS
+are monotone.  The closed form replaces NOW in each block by GREATEST(c_1 … c_n), where the c_i are the starts of the
+block's rows and the thresholds of its NOW >= c.  A combination of rows is in the answer from that instant on or never,
+because every other condition can only become false as time passes.
 
-Elsewhere the closed form is wrong (reply at 0, message at 1, "no reply in the last 14": GREATEST = 1 gives nothing, the
-answer starts at 14), and Q^M is ``starts(Q, [t0, t))``, the branches of Q^I with the window open at its beginning.
+For other queries the closed form is wrong.  An example is "no reply in the last 14" with a reply at 0 and a message at
+1: at GREATEST = 1 the message is not in the answer, but at 14 it is.  For such queries, Q^M consists of the branches of
+Q^I with a window that begins at the beginning of time, ``starts(Q, [t0, t))``.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ from weft.derivation.replay import at
 from weft.derivation.simplify import difference, present, simplify, starts_of
 
 MOST_BLOCKS: Final = 16
-"""A query with more disjuncts is not multiplied out; the branches of Q^I are used instead."""
+"""The largest number of blocks for which the closed form is used; a query with more blocks uses the branches of Q^I."""
 
 
 @dataclass(frozen=True)
 class ClosedFormVerdict:
-    """Whether the closed form applies, and the reason."""
+    """Whether Q^M of a query has the closed form, and the reason."""
 
     closed: bool
     reason: str
@@ -39,14 +41,14 @@ class ClosedFormVerdict:
 
 @dataclass(frozen=True)
 class Block:
-    """A conjunction: its sources and its conditions."""
+    """A conjunction of the conditions ``items`` over the rows of ``sources``."""
 
     sources: tuple[relational.Source, ...]
     items: tuple[relational.Predicate, ...]
 
 
 def closed_form_verdict(query: relational.Query) -> ClosedFormVerdict:
-    """Return whether Q^M has the paper's closed form, with the reason."""
+    """Return whether Q^M has the paper's closed form, and the reason."""
     if any(not scan.table.append_only for scan in scans(query)):
         return ClosedFormVerdict(False, "a table's rows can end, so a row can leave the answer and come back")
     parts = blocks(query)
@@ -61,33 +63,36 @@ def closed_form_verdict(query: relational.Query) -> ClosedFormVerdict:
 
 
 def minimum_bounding(query: relational.Query) -> tuple[Event, ...]:
-    """Return the closed form of Q^M(t), one branch per block; call it only if ``closed_form_verdict`` allows it."""
+    """Return the closed form of Q^M(t), one branch per block.
+
+    Call this function only if ``closed_form_verdict`` says that the closed form applies.
+    """
     branches = (_branch(expanded, part.outputs) for part in blocks(query) for expanded in _expand(part.input))
     return tuple(branch for branch in branches if branch is not None)
 
 
 def lasts(query: relational.Query) -> bool:
-    """Return whether every row of the answer stays in it for ever."""
+    """Return whether every row of the answer stays in the answer for ever."""
     return all(scan.table.append_only for scan in scans(query)) and all(
         is_monotone(relational.condition(part.input)) for part in blocks(query)
     )
 
 
 def is_monotone(predicate: relational.Predicate) -> bool:
-    """Return whether a predicate, once true, stays true on append-only tables: one verdict per case."""
+    """Return whether a predicate over append-only tables stays true once it is true."""
     match predicate:
         case relational.Plain():
-            return True  # time plays no part in it
+            return True  # does not depend on time
         case relational.NowFrom():
             return True  # NOW only grows
         case relational.NowBefore():
-            return False  # it ends at its threshold
+            return False  # becomes false at its threshold
         case relational.And(items=items) | relational.Or(items=items):
             return all(is_monotone(item) for item in items)
         case relational.Exists(body=body):
-            return is_monotone(relational.condition(body))  # rows only arrive
+            return is_monotone(relational.condition(body))  # rows of the body are only added
         case relational.NotExists():
-            return False  # a blocker may arrive
+            return False  # a row that blocks may arrive
 
 
 def _obstacle(predicate: relational.Predicate) -> str | None:
@@ -108,7 +113,11 @@ def _obstacle(predicate: relational.Predicate) -> str | None:
 
 
 def _expand(relation: relational.Relation) -> list[Block]:
-    """Return a relation as a union of blocks; EXISTS bodies become joins, as the answer's rows are distinct."""
+    """Return blocks whose union is the relation.
+
+    The body of an EXISTS is joined to the enclosing block, which is correct because the rows of the answer are
+    distinct.
+    """
     own = sources(relation)
     return [Block(own + block.sources, block.items) for block in _alternatives(relational.condition(relation))]
 
@@ -128,7 +137,7 @@ def _alternatives(predicate: relational.Predicate) -> list[Block]:
 
 
 def _count_in(relation: relational.Relation) -> int:
-    """Return the number of blocks that ``_expand`` would build; they may be too many for memory."""
+    """Count the blocks that ``_expand`` would build, without building blocks that may not fit into memory."""
     return _count(relational.condition(relation))
 
 
@@ -154,7 +163,8 @@ def _branch(part: Block, outputs: tuple[relational.Output, ...]) -> Event | None
     thresholds = [item.threshold for item in part.items if isinstance(item, relational.NowFrom)]
     s = greatest(tuple(_latest([*dict.fromkeys(starts), *thresholds], never_null)))
     demanded: list[relational.Predicate] = [relational.Plain(call("<", s, TICK_END))]
-    # GREATEST skips NULL, but a NULL threshold never fires: demand that it is not NULL.
+    # GREATEST skips NULL, but a condition with a NULL threshold is never true.  So require that thresholds are not
+    # NULL.
     demanded += [present(c, never_null) for c in thresholds]
     demanded += [at(item, Instant(s)) for item in part.items if not isinstance(item, relational.NowFrom)]
     predicate = simplify(relational.conjunction(*demanded), never_null)
@@ -170,7 +180,7 @@ def _latest(instants: list[Scalar], never_null: frozenset[ColumnRef]) -> list[Sc
     """Leave out instants that are never after another one: GREATEST(m.ts, m.ts + 28 days) is the second."""
     latest: list[Scalar] = []
     if any(instant in never_null for instant in instants):
-        instants = [instant for instant in instants if instant != TIME_START]  # no row begins before time does
+        instants = [instant for instant in instants if instant != TIME_START]  # no row begins before t0
     for index, instant in enumerate(instants):
         others = latest + instants[index + 1 :]
         if not any(_never_before(instant, other) and shifted(other).base in never_null for other in others):

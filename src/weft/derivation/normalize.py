@@ -1,4 +1,4 @@
-"""Rewrite a query, with the same meaning, so that it runs faster and shares its plan more often: the rules
+"""Rewrite a query to an equivalent one that runs faster and shares its plan more often, by the rules
 ``NORMAL_FORM``.
 """
 
@@ -13,9 +13,10 @@ from weft.algebra.traverse import Node, is_scalar, transform
 
 
 def like_as_prefix(scalar: Scalar) -> Scalar:
-    """Rewrite LIKE with one wildcard at an end to STARTSWITH, ENDSWITH or CONTAINS, and LIKE without wildcards to =.
+    """Rewrite LIKE as a faster comparison if its pattern has no wildcard, or one % at an end or at both ends.
 
-    A lifted LIKE pattern is a regular expression that Spark would compile again for every row.
+    The result is =, STARTSWITH, ENDSWITH or CONTAINS.  Spark would compile a LIKE pattern that is a parameter again for
+    every row.
 
     >>> from weft.algebra.scalar import ColumnRef
     >>> from weft.algebra.schema import STRING
@@ -44,7 +45,7 @@ NORMAL_FORM: Final[tuple[Rule, ...]] = (like_as_prefix,)
 
 
 def normalize(query: Query) -> Query:
-    """Return the query in normal form."""
+    """Return the query rewritten by the rules ``NORMAL_FORM``."""
     return transform(query, _rewritten)
 
 

@@ -1,8 +1,8 @@
 """Decide conditions that follow from the order of time.
 
-A replay asks of every row whether its period contains s.  If s is the row's own start plus a nonnegative interval, the
-answer is known: ``m.ts <= m.ts + p1`` is true, and ``m.ts + p1 <= m.ts`` is false for a positive p1.  So the arrival of
-a message never drives "more than four weeks old", and the branch is dropped.
+A replay requires of every row that the row's period contains s.  If s is the row's own start plus a nonnegative
+interval, this condition can be decided: ``m.ts <= m.ts + p1`` is true, and ``m.ts + p1 <= m.ts`` is false for a
+positive p1.  So the arrival of a message never drives "more than four weeks old", and that branch is dropped.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _UNBOUNDED: Final = None
 
 
 def difference(left: Scalar, right: Scalar) -> tuple[int | None, int | None] | None:
-    """Return the least and the greatest value of right - left in microseconds, None for an unbounded side.
+    """Return the least and the greatest value of ``right - left`` in microseconds; None is a side without a bound.
 
-    Return None if the bases of the two instants differ.
+    Return None instead of the pair if the two instants have different bases, or if the sign of an interval is unknown.
     """
     a, b = shifted(left), shifted(right)
     if a.base != b.base:
@@ -44,9 +44,10 @@ def difference(left: Scalar, right: Scalar) -> tuple[int | None, int | None] | N
 
 
 def simplify(predicate: relational.Predicate, never_null: frozenset[ColumnRef]) -> relational.Predicate:
-    """Return the predicate without the conditions that the order of time decides.
+    """Return an equivalent predicate without the conditions that the order of time decides.
 
-    ``never_null`` are the columns that hold no NULL; on other columns, "true" becomes "is not NULL".
+    ``never_null`` has the columns that contain no NULL.  For other columns, a condition that is otherwise always true
+    becomes "is not NULL".
     """
     match predicate:
         case relational.Plain(condition=Call(name=("<" | "<=") as operator, args=(left, right))):
@@ -66,8 +67,9 @@ def simplify(predicate: relational.Predicate, never_null: frozenset[ColumnRef]) 
 
 
 def present(instant: Scalar, never_null: frozenset[ColumnRef]) -> relational.Predicate:
-    """Return the condition that an instant is not NULL; TRUE if its base is never NULL and its intervals are
-    constants.
+    """Return the condition that an instant is not NULL.
+
+    Return TRUE if the base of the instant is never NULL and its intervals are constants.
     """
     parts = shifted(instant)
     if any(not isinstance(interval, (Literal, Param)) for interval, _ in parts.intervals):
@@ -97,7 +99,7 @@ def _compared(
 
 
 def _false_if_contradictory(predicate: relational.Predicate) -> relational.Predicate:
-    """Return FALSE for a conjunction that demands both x < y and y <= x, else the predicate."""
+    """Return FALSE if a conjunction requires both x < y and y <= x (or y < x), otherwise the predicate unchanged."""
     if not isinstance(predicate, relational.And):
         return predicate
     asked = {item.condition for item in predicate.items if isinstance(item, relational.Plain)}
@@ -110,12 +112,12 @@ def _false_if_contradictory(predicate: relational.Predicate) -> relational.Predi
 
 
 def _body(body: relational.Relation, never_null: frozenset[ColumnRef]) -> relational.Relation | None:
-    """Return the simplified body, one block; None if it can have no row."""
+    """Return the body as one simplified block; return None if the body can have no row."""
     own = relational.sources(body)
     demanded = simplify(relational.condition(body), never_null | starts_of(own))
     return None if demanded == relational.FALSE else relational.block(own, demanded)
 
 
 def starts_of(parts: Iterable[relational.Source]) -> frozenset[ColumnRef]:
-    """Return the columns that hold a row's start; they are never NULL."""
+    """Return the columns of the sources that contain the start of a row; these columns are never NULL."""
     return frozenset(source.start for source in parts if isinstance(source, relational.Scan))

@@ -1,8 +1,8 @@
 """Compute the size of a query's branches before deriving them.
 
-Every table, VALUES and threshold may drive a branch, and is evaluated in the branch of every other driver.  A NOT
-EXISTS is written once more in each branch that its body drives, and so grows with each level of nesting.  The sizes
-follow the rules of ``derivation.replay`` and of the merge, without building the branches.
+Every table, VALUES and threshold may be the driver of a branch, and the branch of every other driver evaluates it too.
+Each branch that the body of a NOT EXISTS drives contains the NOT EXISTS once more, so nested NOT EXISTS multiply.  The
+computation follows the rules of ``derivation.replay`` and ``derivation.merge``, but builds no branches.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from weft.derivation.merge import block_count
 
 @dataclass(frozen=True)
 class BranchSize:
-    """The number of events, and the total number of sources that they name, including subqueries."""
+    """The number of branches, and the total number of sources that the branches and their subqueries name."""
 
     branches: int
     sources: int
@@ -45,7 +45,9 @@ class BranchSize:
         return BranchSize(self.branches + other.branches, self.sources + other.sources)
 
     def beside(self, sources: int, copies: int = 1) -> BranchSize:
-        """Return the size if each event is joined with a relation of ``sources`` sources and ``copies`` blocks."""
+        """Return the size if each branch is joined with a relation that has ``sources`` sources, in each of ``copies``
+        blocks.
+        """
         return BranchSize(self.branches * copies, (self.sources + self.branches * sources) * copies)
 
 
@@ -72,7 +74,7 @@ def _turns(node: Relation | Predicate, *, starting: bool) -> BranchSize:
             return BranchSize(1, 0) if starting else NOTHING
         case NowBefore():
             return NOTHING if starting else BranchSize(1, 0)
-        case Plain() | Grouped():  # a Grouped stands only in temporal views, which have other rules
+        case Plain() | Grouped():  # a Grouped occurs only in temporal views, which have other rules
             return NOTHING
         case Join(inputs=parts):
             return _met(parts, lambda part: _turns(part, starting=starting))
@@ -92,7 +94,7 @@ def _met(
     parts: Sequence[Relation] | Sequence[Predicate] | Sequence[Relation | Predicate],
     turns: Callable[[Relation | Predicate], BranchSize],
 ) -> BranchSize:
-    """Return the size of each part's events joined with the other parts at that instant."""
+    """Return the total size of the events of all parts, where each event is joined with all other parts."""
     sources, blocks = [_sources(part) for part in parts], [block_count(part) for part in parts]
     total = NOTHING
     for position, part in enumerate(parts):
@@ -102,7 +104,7 @@ def _met(
 
 
 def _sources(node: Relation | Predicate) -> int:
-    """Return how many sources a node names."""
+    """Return the number of sources that a relation or predicate names."""
     match node:
         case Scan() | Values() | Grouped():
             return 1

@@ -13,8 +13,8 @@ from weft.formula.renaming import without_clashes
 def propagate_bounds(formula: Formula) -> Formula:
     """Return the formula with bounds copied, outermost first; it has the same answers if duplicates do not count.
 
-    Nothing is copied into a SINCE from outside, since that would look ahead.  Its left side is bounded by the answers
-    that the right side had within the interval.
+    No bound is copied into a SINCE from outside, because that would look ahead.  The left side of a SINCE is bounded by
+    the answers that its right side had within the interval.
     """
     match formula:
         case And(left=left, right=right):
@@ -48,7 +48,7 @@ def _conjunction(left: Formula, right: Formula) -> Formula:
 
 
 def _helps(left: Formula, right: Formula) -> bool:
-    """Return whether the left side bounds a variable that the right side leaves unbounded."""
+    """Return whether ``left`` bounds a variable that ``right`` leaves unbounded."""
     return bool(bounded_variables(left) & _lacks(right))
 
 
@@ -61,7 +61,7 @@ def _compares(formula: Formula) -> bool:
 
 
 def bounded_variables(formula: Formula) -> set[Variable]:
-    """Return the variables that have finitely many values in every answer of the formula."""
+    """Return the variables that have finitely many values in the answers of the formula."""
     match formula:
         case algebra.Comparison() | algebra.Matches() | algebra.Not() | algebra.Truth():
             return _of_comparison(formula)
@@ -106,7 +106,7 @@ def _of_conjunction(left: Formula, right: Formula) -> set[Variable]:
 
 
 def negations_inwards(formula: Formula) -> Formula:
-    """Rewrite NOT of an AND or OR to OR or AND of NOTs; the answers are the same if duplicates do not count.
+    """Rewrite NOT of an AND or OR to an OR or AND of NOTs; the answers are the same if duplicates do not count.
 
     >>> from weft.formula.written import written
     >>> one, other = algebra.Atom("P", ()), algebra.Atom("Q", ())

@@ -1,8 +1,8 @@
-"""Find the time points that MonPoly skips: those without a relevant event, if they cannot change an answer.
+"""Find the time points that MonPoly skips: time points without a relevant event, if they cannot change an answer.
 
-A formula may skip them if it is false at a state without events and its other answers are the same with and without
-such states; the numbers of the time points do not change.  The answers are the same in both cases: skipping matters
-only for output that lists every time point.
+A formula permits skipping under two conditions.  The formula is false at a state without events, and states without
+events do not change its answers at other states.  Skipping changes neither the numbers of the time points nor the
+answers.  Skipping matters only for output that lists every time point.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weft.formula.signature import Row, TimePoint
 
 
 def relevant(formula: Formula) -> Callable[[TimePoint], bool]:
-    """Return a test for the time points at which MonPoly answers the formula."""
+    """Return a function that tells whether MonPoly answers the formula at a given time point."""
     if not _may_skip(formula):
         return lambda point: True
     atoms = [part for part in algebra.subformulas(formula) if isinstance(part, algebra.Atom)]
@@ -52,7 +52,7 @@ def _may_skip(formula: Formula) -> bool:
 
 
 def _when_empty(formula: Formula) -> bool | None:
-    """Return the truth of a formula at a state without events: True or False for all values, None if unknown."""
+    """Return the truth of a formula at a state without events, or None if the truth is unknown or depends on values."""
     match formula:
         case algebra.Atom():
             return False
@@ -70,7 +70,9 @@ def _when_empty(formula: Formula) -> bool | None:
 
 
 def _decided(left: Formula, right: Formula, *, by: bool) -> bool | None:
-    """Return the truth of a connective for which one operand with the truth ``by`` decides."""
+    """Return the truth of a connective at a state without events; an operand with the truth ``by`` decides the
+    result.
+    """
     said = {_when_empty(left), _when_empty(right)}
     if by in said:
         return by
@@ -78,7 +80,7 @@ def _decided(left: Formula, right: Formula, *, by: bool) -> bool | None:
 
 
 def _indifferent(formula: Formula) -> bool:
-    """Return whether states without events change nothing at the other states."""
+    """Return whether states without events do not change the formula's answers at other states."""
     match formula:
         case algebra.Atom() | algebra.Comparison() | algebra.Matches() | algebra.Truth():
             return True

@@ -29,14 +29,14 @@ Scope = Mapping[str, DataType]
 
 
 def lowered(formula: Written, signature: Signature, text: str) -> Formula:
-    """Return the formula; raise FormulaError, with the place, for an unknown name or a type clash."""
+    """Return the formula of a syntax tree; raise FormulaError, with the place, for an unknown name or a type clash."""
     lowering = Lowering(signature, text)
     tree = lowering.formula(formula, {})
     return settled(tree, lowering.types)
 
 
 class Lowering:
-    """The lowering of one formula: the signature, the types inferred so far, and the types of the free variables."""
+    """A lowering of one formula, with the signature, the types inferred so far, and the types of free variables."""
 
     def __init__(self, signature: Signature, text: str) -> None:
         self.signature = signature
@@ -47,11 +47,11 @@ class Lowering:
         self.taken: set[str] = set()
 
     def refused(self, at: int, message: str, hint: str | None = None) -> FormulaError:
-        """Return the error at an offset of the text."""
+        """Return the error with the place of an offset of the text."""
         return refused_at(self.text, at, message, hint)
 
     def formula(self, written: Written, scope: Scope) -> Formula:
-        """Lower a formula; ``scope`` has the enclosing bound variables."""
+        """Lower a formula; ``scope`` maps the variables that are bound around it to their types."""
         match written:
             case syntax_tree.Holds(value=value):
                 return algebra.Truth(value)
@@ -88,7 +88,7 @@ class Lowering:
                 return algebra.And(onward, algebra.Or(left, algebra.Not(right)))
 
     def quantified(self, written: syntax_tree.Quantified, scope: Scope) -> Formula:
-        """Lower a quantifier; FORALL is NOT EXISTS NOT."""
+        """Lower a quantifier; FORALL becomes NOT EXISTS NOT."""
         bound = {name: self.bound_type(written) for name in written.names}
         inner = self.formula(written.formula, {**scope, **bound})
         if written.quantifier == "FORALL":
@@ -96,11 +96,13 @@ class Lowering:
         return self.exists(bound, inner)
 
     def bound_type(self, written: syntax_tree.Quantified) -> DataType:
-        """Return the type of a quantified variable, as far as it is known."""
+        """Return the type of a quantified variable: a new type variable, if the quantifier does not determine the
+        type.
+        """
         return self.types.new()
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """Return EXISTS over the variables that are free in the body."""
+        """Return EXISTS over those bound variables that are free in the body, or the body alone if there are none."""
         free = free_variables(inner)
         used = tuple(variable for name, kind in bound.items() if (variable := Variable(name, kind)) in free)
         return algebra.Exists(used, inner) if used else inner
@@ -122,7 +124,7 @@ class Lowering:
                 return algebra.Not(algebra.Once(interval, algebra.Not(inner)))
 
     def _interval(self, bounds: Bounds) -> Interval:
-        """Return the interval with inclusive ends, in microseconds; refuse negative and empty ones as MonPoly does."""
+        """Return the interval in microseconds with inclusive ends; raise FormulaError if it is negative or empty."""
         low, high = bounds.low, bounds.high
         strict = bounds.low_open or bounds.high_open
         if low < 0 or (high is not None and (high <= low if strict else high < low)):
@@ -136,7 +138,7 @@ class Lowering:
         return Interval(low + bounds.low_open, None if high is None else high - bounds.high_open)
 
     def _aggregated(self, written: syntax_tree.Aggregated, scope: Scope) -> Formula:
-        """Lower an aggregation; it binds all variables of its body except the groups."""
+        """Lower an aggregation, which binds all variables of its body except the groups."""
         groups = {name: self.type_of(name, scope) for name in written.groups}
         own = {**groups, **{name: self.types.new() for name in free_names(written.formula) if name not in groups}}
         inner = self.formula(written.formula, own)
@@ -159,7 +161,7 @@ class Lowering:
         return algebra.Aggregate(output, written.function, Variable(written.item, item_type), by, inner)
 
     def _least(self, written: syntax_tree.Least, scope: Scope) -> Formula:
-        """Lower relations that are defined together; each gets a name that is unique in the formula."""
+        """Lower relations that are defined together; each relation gets a name that is unique in the formula."""
         outside = dict(self.rules)
         known = {}
         for rule in written.rules:
@@ -183,7 +185,7 @@ class Lowering:
         return within
 
     def _unique(self, name: str) -> str:
-        """Return a name like ``name`` that no fixpoint relation of the formula has yet."""
+        """Return ``name``, with a number if another fixpoint relation of the formula already has the name."""
         numbered = (f"{name}_{number}" for number in count(2))
         unique = next(each for each in chain((name,), numbered) if each not in self.taken)
         self.taken.add(unique)
@@ -225,7 +227,9 @@ class Lowering:
                 raise self.refused(written.at, "this is not a formula")
 
     def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
-        """Lower a predicate of the signature."""
+        """Lower an atom whose predicate is in the signature; raise FormulaError if the signature does not have the
+        predicate.
+        """
         predicate = self.signature.get(written.name)
         if predicate is None:
             known = ", ".join(sorted(self.signature)) or "none"
@@ -235,7 +239,10 @@ class Lowering:
     def of_predicate(
         self, written: syntax_tree.Applied, predicate: Predicate, types: tuple[DataType, ...], scope: Scope
     ) -> tuple[Term, ...]:
-        """Lower the terms of a predicate; raise FormulaError for a term other than ``_`` in an unnamed column."""
+        """Lower the terms of a predicate.
+
+        Raises FormulaError if a column that formulas cannot use has a term other than ``_``.
+        """
         if len(types) == len(written.terms):
             names = [term.name if isinstance(term, syntax_tree.Name) else "" for term in written.terms]
             reasons = Reasons()
@@ -259,7 +266,7 @@ class Lowering:
         return algebra.Fixpoint(fixpoint.definitions, unique, terms)
 
     def arguments(self, written: syntax_tree.Applied, types: tuple[DataType, ...], scope: Scope) -> tuple[Term, ...]:
-        """Lower the terms of a predicate whose columns have these types."""
+        """Lower the terms of a predicate whose columns have the types ``types``."""
         if len(types) != len(written.terms):
             raise self.refused(
                 written.at, f"{written.name} has {len(types)} columns, and {len(written.terms)} terms are given"
@@ -294,7 +301,7 @@ class Lowering:
         return algebra.Matches(text, pattern, groups)
 
     def term(self, written: WrittenTerm, scope: Scope) -> Term:
-        """Lower a term; a constant one is evaluated."""
+        """Lower a term; if all operands of an operation are constants, the result is the operation's value."""
         match written:
             case syntax_tree.Name(name=name):
                 return Variable(name, self.type_of(name, scope))
@@ -310,7 +317,7 @@ class Lowering:
                 return self.call(written, scope)
 
     def call(self, written: syntax_tree.Call, scope: Scope) -> Term:
-        """Lower an operation over terms."""
+        """Lower an operation on terms."""
         arguments = tuple(self.term(argument, scope) for argument in written.arguments)
         takes, gives = self._operation_types(written.operation)
         for argument, given in zip(written.arguments, arguments, strict=True):
@@ -321,7 +328,7 @@ class Lowering:
             raise self.refused(written.at, f"the term has no value: {reason}") from None
 
     def _operation_types(self, operation: str) -> tuple[DataType, DataType]:
-        """Return the argument type and the result type of an operation."""
+        """Return the type of the arguments and the type of the result of an operation."""
         if operation in ("i2f", "f2i"):
             return (BIGINT, DOUBLE) if operation == "i2f" else (DOUBLE, BIGINT)
         number = BIGINT if operation == "MOD" else self.types.new(number=True)
@@ -335,7 +342,7 @@ class Lowering:
         return type
 
     def join(self, given: DataType, wanted: DataType, at: int, what: str) -> None:
-        """Unify two types; raise FormulaError at the offset if they clash."""
+        """Unify the types ``given`` and ``wanted``; raise FormulaError with the place ``at`` if they clash."""
         try:
             self.types.join(given, wanted)
         except Clash:
@@ -345,7 +352,7 @@ class Lowering:
 
 
 def _unnamed_hint(column: str, type_: str) -> str:
-    """Return the hint for a column whose values a formula cannot use."""
+    """Return the hint of the error for a column whose values a formula cannot use."""
     hint = f"Write _ instead of {column}: formulas use integers, doubles and strings."
     if type_ != "TIMESTAMP":
         return hint
@@ -356,7 +363,7 @@ def _unnamed_hint(column: str, type_: str) -> str:
 
 
 def _guarded(formula: Formula, names: set[str]) -> bool:
-    """Return whether each use of the names stands below a PREVIOUS."""
+    """Return whether each use of a relation in ``names`` is below a PREVIOUS."""
     match formula:
         case algebra.Previous():
             return True
@@ -375,8 +382,9 @@ def _type_of_value(value: int | float | str) -> DataType:
 
 
 def worked_out(operation: str, arguments: tuple[Term, ...], result: DataType) -> Term:
-    """Return the operation over the terms, or its value if all are constants; raise ArithmeticError if it has no
-    value.
+    """Return the operation on the terms, or the operation's value if all terms are constants.
+
+    Raises ArithmeticError if the operation has no value.
     """
     named: Operation = operation  # type: ignore[assignment]
     values = [argument.value for argument in arguments if isinstance(argument, Constant)]
@@ -419,7 +427,7 @@ def _binary(operation: str, first: int | float, second: int | float) -> int | fl
 
 
 def _quotient(operation: str, first: int | float, second: int | float) -> int | float:
-    """Return ``/`` or ``MOD``; integers round towards zero, as in C."""
+    """Return the result of ``/`` or ``MOD``; the division of integers rounds towards zero, as in C."""
     if second == 0:
         raise ArithmeticError("it divides by zero")
     if isinstance(first, float) or isinstance(second, float):

@@ -37,13 +37,13 @@ _DISJUNCTION = "both sides of OR must have the same free variables"
 
 @dataclass(frozen=True)
 class SafeRangeViolation:
-    """A violation of the check: the part at fault, and the rule that it breaks."""
+    """A violation of the check: the part of the formula at fault, and the rule that the part breaks."""
 
     formula: Formula
     rule: str
 
     def error(self, text_of: Callable[[Formula], str] = written) -> FormulaError:
-        """Return the refusal of the formula; ``text_of`` prints a part."""
+        """Return the error for the formula; ``text_of`` prints the part at fault."""
         return FormulaError(
             f"the formula cannot be monitored: {self.rule}",
             excerpt=f"    {text_of(self.formula)}",
@@ -52,10 +52,10 @@ class SafeRangeViolation:
 
 
 def monitorable(formula: Formula, *, counts: bool = False, text_of: Callable[[Formula], str] = written) -> Formula:
-    """Return the formula in a form that passes the check; raise FormulaError with the reason if there is none.
+    """Return an equivalent formula that passes the check; raise FormulaError with the reason if none is found.
 
-    With ``counts``, duplicates matter, so the formula is accepted as written or not at all.  ``text_of`` prints the
-    part at fault.
+    With ``counts``, duplicates matter, so the formula is accepted only as written.  ``text_of`` prints the part at
+    fault for the error.
     """
     refused = safe_range_violation(formula)
     if refused is None:
@@ -74,8 +74,9 @@ def monitorable(formula: Formula, *, counts: bool = False, text_of: Callable[[Fo
 
 
 def _ordered(formula: Formula) -> Formula:
-    """Sort a chain of ANDs so that variables are bound before their use; return the formula itself if no order does
-    that.
+    """Sort the conjuncts of a chain of ANDs so that each variable is bound before it is used.
+
+    Return the formula unchanged if no such order exists.
     """
     if not isinstance(formula, And) or safe_range_violation(formula) is None:
         return formula
@@ -97,14 +98,14 @@ def _may_follow(chain: Formula | None, part: Formula) -> bool:
 
 
 def conjuncts(formula: Formula) -> list[Formula]:
-    """Return the conjuncts of a chain of ANDs, from the left."""
+    """Return the conjuncts of a chain of ANDs, from left to right."""
     if isinstance(formula, And):
         return [*conjuncts(formula.left), *conjuncts(formula.right)]
     return [formula]
 
 
 def safe_range_violation(formula: Formula) -> SafeRangeViolation | None:
-    """Return the first part of the formula that breaks a rule; None if there is none."""
+    """Return the first violation in the formula, or None if the formula passes the check."""
     match formula:
         case algebra.Truth():
             return None
@@ -145,7 +146,7 @@ def _negation(formula: algebra.Not, inner: Formula) -> SafeRangeViolation | None
 
 
 def _conjunct(formula: Formula, left: Formula, right: Formula) -> SafeRangeViolation | None:
-    """Check the right side of an AND whose left side passes."""
+    """Return the violation on the right side of an AND whose left side passes; None if the right side passes too."""
     given = set(free_variables(left))
     if compares(right):
         return None if compares_with(given, right) else SafeRangeViolation(formula, _COMPARED)
@@ -157,13 +158,13 @@ def _conjunct(formula: Formula, left: Formula, right: Formula) -> SafeRangeViola
 
 
 def compares(formula: Formula) -> bool:
-    """Return whether a formula is a comparison or a match, or NOT of one."""
+    """Return whether a formula is a comparison, a match, or NOT of one of these."""
     inner = formula.formula if isinstance(formula, algebra.Not) else formula
     return isinstance(inner, (algebra.Comparison, algebra.Matches))
 
 
 def compares_with(given: set[Variable], formula: Formula) -> bool:
-    """Return whether a comparison filters rows with the given variables, or binds one more."""
+    """Return whether a comparison uses only the variables ``given``, or binds one more variable."""
     match formula:
         case algebra.Comparison(operator="=", left=left, right=right):
             binds = (isinstance(left, Variable) and set(variables_of(right)) <= given) or (
@@ -181,7 +182,7 @@ _TRUE: Final = algebra.Truth(True)
 
 
 def answerable(formula: Formula) -> Formula:
-    """Return a formula that passed ``monitorable`` in the form for evaluation."""
+    """Return a formula that passed ``monitorable``, rewritten to the form for evaluation."""
     match formula:
         case algebra.Comparison() | algebra.Not(formula=algebra.Comparison()):
             return _alone(formula)
@@ -190,14 +191,16 @@ def answerable(formula: Formula) -> Formula:
         case And(left=left, right=algebra.Not(formula=algebra.Comparison() | algebra.Matches()) as right):
             return And(answerable(left), right)
         case algebra.Since(left=algebra.Not(formula=excluded), right=right):
-            # NOT of an equality stands alone only if both sides are the same variable.
+            # An equality under NOT is accepted here only if its sides are the same variable.
             return algebra.with_parts(formula, (algebra.Not(answerable(excluded)), answerable(right)))
         case _:
             return algebra.with_parts(formula, tuple(map(answerable, algebra.parts(formula))))
 
 
 def _alone(formula: Formula) -> Formula:
-    """Rewrite a comparison that stands alone: a variable has one value, or the comparison is true or false."""
+    """Rewrite a comparison that is not part of an AND: it gives its variable one value, or it is always true or
+    false.
+    """
     negated = isinstance(formula, algebra.Not)
     inner = formula.formula if isinstance(formula, algebra.Not) else formula
     if not isinstance(inner, algebra.Comparison):
@@ -212,5 +215,5 @@ def _alone(formula: Formula) -> Formula:
 
 
 def _some(variable: Variable) -> Constant:
-    """Return some value of the variable's type."""
+    """Return an arbitrary constant of the variable's type."""
     return Constant("" if variable.type == STRING else 0.0 if variable.type == DOUBLE else 0, variable.type)

@@ -1,12 +1,17 @@
-"""Parse MonPoly's formula language, and its extension for the paper's µTL (``extended``), to a syntax tree.
+"""Parse MonPoly's formula language to a syntax tree; ``extended`` adds the constructs of the paper's µTL.
 
-Operators bind as in MonPoly, from the weakest: LET and an aggregation's formula, SINCE, PREVIOUS ONCE PAST_ALWAYS,
-EXISTS FORALL, EQUIV, IMPLIES, OR, AND, NOT.  A prefix operator may follow any other operator, and then extends as far
-as its own strength allows: ``A AND ONCE B AND C`` is ``A AND (ONCE (B AND C))``.
+Operators bind as in MonPoly.  From the weakest to the strongest they are: LET and an aggregation's formula; SINCE;
+PREVIOUS, ONCE and PAST_ALWAYS; EXISTS and FORALL; EQUIV; IMPLIES; OR; AND; NOT.  A prefix operator may follow any other
+operator, and then extends as far as its own precedence permits: ``A AND ONCE B AND C`` is ``A AND (ONCE (B AND C))``.
 
-The extension has ``DISTINCT Q`` (binding like NOT), ``MU X. Q`` and ``MU X(x, y). Q``, the relation that Q defines,
-``MU X(x) = Q, Y(y) = R IN F`` for relations that are defined together (all extending as far as possible), and
-``SINCE1 SINCE2 ONCE1 ONCE2``.
+The extension has these constructs:
+
+- ``DISTINCT Q``, which binds like NOT;
+- ``MU X. Q`` and ``MU X(x, y). Q``, the relation that Q defines;
+- ``MU X(x) = Q, Y(y) = R IN F``, for relations that are defined together;
+- ``SINCE1``, ``SINCE2``, ``ONCE1`` and ``ONCE2``.
+
+All forms of MU extend as far as possible.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ _FUTURE: Final = {
     "ALWAYS": "PAST_ALWAYS",
     "UNTIL": "SINCE",
 }
-"""Operators that look ahead, each with the operator that looks back."""
+"""The operators that refer to the future, each with the corresponding operator for the past."""
 
 _NOT_TAKEN: Final = {
     "MATCHF": "regular expressions over time points",
@@ -59,7 +64,7 @@ _SIGNS: Final = {
     "◇": "EVENTUALLY",
     "□": "ALWAYS",
 }
-"""WhyMon's symbols, each with MonPoly's keyword."""
+"""The symbols of WhyMon, each with MonPoly's keyword for the same operator."""
 KEYWORDS: Final = (
     *("FALSE", "TRUE", "LET", "LETPAST", "IN", "NOT", "AND", "OR", "IMPLIES", "EQUIV", "EXISTS", "FORALL"),
     *("PREV", "PREVIOUS"),
@@ -103,7 +108,7 @@ def parsed(text: str, *, extended: bool = False) -> Written:
 
 
 def _require_words(text: str, scanned: list[Token]) -> None:
-    """Raise FormulaError at a symbol that stands for a keyword, or that begins a record."""
+    """Raise FormulaError at a symbol that is not MonPoly's keyword, or at a brace that begins or ends a record."""
     for token in scanned:
         if token.kind == "sign":
             word = _SIGNS[token.text]
@@ -120,7 +125,7 @@ def _require_words(text: str, scanned: list[Token]) -> None:
 
 
 class FormulaParser(TermParser):
-    """A parser of formulas by operator precedence; the other formula languages extend it."""
+    """A parser of formulas by operator precedence; the parsers of other formula languages are subclasses."""
 
     depth = 0
 
@@ -130,7 +135,7 @@ class FormulaParser(TermParser):
         self.defined: list[str] = []
 
     def unexpected(self, message: str) -> FormulaError:
-        """Return the error at the next token, with a hint if it is a known but unsupported keyword."""
+        """Return the error at the next token, with a hint if the token is a keyword that is known but not supported."""
         word = self.ahead().text
         if word in _FUTURE:
             return refused_at(
@@ -145,7 +150,7 @@ class FormulaParser(TermParser):
         return self.refused(message)
 
     def formula(self, weakest: int) -> Written:
-        """Parse a formula whose outermost infix operators bind more strongly than ``weakest``."""
+        """Parse a formula whose outermost infix operators have a higher precedence than ``weakest``."""
         self.depth += 1
         if self.depth > _DEEPEST:
             raise self.refused(f"formulas are nested more than {_DEEPEST} deep")
@@ -171,7 +176,7 @@ class FormulaParser(TermParser):
         return syntax_tree.Joined(connective, left, self.formula(strength), at)
 
     def first(self) -> Written:
-        """Parse a prefix operator with its formula, an atom, or a formula in brackets."""
+        """Parse a prefix operator with its formula, an atom, or a formula in parentheses."""
         token = self.ahead()
         match token.kind:
             case "TRUE" | "FALSE":
@@ -194,7 +199,7 @@ class FormulaParser(TermParser):
                 return self.atom()
 
     def quantified(self) -> Written:
-        """Parse a quantifier, its variables and its formula."""
+        """Parse a quantifier with its variables and its formula."""
         token = self.take()
         names = self.names("a variable")
         self.expect(".", "'.' after the variables")
@@ -212,8 +217,9 @@ class FormulaParser(TermParser):
         return syntax_tree.Once("PAST_ALWAYS" if always else "PREVIOUS", bounds, inner, "any", token.at)
 
     def _let(self) -> Written:
-        """Parse LET, a name for a formula; LETPAST, which refers to itself at earlier time points, is a relation of
-        MU.
+        """Parse LET, which names a formula, or LETPAST, whose formula may refer to itself at earlier time points.
+
+        LETPAST is parsed to a relation of MU.
         """
         token = self.take()
         name, parameters = self._head("a predicate to define")
@@ -226,8 +232,10 @@ class FormulaParser(TermParser):
         return syntax_tree.Let(name, parameters, body, within, token.at)
 
     def _least(self) -> Written:
-        """Parse ``MU X. Q`` (the parameters are the free variables of Q), MU with parameters, or rules defined
-        together.
+        """Parse a fixpoint in one of its three forms.
+
+        The forms are ``MU X. Q``, whose parameters are the free variables of Q; MU with parameters; and rules that are
+        defined together.
         """
         at = self.take().at
         defined = len(self.defined)
@@ -275,7 +283,7 @@ class FormulaParser(TermParser):
         return tuple(names)
 
     def atom(self) -> Written:
-        """Parse a predicate, an aggregation, a comparison, or a formula in brackets."""
+        """Parse a predicate, an aggregation, a comparison, or a formula in parentheses."""
         token = self.ahead()
         if token.kind == "name" and self.ahead(1).kind == "(":
             return self.applied()
@@ -307,7 +315,9 @@ class FormulaParser(TermParser):
         return self.ahead(1).kind in ("=", "<", "<=", ">", ">=", "+", "-", "*", "/", "MOD", "SUBSTRING", "MATCHES")
 
     def applied(self) -> Written:
-        """Parse a predicate over terms; a term ``_`` is a variable bound directly around it."""
+        """Parse a predicate with its terms; a term ``_`` is a variable that EXISTS binds directly around the
+        predicate.
+        """
         token = self.take()
         self.take()
         terms: list[syntax_tree.WrittenTerm] = []
@@ -336,7 +346,7 @@ class FormulaParser(TermParser):
         return syntax_tree.Aggregated(output, function, item, groups, self.formula(0), at)
 
     def _bounds(self) -> Bounds:
-        """Parse an interval; return the unlimited one if there is none."""
+        """Parse an interval; if the text has none, return the interval without limits."""
         opened = self.ahead()
         steps = 1 + (self.ahead(1).kind == "-")
         bracket = opened.kind == "[" or (opened.kind == "(" and self.ahead(steps + 1).kind == ",")
@@ -354,7 +364,7 @@ class FormulaParser(TermParser):
         return Bounds(low, opened.kind == "(", high, high_open and high is not None, opened.at)
 
     def length(self) -> int:
-        """Parse a length of time and return microseconds; a number without a unit is in seconds."""
+        """Parse a length of time and return it in microseconds; a number without a unit is in seconds."""
         sign = -1 if self.taken("-") else 1
         token = self.ahead()
         if token.kind == "duration":

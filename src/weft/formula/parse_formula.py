@@ -1,4 +1,4 @@
-"""Parse a formula and bring it into the form for evaluation, with its variables in the order of the answers."""
+"""Parse a formula and rewrite it to the form for evaluation; return its variables in the order of the answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from weft.formula.unfolding import unfolded
 
 @dataclass(frozen=True)
 class ParsedFormula:
-    """A formula in the form for evaluation, and its free variables in the order in which MonPoly lists their values."""
+    """A formula in the form for evaluation, and its free variables in the order in which MonPoly prints their
+    values.
+    """
 
     formula: Formula
     columns: tuple[Variable, ...]
@@ -26,13 +28,16 @@ class ParsedFormula:
 def reading(text: str, known: Signature, *, negate: bool = False) -> ParsedFormula:
     """Parse a formula of MonPoly; raise FormulaError for a syntax error or infinitely many answers.
 
-    With ``negate``, the formula's NOT is answered, as with MonPoly's option of that name.
+    With ``negate``, the result is NOT of the formula, as with MonPoly's option ``-negate``.
     """
     return _reading(parsed(text), text, known, negate=negate, counts=False)
 
 
 def counted_reading(text: str, known: Signature) -> ParsedFormula:
-    """Parse a formula of µTL, in which duplicates count; raise FormulaError as ``reading`` does."""
+    """Parse a formula of µTL, in which duplicates count.
+
+    Raises FormulaError for a syntax error or infinitely many answers.
+    """
     return _reading(parsed(text, extended=True), text, known, negate=False, counts=True)
 
 

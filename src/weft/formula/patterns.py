@@ -1,7 +1,7 @@
 r"""Translate regular expressions of OCaml's library Str, which MonPoly uses, to RE2.
 
-In Str, ``\( \) \|`` group and choose, while the bare characters are literal; ``^`` and ``$`` match ends of lines; in a
-set nothing is escaped.  Back references (``\1``) have no counterpart in RE2.
+In Str, ``\( \)`` are groups and ``\|`` is a choice; without the backslash these characters are literal.  ``^`` and
+``$`` match the ends of lines.  A character set has no escapes.  RE2 has no back references (``\1``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _GROUPING: Final = "()|"
 
 
 def translated(pattern: str) -> str:
-    """Return the expression for RE2; raise ValueError naming the part that has no counterpart or no end."""
+    """Return the expression for RE2; raise ValueError for a part that RE2 cannot express, or for an unfinished part."""
     written: list[str] = []
     at = 0
     lines = False
@@ -34,7 +34,7 @@ def translated(pattern: str) -> str:
 
 
 def groups_in(pattern: str) -> int:
-    """Return the number of capturing groups of an RE2 expression from ``translated``."""
+    """Return the number of capturing groups of an RE2 expression that ``translated`` returned."""
     count, at = 0, 0
     while at < len(pattern):
         if pattern[at] == "\\":
@@ -59,8 +59,9 @@ def _escaped(pattern: str, at: int) -> str:
 
 
 def _set_end(pattern: str, at: int) -> int:
-    """Return the end of the set that begins at an offset: its first character, or the one after ``^``, never ends
-    it.
+    """Return the offset of the ``]`` that ends the character set at offset ``at``.
+
+    The first character of the set, or the first one after ``^``, never ends the set.
     """
     first = at + 2 if pattern.startswith("[^", at) else at + 1
     end = pattern.find("]", first + 1)

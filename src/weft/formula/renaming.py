@@ -1,4 +1,4 @@
-"""Rename bound variables of a formula, so that other variables can enter its scope."""
+"""Rename bound variables of a formula, so that other variables can be substituted into it without capture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.algebra.formula import Constant, Formula, Term, Variable, free_variabl
 
 
 def without_clashes(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
-    """Return the same formula with its variables renamed where they clash with ``others``."""
+    """Return the formula with each bound variable renamed that has the name of a variable in ``others``."""
     names = {other.name for other in others} | {variable.name for variable in free_variables(formula.formula)}
     taken = {other.name for other in others}
     given: dict[Variable, Variable] = {}
@@ -27,7 +27,7 @@ def without_clashes(formula: algebra.Exists, others: set[Variable]) -> algebra.E
 
 
 def substituted(formula: Formula, terms: Mapping[Variable, Variable | Constant]) -> Formula:
-    """Replace free variables by variables or constants; bound variables that would capture a new one are renamed."""
+    """Replace free variables by variables or constants; rename bound variables that would capture a new variable."""
     terms = {old: new for old, new in terms.items() if old in free_variables(formula)}
     if not terms:
         return formula
@@ -49,7 +49,9 @@ def substituted(formula: Formula, terms: Mapping[Variable, Variable | Constant])
 
 
 def _aggregate(formula: algebra.Aggregate, terms: dict[Variable, Variable]) -> Formula:
-    """Substitute in an aggregation, which binds all variables but its groups; only groups are replaced below it."""
+    """Substitute in an aggregation, which binds all variables except its groups, so only groups are replaced in its
+    body.
+    """
     inner = formula.formula
     hidden = tuple(variable for variable in free_variables(inner) if variable not in formula.groups)
     clear = without_clashes(algebra.Exists(hidden, inner), set(terms.values()))

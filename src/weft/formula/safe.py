@@ -1,13 +1,13 @@
 """Rewrite a formula over an infinite domain so that each of its parts has finitely many answers.
 
-DejaVu quantifies over all values, seen or not.  A part is *finite* if it has finitely many answers at each time point,
-like an event; NOT of a finite part has all other values as answers.  For each connective, this module writes an
-equivalent formula of finite parts alone:
+DejaVu quantifies over all values, including those that no event has shown.  A part is *finite* if it has finitely many
+answers at each time point, like an event.  NOT of a finite part has all other values as answers.  For each connective,
+this module writes an equivalent formula that consists of finite parts:
 
-- ¬ is pushed inwards; in a conjunction the finite parts come first, and the other parts filter them;
-- ∃x over parts that are not finite in x is true if each is NOT of a finite part: some value is in none of these;
-- a since whose left side has an additional variable holds if its right side held and the left side has held since;
-- the other formulas are split by x (``unseen_values``): x is a value seen before, or behaves like all unseen values.
+- ¬ is pushed inwards; in a conjunction the finite parts come first, and the other parts filter their answers;
+- if each part under ∃x is NOT of a finite part, ∃x is true, because some value is an answer of none of these parts;
+- a since whose left side has an additional variable is true if its right side held and the left side has held since;
+- other formulas are split by x (``unseen_values``): x is a value seen before, or behaves like all unseen values.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from weft.formula.unseen_values import Occurrences, split
 FALSE = Truth(False)
 TRUE = Truth(True)
 FIRST = Not(Previous(ALWAYS, TRUE))
-"""True at the first time point only."""
+"""A formula that is true at the first time point only."""
 
 
 class Safe:
-    """A rewriter to finite parts; ``occurrences`` are the formulas that bind each variable."""
+    """A rewriter of formulas to finite parts; ``occurrences`` has the events in which each variable occurs."""
 
     def __init__(self, occurrences: Occurrences) -> None:
         self.occurrences = occurrences
@@ -84,7 +84,7 @@ class Safe:
                 return None
 
     def _compared(self, formula: algebra.Comparison) -> Formula | None:
-        """Restrict the variables of a comparison to seen values."""
+        """Return the comparison with its variables restricted to seen values."""
         chain: Formula | None = None
         for variable in free(formula):
             seen = self.occurrences.seen(variable)
@@ -98,7 +98,7 @@ class Safe:
         return self.finite(onward) if onward is not None else None
 
     def inwards(self, inner: Formula) -> Formula | None:
-        """Return ¬inner with the negation pushed one level inwards; None if that is impossible."""
+        """Return ¬inner with the negation pushed one level inwards; return None if that is impossible."""
         match inner:
             case Truth(value=value):
                 return Truth(not value)
@@ -118,19 +118,25 @@ class Safe:
                 return None
 
     def _always(self, formula: Formula) -> Formula | None:
-        """Return ¬ONCE Q for finite ¬Q: ¬Q since the first time point."""
+        """Return ¬ONCE Q as "¬Q since the first time point"; return None if ¬Q is not finite."""
         other = self.finite(Not(formula))
         return Since(ALWAYS, other, And(other, FIRST)) if other is not None else None
 
     def _never_since(self, left: Formula, right: Formula) -> Formula | None:
-        """Return ¬(Q1 SINCE Q2) for finite ¬Q2: ¬Q2 since the first time point, or since a time point without Q1."""
+        """Return ¬(Q1 SINCE Q2) as "¬Q2 since the first time point, or since a time point without Q1".
+
+        Return None if ¬Q2 is not finite.
+        """
         other = self.finite(Not(right))
         if other is None:
             return None
         return Or(Since(ALWAYS, other, And(other, FIRST)), Since(ALWAYS, other, And(other, Not(left))))
 
     def _conjunction(self, parts: Sequence[Formula]) -> Formula | None:
-        """Order a conjunction: finite parts first, the rest as filters; distribute over an OR if neither applies."""
+        """Order the parts of a conjunction: finite parts first, the other parts as filters.
+
+        If no such order exists, distribute the conjunction over an OR.
+        """
         waiting = [part for one in parts for part in self._flat(one)]
         if any(Not(part) in waiting or part == FALSE for part in waiting):
             return FALSE
@@ -161,7 +167,10 @@ class Safe:
                 return [formula]
 
     def _following(self, chain: Formula | None, waiting: Sequence[Formula]) -> tuple[Formula, Formula] | None:
-        """Return the next conjunct and the extended chain: a conjunct that filters the chain, or else a finite one."""
+        """Return the next conjunct, and the chain extended by it.
+
+        A conjunct that filters the chain comes first, then a finite conjunct.  Return None if no conjunct qualifies.
+        """
         if chain is not None:
             for part in waiting:
                 if set(free(part)) <= set(free(chain)) and (longer := self.filtered(chain, part)) is not None:
@@ -174,11 +183,14 @@ class Safe:
         return part, equivalent if chain is None else And(chain, equivalent)
 
     def _is_seen(self, part: Formula) -> bool:
-        """Return whether a part only demands that a variable's value was seen; every value of a finite part was."""
+        """Return whether a part only requires that the value of a variable was seen.
+
+        Such a part filters nothing, because every value of a finite part was seen.
+        """
         return any(part == self.occurrences.seen(variable) for variable in free(part))
 
     def _distributed(self, waiting: Sequence[Formula], chain: Formula | None) -> Formula | None:
-        """Distribute the conjunction over one of its ORs, so that each side can bound the other conjuncts."""
+        """Distribute the conjunction over one of its ORs, so that each side of the OR can bound the other conjuncts."""
         for part in waiting:
             if isinstance(part, Or):
                 rest = [other for other in waiting if other is not part]
@@ -189,7 +201,11 @@ class Safe:
         return None
 
     def filtered(self, chain: Formula, part: Formula) -> Formula | None:
-        """Return the answers of a finite formula that satisfy a part whose variables it binds."""
+        """Return the answers of the finite formula ``chain`` that satisfy ``part``; return None if the filter is not
+        finite.
+
+        ``chain`` must bind all variables of ``part``.
+        """
         match part:
             case algebra.Comparison() | Not(formula=algebra.Comparison()):
                 return And(chain, part)
@@ -199,7 +215,8 @@ class Safe:
                 first = self.filtered(chain, left)
                 return self.filtered(first, right) if first is not None else None
             case Or(left=left, right=right) if compares(left) or compares(right) or set(free(left)) != set(free(right)):
-                # Apply the filters one by one: the values that both sides exclude would be a product.
+                # Apply the filters of both sides one by one, because the values that both sides exclude would be a
+                # product.
                 return _both(Or, self.filtered(chain, left), self.filtered(chain, right))
             case _:
                 return self._filtered(chain, part)
@@ -236,8 +253,9 @@ class Safe:
                 return None
 
     def _broken(self, formula: Since) -> Formula | None:
-        """Rewrite a since whose left side has more variables: its right side held, and the left side has held ever
-        since.
+        """Rewrite a since whose left side has more variables than its right side.
+
+        The result says that the right side held, and that the left side has held ever since.
         """
         right = self.finite(formula.right)
         if right is None or formula.interval.low > 0 or set(free(formula.left)) <= set(free(right)):
@@ -272,7 +290,7 @@ class Safe:
         return Since(formula.interval, bounded, right) if bounded is not None else None
 
     def _exists(self, variables: Sequence[Variable], inner: Formula) -> Formula | None:
-        """Eliminate one variable after the other, the innermost first."""
+        """Eliminate the quantified variables one by one, starting with the last."""
         if not variables:
             return self.finite(inner)
         if len(variables) > 1:
@@ -293,7 +311,10 @@ class Safe:
                 return self._exists_among(variable, inner)
 
     def _of_constants(self, variable: Variable, inner: Formula) -> Formula | None:
-        """Rewrite ∃x for an x that equals one of some constants: substitute each constant that was seen."""
+        """Rewrite ∃x for an x that must equal one of several constants: substitute each constant that was seen.
+
+        Return None if the formula does not require this of x.
+        """
         body: Formula = inner
         binders: list[Variable] = []
         while isinstance(body := _simple(body) or FALSE, Exists):
@@ -316,12 +337,12 @@ class Safe:
         excluded = [self.finite(Not(part)) for part in within]
         if None in excluded:
             return self._split(variable, inner)
-        # A part that turns out not to depend on the variable excludes all of its values, or none.
+        # If a part does not depend on the variable after all, it excludes all values of the variable, or none.
         whole = [Not(each) for each in excluded if each is not None and variable not in free(each)]
         return self._conjunction([*(part for part in parts if part not in within), *whole])
 
     def _split(self, variable: Variable, inner: Formula) -> Formula | None:
-        """Rewrite ∃x as an OR: over the seen values, and for one unseen value."""
+        """Rewrite ∃x to an OR of two formulas: one for the seen values, and one for a single unseen value."""
         halves = split(inner, variable, self.occurrences)
         if halves is None:
             return None
@@ -333,7 +354,7 @@ class Safe:
 
 
 def _constants(formula: Formula, variable: Variable) -> list[Constant]:
-    """Return the constants that a variable may equal, if the formula demands nothing else; else an empty list."""
+    """Return the constants that a variable may equal if the formula requires nothing else, otherwise an empty list."""
     match formula:
         case algebra.Comparison(operator="=", left=left, right=Constant() as right) if left == variable:
             return [right]
@@ -353,7 +374,7 @@ def _conjoined(chain: Formula, conjunct: Formula) -> Formula:
 
 
 def _either(left: Formula | None, right: Formula | None) -> Formula | None:
-    """Return the OR of finite formulas with the same free variables; None for others."""
+    """Return the OR of finite formulas that have the same free variables; return None for other formulas."""
     if left is None or right is None:
         return None
     if left == FALSE or right == TRUE:
@@ -364,7 +385,7 @@ def _either(left: Formula | None, right: Formula | None) -> Formula | None:
 
 
 def _simple(formula: Formula | None) -> Formula | None:
-    """Simplify parts that are always or never true."""
+    """Return the formula with parts that are always or never true simplified."""
     return None if formula is None else algebra.rewritten(formula, _simpler)
 
 

@@ -1,4 +1,4 @@
-"""Free variables, renaming and substitution in syntax trees."""
+"""Find and rename the free variables of syntax trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Renaming: TypeAlias = Mapping[str, str]
 
 
 def below(formula: Written) -> tuple[Written, ...]:
-    """Return the direct subformulas."""
+    """Return the direct subformulas of a formula."""
     match formula:
         case syntax_tree.Holds() | syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
             return ()
@@ -34,7 +34,7 @@ def below(formula: Written) -> tuple[Written, ...]:
 
 
 def over(formula: Written, parts: tuple[Written, ...]) -> Written:
-    """Return the formula over other direct subformulas, in the order of ``below``."""
+    """Return the formula with its direct subformulas replaced by ``parts``, which have the order of ``below``."""
     match formula:
         case syntax_tree.Holds() | syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
             return formula
@@ -67,7 +67,7 @@ def term_names(term: WrittenTerm) -> tuple[str, ...]:
 
 
 def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
-    """Return the terms of the formula itself, without those of its subformulas."""
+    """Return the terms of the formula itself, without the terms of its subformulas."""
     match formula:
         case syntax_tree.Applied(terms=terms):
             return terms
@@ -80,8 +80,8 @@ def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
 
 
 def free_names(formula: Written) -> tuple[str, ...]:
-    """Return the free variables in MonPoly's order: by first occurrence, with the right side of a SINCE before the
-    left.
+    """Return the free variables in MonPoly's order: by first occurrence, where the right side of a SINCE comes
+    first.
     """
     match formula:
         case syntax_tree.Quantified(names=bound, formula=inner):
@@ -103,8 +103,9 @@ def _met(formula: Written) -> tuple[str, ...]:
 
 
 def with_its_parameters(name: str, body: Written) -> tuple[Written, tuple[str, ...]]:
-    """Add parameters to a fixpoint without any: its free variables become parameters, and each use gets them as
-    arguments.
+    """Make the free variables of the fixpoint ``name`` its parameters, and pass them as arguments in each use.
+
+    The fixpoint must be written without parameters.
     """
     parameters = free_names(body)
     terms = tuple(syntax_tree.Name(parameter) for parameter in parameters)
@@ -118,7 +119,7 @@ def with_its_parameters(name: str, body: Written) -> tuple[Written, tuple[str, .
 
 
 def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> Written:
-    """Rename free variables; bound variables that would capture a new name are renamed too."""
+    """Rename free variables; also rename bound variables that would capture a new name."""
     names = {old: new for old, new in names.items() if old != new}
     if not names:
         return formula
@@ -145,7 +146,10 @@ def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> W
 def _rename_clashing(
     bound: tuple[str, ...], names: Renaming, fresh: Callable[[str], str]
 ) -> tuple[tuple[str, ...], Renaming]:
-    """Rename the bound variables that clash with a new name; return them, and the renaming for the scope below."""
+    """Rename the bound variables that clash with a new name.
+
+    Return the bound variables under their new names, and the renaming to apply to the formula below.
+    """
     taken = {new for old, new in names.items() if old not in bound}
     variables = {name: fresh(name) if name in taken else name for name in bound}
     return tuple(variables.values()), {**{old: new for old, new in names.items() if old not in bound}, **variables}

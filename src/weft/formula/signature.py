@@ -18,10 +18,10 @@ from weft.formula.tokens import END, Cursor, Symbols, tokens
 
 @dataclass(frozen=True)
 class Predicate:
-    """A predicate: its name, the types of its columns, and their names (``c1``, ``c2`` … by default).
+    """A predicate with its name, the types of its columns, and the names of its columns (``c1``, ``c2`` … by default).
 
-    ``unnamed`` maps the positions of columns that no formula can use, such as TIMESTAMP columns, to their types: only
-    ``_`` may stand there.  ``types`` has STRING at these positions.
+    ``unnamed`` maps the position of each column that no formula can use, such as a TIMESTAMP column, to the column's
+    type.  A formula must write ``_`` at these positions, and ``types`` has STRING there.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Predicate:
 
 
 Signature: TypeAlias = Mapping[str, Predicate]
-"""Predicates by name."""
+"""The predicates of a log by name."""
 
 _TYPES: Final = {"int": BIGINT, "float": DOUBLE, "string": STRING}
 _SYMBOLS: Final = Symbols.of(
@@ -79,7 +79,7 @@ Row: TypeAlias = tuple[Value, ...]
 
 @dataclass(frozen=True)
 class TimePoint:
-    """A state: its number from 0, its time in microseconds, and the rows of each predicate that has some."""
+    """A state of a log: its number from 0, its time in microseconds, and its rows by predicate."""
 
     number: int
     at: int
@@ -87,7 +87,10 @@ class TimePoint:
 
 
 def batches(points: Iterable[TimePoint], size: int) -> Iterator[list[TimePoint]]:
-    """Yield the time points in lists of at most ``size`` rows and time points in total, or of one larger time point."""
+    """Yield the time points in lists, each with at most ``size`` rows and time points in total.
+
+    A time point that is larger than ``size`` is in a list of its own.
+    """
     batch: list[TimePoint] = []
     room = size
     for point in points:

@@ -1,6 +1,6 @@
-"""The syntax tree of a formula, before name resolution, type inference and expansion of shorthands.
+"""The syntax tree of a formula, before name resolution, type inference and the expansion of shorthands.
 
-``at`` is the offset of a node in its text; comparisons of nodes ignore it.
+The field ``at`` of a node is the node's offset in the text; comparisons of nodes ignore it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Name:
 
 @dataclass(frozen=True)
 class Value:
-    """A constant: an int, a float or a text.
+    """A constant: an integer, a float or a text.
 
-    ``regular`` marks a regular expression: ``r"…"`` in the syntax of OCaml's Str, or, with ``translated``, ``re'…'`` in
-    that of RE2.
+    ``regular`` marks a regular expression, written ``r"…"`` in the syntax of OCaml's Str.  If ``translated``, it is
+    written ``re'…'`` in the syntax of RE2.
     """
 
     value: int | float | str
@@ -36,7 +36,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Call:
-    """An operation on terms: ``+ - * / MOD negate i2f f2i``."""
+    """An operation on terms, one of ``+ - * / MOD negate i2f f2i``."""
 
     operation: str
     arguments: tuple[WrittenTerm, ...]
@@ -47,12 +47,12 @@ WrittenTerm: TypeAlias = "Name | Value | Call"
 
 
 UNITS: Final = {unit: UNITS_US[unit] for unit in ("us", "ms", "s", "m", "h", "d")}
-"""Units of time in microseconds, in ascending order; us and ms are Weft's additions."""
+"""Units of time in microseconds, in ascending order; Weft adds us and ms to the units of MonPoly."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """An interval as written: in microseconds, with open or closed ends; no upper end if ``high`` is None."""
+    """An interval as written, in microseconds, with open or closed ends; ``high`` is None if there is no upper end."""
 
     low: int = 0
     low_open: bool = False
@@ -63,7 +63,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Holds:
-    """``TRUE`` or ``FALSE``."""
+    """The formula ``TRUE`` or ``FALSE``."""
 
     value: bool
     at: int = field(default=0, compare=False)
@@ -71,7 +71,7 @@ class Holds:
 
 @dataclass(frozen=True)
 class Applied:
-    """A predicate, or a relation defined by LET or MU, applied to terms."""
+    """A predicate, or a relation that LET or MU defines, applied to terms."""
 
     name: str
     terms: tuple[WrittenTerm, ...]
@@ -90,7 +90,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Matched:
-    """A match of a text with a regular expression; a group written ``_`` is None."""
+    """A match of a text with a regular expression; a group that is written ``_`` is None."""
 
     text: WrittenTerm
     pattern: WrittenTerm
@@ -100,7 +100,7 @@ class Matched:
 
 @dataclass(frozen=True)
 class Negated:
-    """``NOT``."""
+    """``NOT`` of a formula."""
 
     formula: Written
     at: int = field(default=0, compare=False)
@@ -121,10 +121,10 @@ class Joined:
 
 @dataclass(frozen=True)
 class Quantified:
-    """``EXISTS`` or ``FORALL``.
+    """``EXISTS`` or ``FORALL`` over variables.
 
-    ``seen``: over the values that the variable had in an event so far.  ``time``: over time points, in a two-sorted
-    formula.
+    If ``seen``, each variable ranges over the values that it had in an event so far.  If ``time``, the variables range
+    over time points, in a two-sorted formula.
     """
 
     quantifier: Literal["EXISTS", "FORALL"]
@@ -148,7 +148,7 @@ class Once:
 
 @dataclass(frozen=True)
 class Since:
-    """``SINCE``."""
+    """``SINCE`` between two formulas, within an interval."""
 
     bounds: Bounds
     left: Written
@@ -159,7 +159,7 @@ class Since:
 
 @dataclass(frozen=True)
 class Aggregated:
-    """``output <- FUNCTION item; groups formula``."""
+    """An aggregation, written ``output <- FUNCTION item; groups formula``."""
 
     output: str
     function: AggregateFunction
@@ -171,7 +171,7 @@ class Aggregated:
 
 @dataclass(frozen=True)
 class Let:
-    """``LET name(parameters) = body IN within``."""
+    """A definition, written ``LET name(parameters) = body IN within``."""
 
     name: str
     parameters: tuple[str, ...]
@@ -182,7 +182,7 @@ class Let:
 
 @dataclass(frozen=True)
 class Single:
-    """``DISTINCT``: the paper's ε."""
+    """``DISTINCT`` of a formula, the paper's ε."""
 
     formula: Written
     at: int = field(default=0, compare=False)
@@ -190,7 +190,7 @@ class Single:
 
 @dataclass(frozen=True)
 class Rule:
-    """A relation of a fixpoint: its name, its parameters and its body."""
+    """A relation of a fixpoint, with its name, its parameters and its body."""
 
     name: str
     parameters: tuple[str, ...]
@@ -200,8 +200,9 @@ class Rule:
 
 @dataclass(frozen=True)
 class Least:
-    """Relations that are defined together and may occur in their bodies and in ``within``; ``MU X. Q`` has X as
-    ``within``.
+    """Relations that are defined together; their names may occur in their bodies and in ``within``.
+
+    For ``MU X. Q``, the formula ``within`` is X.
     """
 
     rules: tuple[Rule, ...]

@@ -27,9 +27,12 @@ TERM_WORDS: Final = (
     ("regex", r'r"(?:[^"\\]|\\.)*"'),
     ("name", r"[A-Za-z0-9_][A-Za-z0-9_']*"),
 )
-"""The kinds of the tokens of terms, with their expressions; a language puts its keywords before them."""
+"""The kinds of tokens in terms, each with its regular expression; a language puts its keywords before them."""
 EXTENDED_TERM_WORDS: Final = (("quoted", r"'(?:[^']|'')*'"), ("re2", r"re'(?:[^']|'')*'"), ("<>", "<>"), *TERM_WORDS)
-"""Additionally ``<>``, texts in single quotes (``''`` for a quote), and regular expressions of RE2 in ``re'…'``."""
+"""The tokens of terms, and in addition ``<>``, texts in single quotes, and regular expressions of RE2 in ``re'…'``.
+
+In single quotes, a quote is written ``''``.
+"""
 _ADDED: Final = ("+", "-")
 _MULTIPLIED: Final = ("*", "/", "MOD")
 _ORDERS: Final[dict[str, tuple[Literal["=", "<>", "<", "<="], bool]]] = {
@@ -40,7 +43,7 @@ _ORDERS: Final[dict[str, tuple[Literal["=", "<>", "<", "<="], bool]]] = {
     ">=": ("<=", True),
     "<>": ("<>", False),
 }
-"""Comparison tokens: the operator, and whether its sides are exchanged."""
+"""For each comparison token, the operator, and whether the two sides are exchanged."""
 _DEEPEST: Final = 40
 _LONGEST: Final = 150
 
@@ -55,7 +58,7 @@ class TermParser(Cursor):
         super().__init__(text, scanned, what)
 
     def variable(self, wanted: str) -> str:
-        """Parse a variable's name; ``?x`` is x, and each ``_`` is a new name."""
+        """Parse the name of a variable; ``?x`` is the variable x, and each ``_`` is a variable with a new name."""
         if self.taken("_"):
             self.unnamed += 1
             return f"_{self.unnamed}"
@@ -92,14 +95,14 @@ class TermParser(Cursor):
         return tuple(groups)
 
     def term(self) -> WrittenTerm:
-        """Parse a sum of products."""
+        """Parse a term: a sum of products."""
         return self._chain(_ADDED, self._product)
 
     def _product(self) -> WrittenTerm:
         return self._chain(_MULTIPLIED, self.single)
 
     def _chain(self, operators: tuple[str, ...], part: Callable[[], WrittenTerm]) -> WrittenTerm:
-        """Parse terms joined by operators of equal precedence, from left to right."""
+        """Parse terms joined by operators of equal precedence, which group from the left."""
         left = part()
         links = 0
         while self.at(*operators):
@@ -111,7 +114,7 @@ class TermParser(Cursor):
         return left
 
     def single(self) -> WrittenTerm:
-        """Parse a term without infix operators outside of brackets."""
+        """Parse a term that has no infix operators outside parentheses."""
         token = self.ahead()
         match token.kind:
             case "int":

@@ -1,7 +1,7 @@
 """Split texts into tokens, and report errors at a place of a text.
 
-Each language defines its symbols in a table of regular expressions; the longest match wins, and the first one of equal
-length.
+Each language defines its tokens in a table of regular expressions.  The longest match wins; of several matches of the
+same length, the first in the table wins.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weft.errors import FormulaError
 
 @dataclass(frozen=True)
 class Token:
-    """A token: its kind, its text, and its offset."""
+    """A token of a text, with its kind, its text and its offset."""
 
     kind: str
     text: str
@@ -23,19 +23,19 @@ class Token:
 
 
 END = "end"
-"""The kind of the token after the last one."""
+"""The kind of the token that follows the last token of a text."""
 
 
 @dataclass(frozen=True)
 class Symbols:
-    """The tokens of a language: their kinds with expressions, and the expression of skipped text."""
+    """The tokens of a language: the regular expression of each kind of token, and that of skipped text."""
 
     words: tuple[tuple[str, re.Pattern[str]], ...]
     skipped: re.Pattern[str]
 
     @classmethod
     def of(cls, skipped: str, words: Iterable[tuple[str, str]]) -> Symbols:
-        """Compile the expressions."""
+        """Return the symbols with compiled regular expressions."""
         return cls(tuple((kind, re.compile(expression)) for kind, expression in words), re.compile(skipped))
 
 
@@ -59,7 +59,9 @@ def tokens(text: str, symbols: Symbols, what: str) -> list[Token]:
 
 
 def refused_at(text: str, at: int, message: str, hint: str | None = None) -> FormulaError:
-    """Return an error with the line and column of an offset, and the line with a caret below it."""
+    """Return an error with the line and column of an offset, and the text of that line with a caret below the
+    offset.
+    """
     at = min(at, len(text))
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
@@ -72,7 +74,7 @@ def refused_at(text: str, at: int, message: str, hint: str | None = None) -> For
 
 
 class Cursor:
-    """A position among the tokens of a text; the base of the parsers."""
+    """A position among the tokens of a text; the parsers are subclasses."""
 
     def __init__(self, text: str, scanned: list[Token], what: str) -> None:
         self.text = text
@@ -81,7 +83,9 @@ class Cursor:
         self.place = 0
 
     def ahead(self, steps: int = 0) -> Token:
-        """Return the next token, or the one ``steps`` after it; after the last one, the token of kind END."""
+        """Return the token ``steps`` after the next token; after the end of the text, return the token of kind
+        ``END``.
+        """
         return self.tokens[min(self.place + steps, len(self.tokens) - 1)]
 
     def at(self, *kinds: str) -> bool:
@@ -95,20 +99,22 @@ class Cursor:
         return token
 
     def taken(self, kind: str) -> bool:
-        """Advance if the next token has the kind; return whether it has."""
+        """Advance if the next token has the kind; return whether it has the kind."""
         if self.at(kind):
             self.place += 1
             return True
         return False
 
     def expect(self, kind: str, wanted: str) -> Token:
-        """Return the next token and advance; raise FormulaError, naming ``wanted``, if it does not have the kind."""
+        """Return the next token and advance; if it does not have the kind, raise FormulaError with the text
+        ``wanted``.
+        """
         if not self.at(kind):
             raise self.refused(f"{wanted} is expected here")
         return self.take()
 
     def refused(self, message: str, token: Token | None = None, hint: str | None = None) -> FormulaError:
-        """Return the error at a token, by default the next one, with that token's text."""
+        """Return the error at a token, by default at the next one; the message includes the token's text."""
         token = token or self.ahead()
         actual = f"; found {token.text!r}" if token.kind != END else "; the text ends"
         return refused_at(self.text, token.at, f"{self.what}: {message}{actual}", hint)

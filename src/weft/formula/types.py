@@ -24,11 +24,11 @@ _WORDS = {
 
 
 class Clash(Exception):
-    """Two types that cannot be unified."""
+    """Raised if two types cannot be unified."""
 
 
 class Unknowns:
-    """The type variables of a formula, and what is known of them so far."""
+    """The type variables of a formula, with the types or constraints inferred for them so far."""
 
     def __init__(self) -> None:
         self._same: dict[str, DataType] = {}
@@ -36,7 +36,7 @@ class Unknowns:
         self._count = 0
 
     def new(self, *, number: bool = False) -> DataType:
-        """Return a new type variable; with ``number``, it can only become a number."""
+        """Return a new type variable; with ``number``, only a numeric type can be substituted for it."""
         self._count += 1
         name = f"?{self._count}"
         if number:
@@ -44,7 +44,7 @@ class Unknowns:
         return DataType(name)
 
     def known(self, data_type: DataType) -> DataType:
-        """Return the stored type that a type variable stands for, or the representative of its unified variables."""
+        """Return the type that is known for a type variable, or the representative of the variables unified with it."""
         while data_type.name in self._same:
             data_type = self._same[data_type.name]
         return data_type
@@ -66,14 +66,16 @@ class Unknowns:
         self._same[one.name] = other
 
     def settled(self, data_type: DataType) -> DataType:
-        """Return the final type: an unconstrained variable becomes a text, an unknown number an integer."""
+        """Return the final type: a type variable without a known type becomes STRING, or BIGINT if it must be a
+        number.
+        """
         known = self.known(data_type)
         if not _unknown(known):
             return known
         return BIGINT if known.name in self._numbers else STRING
 
     def words(self, data_type: DataType) -> str:
-        """Describe a type in English."""
+        """Return a description of a type in English."""
         known = self.known(data_type)
         if _unknown(known):
             return "a number" if known.name in self._numbers else "a value"
@@ -85,8 +87,9 @@ def _unknown(data_type: DataType) -> bool:
 
 
 def settled(formula: Formula, types: Unknowns) -> Formula:
-    """Return the formula with stored types only; raise ValueError for a constant that does not have its inferred
-    type.
+    """Return the formula with type variables replaced by their final types.
+
+    Raises ValueError for a constant that does not have its inferred type.
     """
     done: dict[Formula, Formula] = {}
 
@@ -100,7 +103,7 @@ def settled(formula: Formula, types: Unknowns) -> Formula:
 
 
 def _constant(given: algebra.Constant, type: DataType) -> algebra.Constant:
-    """Return a constant with its inferred type; raise ValueError if it does not have that type."""
+    """Return a constant with its inferred type; raise ValueError if the constant does not have that type."""
     if type == STRING:
         return algebra.Constant(str(given.value), type)
     if isinstance(given.value, str):

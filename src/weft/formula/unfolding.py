@@ -1,4 +1,4 @@
-"""Expand LET: each use of a definition becomes its body with the arguments in place of the parameters."""
+"""Expand LET: each use of a definition becomes the definition's body with arguments in place of parameters."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class _Defined:
 
 
 Known: TypeAlias = "Mapping[Key, _Defined | str]"
-"""LET definitions, and new names of fixpoint relations, by name and number of columns."""
+"""By name and number of columns, the definition of LET, or the new name of a fixpoint relation."""
 
 
 class Fresh:
-    """A generator of names that do not occur in a text: the given name with a number."""
+    """A generator of names that do not occur in a text; each is a given name with a number."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.number = 0
 
     def __call__(self, name: str) -> str:
-        """Return a new name that begins with the given one."""
+        """Return a new name that begins with ``name``."""
         while True:
             self.number += 1
             candidate = f"{name}_{self.number}"
@@ -41,7 +41,10 @@ class Fresh:
 
 
 def unfolded(formula: Written, text: str) -> Written:
-    """Return the formula without LET; raise FormulaError if the parameters are not the free variables of their body."""
+    """Return the formula without LET.
+
+    Raises FormulaError if the parameters of a definition are not the free variables of its body.
+    """
     return _unfolded(formula, {}, Fresh(text), text)
 
 
@@ -62,10 +65,11 @@ def _unfolded(formula: Written, known: Known, fresh: Callable[[str], str], text:
 def _without_capture(
     formula: syntax_tree.Least, known: Known, fresh: Callable[[str], str]
 ) -> tuple[syntax_tree.Least, Known]:
-    """Rename relations of the fixpoint that bodies of enclosing LETs refer to; return it with the definitions known
-    inside.
+    """Rename each relation of the fixpoint whose name occurs in the body of an enclosing LET.
 
-    Within LET A(v) = X(v) IN …, the body of A expanded in a fixpoint named X must still refer to the outer X.
+    Return the renamed fixpoint, and the definitions that are known inside it.  For example, within LET A(v) = X(v) IN
+    …, a fixpoint may define another X.  If A is expanded in that fixpoint, the body of A must still refer to the outer
+    X.
     """
     own = {(rule.name, len(rule.parameters)) for rule in formula.rules}
     within: dict[Key, _Defined | str] = {key: meant for key, meant in known.items() if key not in own}
@@ -104,7 +108,11 @@ def _check_parameters(formula: syntax_tree.Let, text: str) -> None:
 
 
 def _applied(use: syntax_tree.Applied, defined: _Defined, fresh: Callable[[str], str]) -> Written:
-    """Expand a use of a definition: variables replace parameters, and other terms are equated with new variables."""
+    """Expand a use of a definition.
+
+    An argument that is a variable, and is not an argument already, replaces its parameter.  For any other argument, the
+    parameter becomes a new variable that must equal the argument.
+    """
     names: dict[str, str] = {}
     equal: list[tuple[str, syntax_tree.WrittenTerm]] = []
     used = [term.name for term in use.terms if isinstance(term, syntax_tree.Name)]

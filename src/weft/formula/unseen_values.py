@@ -1,7 +1,7 @@
 """Split a formula by a variable: over the values seen so far, and over one symbolic value for all values not yet seen.
 
-At a time point, all values that no event has had behave alike.  Before a value is first seen, its past is that of an
-unseen value: it has no events, and no comparison holds for it.
+At a time point, all values that no event has shown behave alike.  Before a value is first seen, its past is that of an
+unseen value: no event has the value, and no comparison is true for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weft.algebra.formula import free_variables as free
 
 
 class Occurrences:
-    """The events in which each variable occurs."""
+    """The atoms of events in which each variable occurs."""
 
     def __init__(self, atoms: Iterable[algebra.Atom]) -> None:
         self._atoms: dict[Variable, list[algebra.Atom]] = {}
@@ -38,24 +38,29 @@ class Occurrences:
         return disjunction
 
     def seen(self, variable: Variable) -> Formula:
-        """Return the formula that an event has had the variable's value by now."""
+        """Return a formula that is true if an event at this or an earlier time point has had the variable's value."""
         return Once(ALWAYS, self.now(variable)) if variable in self._atoms else Truth(False)
 
     def first(self, variable: Variable) -> Formula:
-        """Return the formula that an event has the variable's value for the first time."""
+        """Return a formula that is true if an event has the variable's value for the first time."""
         return And(self.now(variable), Not(Previous(ALWAYS, self.seen(variable))))
 
 
 @dataclass(frozen=True)
 class SeenUnseen:
-    """A formula for the seen values, and one, without the variable, for an unseen value."""
+    """A formula for the seen values of a variable, and one for an unseen value, in which the variable does not
+    occur.
+    """
 
     seen: Formula
     fresh: Formula
 
 
 def split(formula: Formula, variable: Variable, occurrences: Occurrences) -> SeenUnseen | None:
-    """Return both formulas; None if an interval or a rule depends on a value's past."""
+    """Return the formulas for seen values and for an unseen value of the variable.
+
+    Return None if an interval or a rule depends on the past of a value.
+    """
     if variable not in free(formula):
         return SeenUnseen(formula, formula)
     match formula:
@@ -75,8 +80,9 @@ def split(formula: Formula, variable: Variable, occurrences: Occurrences) -> See
 
 
 def _temporal(formula: Previous | Once | Since, variable: Variable, occurrences: Occurrences) -> SeenUnseen | None:
-    """Split a temporal operator: a seen value has its own past since it was first seen, and before that an unseen
-    value's.
+    """Split a temporal operator.
+
+    A seen value has a past of its own since it was first seen; before that, its past is that of an unseen value.
     """
     halves = [split(part, variable, occurrences) for part in algebra.parts(formula)]
     known = [each for each in halves if each is not None]

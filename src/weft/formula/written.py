@@ -22,7 +22,7 @@ _COUNTING: Final = {"any": "", "first": "1", "second": "2"}
 
 
 def written(formula: Formula) -> str:
-    """Return the formula's text."""
+    """Return the text of a formula."""
     match formula:
         case algebra.And(left=left, right=right):
             return f"{_bracketed(left)} AND {_bracketed(right)}"
@@ -49,7 +49,7 @@ def written(formula: Formula) -> str:
 
 
 def term_text(term: Term) -> str:
-    """Return a term's text, with operations in brackets."""
+    """Return the text of a term, with operations in parentheses."""
     match term:
         case algebra.Variable(name=name):
             return name
@@ -70,7 +70,7 @@ def term_text(term: Term) -> str:
 
 
 def bare_text(term: Term) -> str:
-    """Return a term's text without brackets around it.
+    """Return the text of a term without parentheses around the full term.
 
     >>> from weft.algebra.formula import Computed, Variable
     >>> from weft.algebra.schema import BIGINT
@@ -83,9 +83,10 @@ def bare_text(term: Term) -> str:
 
 
 def interval_text(interval: Interval) -> str:
-    """Return an interval in the largest units that divide its ends; an empty text for the unlimited interval.
+    """Return the text of an interval in the largest units that divide its ends.
 
-    An end one microsecond from a whole millisecond is printed as an open end.
+    The text of the interval without limits is empty.  An end that is one microsecond away from a whole millisecond is
+    printed as an open end.
 
     >>> interval_text(Interval(0, 7 * 86_400_000_000)), interval_text(Interval(60_000_001, None))
     ('[0,7d]', '(1m,*)')
@@ -102,7 +103,7 @@ def interval_text(interval: Interval) -> str:
 
 
 def length_text(length: int) -> str:
-    """Return a length of time in the largest unit that divides it."""
+    """Return the text of a length of time in the largest unit that divides it."""
     if not length:
         return "0"
     unit = [unit for unit, size in UNITS.items() if length % size == 0][-1]
@@ -152,7 +153,9 @@ _SECOND = 1_000_000
 
 
 def verdict(at: int, number: int, answer: str) -> str:
-    """Return a line ``@10 (time point 3): (1,"a")``; ``at`` is in microseconds, the output in seconds."""
+    """Return the line ``@10 (time point 3): (1,"a")``; ``at`` is in microseconds, but the line has the time in
+    seconds.
+    """
     seconds, rest = divmod(at, _SECOND)
     shown = str(seconds) if not rest else f"{at / _SECOND:.6f}".rstrip("0")
     return f"@{shown} (time point {number}): {answer}"
@@ -161,10 +164,11 @@ def verdict(at: int, number: int, answer: str) -> str:
 def answers(
     rows: Sequence[Row], counts: Sequence[int] | None = None, *, closed: bool, every_point: bool = False
 ) -> str | None:
-    """Return the sorted answers at a time point; None if there are none, unless ``every_point``.
+    """Return the text of the sorted answers at a time point.
 
-    A closed formula has the answers ``true`` or ``false``.  With ``every_point`` (MonPoly's -verbose) the rows form one
-    list.  With ``counts``, ``*`` and the count follow each row.
+    Return None if there are no answers, unless ``every_point``.  The answer of a closed formula is ``true`` or
+    ``false``.  With ``every_point`` (MonPoly's option -verbose) the rows form one list.  With ``counts``, ``*`` and the
+    count follow each row.
     """
     often = None if counts is None else dict(zip(rows, counts, strict=True))
     distinct = sorted(set(rows), key=_order)
@@ -179,17 +183,17 @@ def answers(
 
 
 def row_text(row: Row) -> str:
-    """Return a row as ``(1,"a",2.5)``."""
+    """Return the text of a row, such as ``(1,"a",2.5)``."""
     return f"({','.join(map(value_text, row))})"
 
 
 def value_text(value: Value) -> str:
-    """Return a value: a text in quotes unless it already has quotes, a float in the format %g of C."""
+    """Return the text of a value: a text in quotes unless it already has quotes, a float in the format %g of C."""
     if isinstance(value, str):
         return value if len(value) > 1 and value[0] == value[-1] == '"' else f'"{value}"'
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _order(row: Row) -> tuple[tuple[int, object], ...]:
-    """Return the sort key of a row: numbers by size, texts by bytes, as in OCaml."""
+    """Return the sort key of a row: numbers are sorted by size and texts by bytes, as in OCaml."""
     return tuple((1, value.encode()) if isinstance(value, str) else (0, value) for value in row)

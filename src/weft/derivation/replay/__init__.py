@@ -40,4 +40,4 @@ OPERATORS = (
     scan, values, join, select, project, union, distinct,
     plain, connectives, thresholds, exists, not_exists,
 )  # fmt: skip
-"""The modules with the cases: importing them registers the operators with the three functions."""
+"""The modules with the rules.  Importing a module registers its operator with the three functions."""

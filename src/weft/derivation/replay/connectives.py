@@ -1,8 +1,9 @@
-"""p ∧ q and p ∨ q.
+"""The rules of p ∧ q and p ∨ q.
 
-starts(p ∧ q) = starts(p) ∧ at(q, s) ∪ at(p, s) ∧ starts(q); ends likewise with s⁻.
-starts(p ∨ q) = starts(p) ∪ starts(q); ends likewise: if the other condition still holds, the row does not leave, but an
-event need not be an exit.
+starts(p ∧ q) = starts(p) ∧ at(q, s) ∪ at(p, s) ∧ starts(q).  The rule of ``ends`` is the same with s⁻ for s.
+
+starts(p ∨ q) = starts(p) ∪ starts(q), and ends(p ∨ q) = ends(p) ∪ ends(q).  If q still holds when p ends, the row does
+not leave the answer; this is correct because an event need not be an exit.
 
 >>> from weft.algebra.relation import NowBefore, NowFrom
 >>> from shown import M, show_events
@@ -21,32 +22,32 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_and(both: And, instant: Instant) -> Predicate:
-    """Every item at s."""
+    """Return the conjunction of all items at the instant."""
     return conjunction(*(at(item, instant) for item in both.items))
 
 
 def at_or(either: Or, instant: Instant) -> Predicate:
-    """Any item at s."""
+    """Return the disjunction of all items at the instant."""
     return disjunction(*(at(item, instant) for item in either.items))
 
 
 def starts_of_and(both: And) -> tuple[Event, ...]:
-    """Each part's starts while the others are true."""
+    """Return the starts of each item, limited to instants at which all other items are true."""
     return _meanwhile(both, starts, before=False)
 
 
 def ends_of_and(both: And) -> tuple[Event, ...]:
-    """Each part's ends while the others were true."""
+    """Return the ends of each item, limited to instants just before which all other items were true."""
     return _meanwhile(both, ends, before=True)
 
 
 def starts_of_or(either: Or) -> tuple[Event, ...]:
-    """Each part's starts."""
+    """Return the starts of all items."""
     return tuple(event for item in either.items for event in starts(item))
 
 
 def ends_of_or(either: Or) -> tuple[Event, ...]:
-    """Each part's ends."""
+    """Return the ends of all items."""
     return tuple(event for item in either.items for event in ends(item))
 
 

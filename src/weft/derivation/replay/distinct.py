@@ -1,6 +1,6 @@
-"""δ A: each row once; an event says only that some witness of the row begins or ends.
+"""The rules of δ A, which has each row of A once.
 
-starts(δ A) = starts(A) and ends(δ A) = ends(A).
+starts(δ A) = starts(A) and ends(δ A) = ends(A).  An event says only that some witness of the row begins or ends.
 
 >>> from shown import M, show_events
 >>> show_events(starts(Distinct(M)))
@@ -16,17 +16,17 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_distinct(distinct: Distinct, instant: Instant) -> Distinct:
-    """The input's rows at s, each once."""
+    """Return the distinct rows of the input at the instant."""
     return Distinct(at(distinct.input, instant))
 
 
 def starts_of_distinct(distinct: Distinct) -> tuple[Event, ...]:
-    """The input's starts; a second witness repeats a row, which the ledger recognizes."""
+    """Return the starts of the input; the ledger recognizes a row that a second witness repeats."""
     return starts(distinct.input)
 
 
 def ends_of_distinct(distinct: Distinct) -> tuple[Event, ...]:
-    """The input's ends."""
+    """Return the ends of the input."""
     return ends(distinct.input)
 
 

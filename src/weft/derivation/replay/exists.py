@@ -1,6 +1,6 @@
-"""EXISTS (A ⋉ B): true from the first row of the body on; the body's events are its events, as in a join.
+"""The rules of EXISTS (A ⋉ B), which is true while the body B has a row.
 
-starts(EXISTS B) = starts(B) and ends(EXISTS B) = ends(B).
+starts(EXISTS B) = starts(B) and ends(EXISTS B) = ends(B), as for an input of a join.
 
 >>> from weft.algebra.relation import Select
 >>> from shown import R, TIED, show_events
@@ -20,22 +20,22 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_exists(exists: Exists, instant: Instant) -> Exists:
-    """EXISTS over the body's rows at s."""
+    """Return EXISTS over the rows of the body at the instant."""
     return Exists(at(exists.body, instant))
 
 
 def starts_of_exists(exists: Exists) -> tuple[Event, ...]:
-    """The body's starts."""
+    """Return the starts of the body."""
     return tuple(inside(event, "EXISTS") for event in starts(exists.body))
 
 
 def ends_of_exists(exists: Exists) -> tuple[Event, ...]:
-    """The body's ends; another row of the body may remain."""
+    """Return the ends of the body; EXISTS may remain true through another row of the body."""
     return tuple(inside(event, "EXISTS") for event in ends(exists.body))
 
 
 def inside(event: Event, name: str) -> Event:
-    """Return the event with its driver one subquery deeper."""
+    """Return the event with its driver one subquery deeper; ``name`` is the operator of the subquery."""
     return replace(event, driver=replace(event.driver, inside=(name, *event.driver.inside)))
 
 

@@ -1,4 +1,6 @@
-"""A ⋈ B, any number of inputs: a combination begins with the last of its rows and ends with the first.
+"""The rules of A ⋈ B with any number of inputs.
+
+A combination of rows begins when the last of its rows begins, and ends when the first of its rows ends.
 
 starts(A ⋈ B) = starts(A) ⋈ at(B, s) ∪ at(A, s) ⋈ starts(B).
 ends(A ⋈ B) = ends(A) ⋈ at(B, s⁻) ∪ at(A, s⁻) ⋈ ends(B).
@@ -23,17 +25,17 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_join(join: Join, instant: Instant) -> Join:
-    """The join of the inputs' rows at s."""
+    """Return the join of the inputs' rows at the instant."""
     return Join(tuple(at(part, instant) for part in join.inputs))
 
 
 def starts_of_join(join: Join) -> tuple[Event, ...]:
-    """Each input's starts, with the others' rows at that instant."""
+    """Return the starts of each input, joined with the rows of the other inputs at that instant."""
     return _met(join, starts, before=False)
 
 
 def ends_of_join(join: Join) -> tuple[Event, ...]:
-    """Each input's ends, with the others' rows just before that instant."""
+    """Return the ends of each input, joined with the rows of the other inputs just before that instant."""
     return _met(join, ends, before=True)
 
 
@@ -43,7 +45,7 @@ def _met(join: Join, turns: Callable[[Relation], tuple[Event, ...]], *, before: 
         others = join.inputs[:position] + join.inputs[position + 1 :]
         for event in turns(part):
             instant = Instant(event.instant, before)
-            # The input that was joined last stands first, so that the driver is always the last of FROM.
+            # Reverse the other inputs and put the driver last, so that the driver is always the last source in FROM.
             beside = tuple(at(other, instant) for other in reversed(others))
             events.append(event.over(Join((*beside, event.relation))))
     return tuple(events)

@@ -1,5 +1,6 @@
-"""NOT EXISTS (A ▷ B): true while the body has no row, so it begins where the last blocking row ends, and ends where the
-first one begins.
+"""The rules of NOT EXISTS (A ▷ B), which is true while the body B has no row.
+
+NOT EXISTS becomes true when the last row of the body ends, and becomes false when the first row of the body begins.
 
 starts(NOT EXISTS B) = ends(B) ▷ at(B, s).  ends(NOT EXISTS B) = starts(B) ▷ at(B, s⁻).
 
@@ -29,17 +30,17 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_not_exists(absent: NotExists, instant: Instant) -> NotExists:
-    """NOT EXISTS over the body's rows at s."""
+    """Return NOT EXISTS over the rows of the body at the instant."""
     return NotExists(at(absent.body, instant))
 
 
 def starts_of_not_exists(absent: NotExists) -> tuple[Event, ...]:
-    """Where the last blocking row ends: no other row blocks at that instant."""
+    """Return the ends of the body's rows at which no other row of the body blocks."""
     return _unblocked(absent, ends, before=False)
 
 
 def ends_of_not_exists(absent: NotExists) -> tuple[Event, ...]:
-    """Where the first blocking row begins: none blocked just before."""
+    """Return the starts of the body's rows just before which no row of the body blocked."""
     return _unblocked(absent, starts, before=True)
 
 
@@ -54,8 +55,9 @@ def _unblocked(absent: NotExists, turns: Callable[[Relation], tuple[Event, ...]]
 def witness(body: Relation) -> Relation:
     """Return a copy of a subquery's body with renamed range variables.
 
-    The rule needs B twice: for the row that drives, and for the check that no other row blocks.  Without other names,
-    the second B would capture the names of the first.  Names only grow longer, so nested copies do not clash.
+    The rule uses the body B twice: for the row that drives the event, and for the check that no other row blocks.  With
+    the same names, the second B would capture the names of the first.  Each copy adds a suffix to the names, so nested
+    copies do not clash.
     """
     return rename(body, {alias: alias + "_was" for alias in range_variables(body)})
 

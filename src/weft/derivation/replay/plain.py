@@ -1,4 +1,4 @@
-"""A condition without time: it is the same at every instant, so it has no events."""
+"""The rules of a condition without time, which has the same value at every instant and therefore has no events."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_plain(plain: Plain, instant: Instant) -> Plain:
-    """The condition itself."""
+    """Return the condition unchanged."""
     return plain
 
 
 def turns_of_plain(plain: Plain) -> tuple[Event, ...]:
-    """None."""
+    """Return no events."""
     return ()
 
 

@@ -1,6 +1,7 @@
-"""π A, a derived relation: the input's events, with their instant as a column, since other input columns are hidden.
+"""The rules of π A, a derived table.
 
-starts(π A) = π starts(A) and ends(π A) = π ends(A), with the instant among the outputs.
+starts(π A) = π starts(A) and ends(π A) = π ends(A).  The projection hides the input's columns, so the instant of the
+event becomes an additional output.
 
 >>> from shown import M, show_events
 >>> show_events(starts(Project(M, "d", (Output("id", M.ref("msgid")),))))
@@ -22,22 +23,24 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_project(project: Project, instant: Instant) -> Project:
-    """The projection of the input's rows at s."""
+    """Return the projection of the input's rows at the instant."""
     return replace(project, input=at(project.input, instant))
 
 
 def starts_of_project(project: Project) -> tuple[Event, ...]:
-    """The input's starts."""
+    """Return the projected starts of the input."""
     return projected(starts(project.input), project.alias, project.outputs)
 
 
 def ends_of_project(project: Project) -> tuple[Event, ...]:
-    """The input's ends; another witness may still give the row."""
+    """Return the projected ends of the input; the row may remain through another witness."""
     return projected(ends(project.input), project.alias, project.outputs)
 
 
 def projected(events: Iterable[Event], alias: str, outputs: tuple[Output, ...]) -> tuple[Event, ...]:
-    """Return the events as rows of a derived relation."""
+    """Return the events with their rows projected to ``outputs`` and their instant, as a derived table named
+    ``alias``.
+    """
     instant = ColumnRef(alias, INSTANT, TIMESTAMP)
     return tuple(
         Event(

@@ -1,14 +1,14 @@
-"""``at``, ``starts`` and ``ends``: the three functions of the incremental engine, with one case per operator.
+"""Define ``at``, ``starts`` and ``ends``, the three functions of the incremental engine.
 
-- ``at(E, s)``: E's rows at the instant s; every table restricted to the rows alive at s, NOW := s.
-- ``starts(E)``: the pairs (row, s) where the row is in E at s and some witness of it began at s.
-- ``ends(E)``: the pairs (row, s) where the row was in E just before s and some witness of it ended at s.
+- ``at(E, s)`` has the rows of E at the instant s: every table has only the rows whose period contains s, and NOW is s.
+- ``starts(E)`` has the pairs (row, s) where the row is in E at s and some witness of the row began at s.
+- ``ends(E)`` has the pairs (row, s) where the row was in E just before s and some witness of the row ended at s.
 
-Each operator has its cases in one file of this package.  No case looks at a window: an event carries its instant, and
-``derivation.incremental`` demands τ <= s < t.
+Each operator has its rules in one file of this package.  No rule depends on a window: an event has its instant s as an
+expression, and ``derivation.incremental`` adds the condition τ <= s < t.
 
-Law (tested against brute force, E evaluated at every instant): ``starts`` never gives a row that does not hold at s,
-and every true entry into E and exit from E is among ``starts`` and ``ends`` (design section 2).
+Law: ``starts`` never returns a row that is not in E at s, and each entry into E and exit from E is among ``starts`` and
+``ends`` (design section 2).  Tests compare the functions with E evaluated at every instant.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from weft.errors import DerivationError
 
 @singledispatch
 def at(node: Any, instant: Instant) -> Any:
-    """Return the rows of a relation at an instant, as a relation; or the truth of a predicate, as a predicate.
+    """Return the rows of a relation at the instant, as a relation.
 
-    The result does not mention NOW.  Just before s (s⁻): time is discrete, so ``start <= s - 1 µs`` is ``start < s``.
+    For a predicate, return a condition that is true if the predicate is true at the instant.  The result does not
+    mention NOW.  For the instant just before s (s⁻), ``start <= s - 1 µs`` is written as ``start < s``, because time is
+    discrete.
     """
     raise DerivationError(f"no rule for {type(node).__name__}")
 
 
 @singledispatch
 def starts(node: Any) -> tuple[Event, ...]:
-    """Return the events at which rows of a relation begin, or at which a predicate becomes true by itself."""
+    """Return the events at which rows of a relation begin, or the events at which a predicate becomes true."""
     raise DerivationError(f"no rule for {type(node).__name__}")
 
 
 @singledispatch
 def ends(node: Any) -> tuple[Event, ...]:
-    """Return the events at which rows of a relation end, or at which a predicate becomes false by itself."""
+    """Return the events at which rows of a relation end, or the events at which a predicate becomes false."""
     raise DerivationError(f"no rule for {type(node).__name__}")

@@ -1,8 +1,8 @@
-"""A table: its rows, each with the period [start, end).
+"""The rules of a table, whose rows have the periods [start, end).
 
-starts(T) = its rows at their start; ends(T) = its rows at their end, none if the table is append-only.
-A scan of the full history has the same rows at every instant, like constants (``values``); only a query that runs once
-reads it.
+starts(T) has each row of T at its start.  ends(T) has each row of T at its end, and is empty if T is append-only.  A
+scan of the full history has the same rows at every instant, like constant rows (``values``).  Only a query that runs
+once reads the full history.
 
 >>> from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
 >>> from shown import show, show_events
@@ -29,17 +29,17 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def begun(start: Scalar, instant: Instant) -> Predicate:
-    """start <= s (just before s: start < s)."""
+    """Return the condition ``start <= s``, or ``start < s`` for the instant just before s."""
     return Plain(call("<" if instant.before else "<=", start, instant.s))
 
 
 def not_ended(end: Scalar, instant: Instant) -> Predicate:
-    """s < end (just before s: s <= end)."""
+    """Return the condition ``s < end``, or ``s <= end`` for the instant just before s."""
     return Plain(call("<=" if instant.before else "<", instant.s, end))
 
 
 def at_scan(scan: Scan, instant: Instant) -> Select:
-    """The rows whose period contains s; a NULL end is open (design section 1)."""
+    """Return the rows whose period contains the instant; a period whose end is NULL is open (design section 1)."""
     if scan.whole:
         return Select(scan, TRUE)
     alive = begun(scan.start, instant)
@@ -50,14 +50,14 @@ def at_scan(scan: Scan, instant: Instant) -> Select:
 
 
 def starts_of_scan(scan: Scan) -> tuple[Event, ...]:
-    """Each row, at its start."""
+    """Return an event for each row at its start."""
     if scan.whole:
         return (Event(Driver("beginning", TIME_START), scan),)
     return (Event(Driver("arrival", scan.start, scan), scan),)
 
 
 def ends_of_scan(scan: Scan) -> tuple[Event, ...]:
-    """Each row that ended, at its end."""
+    """Return an event for each row at its end; a row whose end is NULL has no event."""
     if scan.whole or scan.table.end is None:
         return ()
     end = scan.ref(scan.table.end)

@@ -1,4 +1,6 @@
-"""σp A: a row of A begins while p is true, or p becomes true for a row that A already has.
+"""The rules of σp A.
+
+A row of A begins while p is true, or p becomes true for a row that is already in A.
 
 starts(σp A) = σ at(p, s) starts(A) ∪ at(A, s) ⋈ starts(p).
 ends(σp A) = σ at(p, s⁻) ends(A) ∪ at(A, s⁻) ⋈ ends(p).
@@ -24,17 +26,21 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_select(select: Select, instant: Instant) -> Select:
-    """The input's rows at s for which the predicate is true at s."""
+    """Return the rows of the input at the instant for which the predicate is true at the instant."""
     return Select(at(select.input, instant), at(select.predicate, instant))
 
 
 def starts_of_select(select: Select) -> tuple[Event, ...]:
-    """The input's starts that satisfy the predicate, and the present rows when the predicate becomes true."""
+    """Return the starts of input rows that satisfy the predicate, and the starts of the predicate for rows of the
+    input.
+    """
     return _passed(select, starts, before=False)
 
 
 def ends_of_select(select: Select) -> tuple[Event, ...]:
-    """The input's ends that satisfied the predicate, and the present rows when the predicate becomes false."""
+    """Return the ends of input rows that satisfied the predicate, and the ends of the predicate for rows of the
+    input.
+    """
     return _passed(select, ends, before=True)
 
 

@@ -1,7 +1,7 @@
-"""NOW >= c and NOW < d: conditions that change because time passes (paper section 4.2).
+"""The rules of NOW >= c and NOW < d, conditions that change because time passes (paper section 4.2).
 
-starts(NOW >= c) = c, and it never ends by itself; NOW < d holds from the beginning of time, and ends(NOW < d) = d.
-A NULL threshold is never reached: τ <= NULL is not true.
+NOW >= c starts at c and never ends.  NOW < d is true from the beginning of time and ends at d.  A NULL threshold is
+never reached, because τ <= NULL is not true.
 
 >>> from shown import M, show_events
 >>> show_events(starts(NowFrom(M.ref("due"))))
@@ -21,32 +21,32 @@ from weft.derivation.replay.scan import begun, not_ended
 
 
 def at_now_from(since: NowFrom, instant: Instant) -> Predicate:
-    """c <= s."""
+    """Return the condition c <= s."""
     return begun(since.threshold, instant)
 
 
 def at_now_before(until: NowBefore, instant: Instant) -> Predicate:
-    """s < d."""
+    """Return the condition s < d."""
     return not_ended(until.threshold, instant)
 
 
 def starts_of_now_from(since: NowFrom) -> tuple[Event, ...]:
-    """c."""
+    """Return one event, at the threshold c."""
     return (Event(Driver("now_from", since.threshold), UNIT),)
 
 
 def ends_of_now_from(since: NowFrom) -> tuple[Event, ...]:
-    """None: NOW only grows."""
+    """Return no events, because NOW never decreases."""
     return ()
 
 
 def starts_of_now_before(until: NowBefore) -> tuple[Event, ...]:
-    """None: it holds from the beginning of time."""
+    """Return no events, because the condition is true from the beginning of time."""
     return ()
 
 
 def ends_of_now_before(until: NowBefore) -> tuple[Event, ...]:
-    """d."""
+    """Return one event, at the threshold d."""
     return (Event(Driver("now_before", until.threshold), UNIT),)
 
 

@@ -1,4 +1,6 @@
-"""A ∪ B: a row that begins in an input begins in the union; a row that ends in one may remain through another.
+"""The rules of A ∪ B.
+
+A row that begins in an input begins in the union.  A row that ends in one input may remain through the other.
 
 starts(A ∪ B) = starts(A) ∪ starts(B) and ends(A ∪ B) = ends(A) ∪ ends(B), under the union's own names.
 
@@ -23,17 +25,17 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_union(union: Union, instant: Instant) -> Union:
-    """The union of the inputs' rows at s."""
+    """Return the union of the inputs' rows at the instant."""
     return Union(union.alias, tuple(at(part, instant) for part in union.inputs))
 
 
 def starts_of_union(union: Union) -> tuple[Event, ...]:
-    """Each input's starts."""
+    """Return the starts of all inputs, with the columns of the union."""
     return _all(union, starts)
 
 
 def ends_of_union(union: Union) -> tuple[Event, ...]:
-    """Each input's ends."""
+    """Return the ends of all inputs, with the columns of the union."""
     return _all(union, ends)
 
 

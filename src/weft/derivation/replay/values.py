@@ -1,7 +1,7 @@
-"""Constant rows: present from the beginning of time, t0, for ever (design section 2).
+"""The rules of constant rows, which exist from the beginning of time, t0, for ever (design section 2).
 
-Every instant is t0 or later, so ``at`` has no condition; just before an instant they are present if it is later than
-t0.
+``at`` needs no condition for an instant s, because every instant is t0 or later.  Just before s, the rows exist only if
+s is later than t0.
 
 >>> from weft.algebra.scalar import Literal
 >>> from weft.algebra.schema import INT, Column
@@ -20,17 +20,17 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_values(values: Values, instant: Instant) -> Relation:
-    """All rows, at any instant; just before s only if s is later than t0."""
+    """Return all rows, under the condition t0 < s if the instant is just before s."""
     return Select(values, Plain(call("<", TIME_START, instant.s))) if instant.before else values
 
 
 def starts_of_values(values: Values) -> tuple[Event, ...]:
-    """All rows, when time begins."""
+    """Return one event with all rows, at the beginning of time."""
     return (Event(Driver("beginning", TIME_START), values),)
 
 
 def ends_of_values(values: Values) -> tuple[Event, ...]:
-    """None: they never end."""
+    """Return no events, because constant rows never end."""
     return ()
 
 

@@ -1,1 +1,1 @@
-"""Synopses: the smallest state from which a formula can be answered (Toman 2007)."""
+"""Construct synopses: the smallest states from which the answers of a formula can be computed (Toman 2007)."""

@@ -13,9 +13,10 @@ Scope = Mapping[algebra.Variable, algebra.Variable]
 
 @lru_cache(maxsize=4096)
 def alpha_canonical(formula: algebra.Formula) -> algebra.Formula:
-    """Return the formula with its free variables named x1, x2 … in their order, bound ones y1 …, fixpoints X1 ….
+    """Return the formula with canonical names for its variables and fixpoints.
 
-    The order of its free variables stays the same.
+    Free variables become x1, x2 … in their present order, bound variables y1, y2 …, and the relations of fixpoints X1,
+    X2 ….
     """
     free = algebra.free_variables(formula)
     scope = {variable: algebra.Variable(f"x{number}", variable.type) for number, variable in enumerate(free, 1)}
@@ -23,9 +24,10 @@ def alpha_canonical(formula: algebra.Formula) -> algebra.Formula:
 
 
 def substituted(formula: algebra.Formula, names: Scope) -> algebra.Formula:
-    """Return the formula with other free variables; bound ones are renamed so that none captures a new free variable.
+    """Return the formula with its free variables renamed by ``names``, and with new names for all bound variables.
 
-    The relations of its fixpoints keep their names, which are unique in the enclosing formula.
+    No bound variable captures a new free variable.  The relations of fixpoints keep their names, which are unique in
+    the enclosing formula.
     """
     every = {*names.values(), *algebra.free_variables(formula)}
     prefix = "y"
@@ -37,7 +39,10 @@ def substituted(formula: algebra.Formula, names: Scope) -> algebra.Formula:
 
 @dataclass
 class _Renaming:
-    """A renaming with ``prefix`` for bound variables and ``relations`` for fixpoints' relations (None: unchanged)."""
+    """A renaming that numbers bound variables after ``prefix`` and fixpoint relations after ``relations``.
+
+    If ``relations`` is None, the relations keep their names.
+    """
 
     prefix: str
     relations: str | None = None

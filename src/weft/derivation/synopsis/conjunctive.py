@@ -1,10 +1,12 @@
-"""Translate SQL over past and present rows to formulas, nests of ◇ (Toman 2007, section 4.2).
+"""Translate SQL over past and present rows to formulas, as nests of ◇ (Toman 2007, section 4.2).
 
     ∃t1 … tk, ȳ. S(t1, x̄1) ∧ … ∧ S(tk, x̄k) ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …))
 
-G1 are the tables with the latest rows, G2 those of the instant before, and so on.  The paper's nest has ◇ without ▽,
-which lets two different instants coincide.  Its outermost ◇ is left out, since an answer is delivered when it begins,
-at its latest row.  If two neighbours in the order must lie within an interval, ◇ has that interval and needs no ▽: an
+G1 is the conjunction of the tables with the latest rows, G2 that of the tables with the next earlier rows, and so on.
+The paper's nest has ◇ without ▽, so two different instants could coincide.  The outermost ◇ is left out, because an
+answer is delivered when it begins, at the instant of its latest row.
+
+If two neighbours in the order must lie within an interval, the ◇ between them has that interval and needs no ▽: an
 interval that begins at a microsecond excludes the present.  A state is an instant at which rows arrived.
 """
 
@@ -56,18 +58,18 @@ from weft.derivation.synopsis.distances import LATER, Distance, Distances, Order
 from weft.errors import SynopsisError
 
 MOST_TABLES: Final = 5
-"""The largest number of tables in one SELECT: five have 541 linear orders, six 4,683."""
+"""The largest number of tables in one SELECT; five tables have 541 linear orders, six have 4,683."""
 ANSWER: Final = "answer"
-"""The range variable of a formula's answers in the outputs of a ``Nest``."""
+"""The range variable that stands for an answer of the formula in the outputs of a ``Nest``."""
 
 
 @dataclass(frozen=True)
 class Nest:
-    """One SELECT as a formula.
+    """A SELECT as a formula.
 
-    ``inputs`` gives the rows of each predicate in a state: a relation over one table, with the predicate as alias.
-    ``outputs`` are the answer's columns, over ``ColumnRef(ANSWER, variable)``.  ``orders`` are the linear orders into
-    which the SELECT was split.
+    ``inputs`` has one relation for each predicate of the formula: the rows of the predicate in a state, from one table.
+    ``outputs`` are the columns of the answer, as scalars over ``ColumnRef(ANSWER, variable)``.  ``orders`` are the
+    linear orders into which the SELECT was split.
     """
 
     inputs: tuple[Project, ...]
@@ -77,16 +79,16 @@ class Nest:
 
 
 def nests(query: Query) -> tuple[Nest, ...]:
-    """Return the SELECTs of a query, whose answer is the set of distinct rows of all of them.
+    """Return one nest for each SELECT of a query; the answer of the query is the set of distinct rows of all nests.
 
-    Raises SynopsisError if the query is no union of conjunctive queries, or limits the distance of instants that are
-    not neighbours in one of its orders.
+    Raises SynopsisError if the query is not a union of conjunctive queries, or if it limits the distance of two
+    instants that are not neighbours in a possible order.
     """
     return tuple(_nest(*select) for select in _selects(query.input, query.outputs))
 
 
 def _selects(relation: Relation, outputs: tuple[Output, ...]) -> Iterator[tuple[Relation, tuple[Output, ...]]]:
-    """Yield the SELECTs of a union, each with the answer's columns over its own tables."""
+    """Yield the SELECTs of a union, each with the columns of the answer in terms of the SELECT's own tables."""
     match relation:
         case Distinct(input=inner):
             yield from _selects(inner, outputs)
@@ -102,7 +104,7 @@ def _selects(relation: Relation, outputs: tuple[Output, ...]) -> Iterator[tuple[
 
 
 def _flattened(relation: Relation, outputs: tuple[Output, ...]) -> tuple[Relation, tuple[Output, ...]]:
-    """Replace derived tables by their tables and conditions."""
+    """Replace each derived table of a SELECT by the derived table's own tables and conditions."""
     while derived := [source for source in sources(relation) if isinstance(source, Project)]:
         values = {ref: value for each in derived for ref, value in _values(each).items()}
         flat = [
@@ -115,7 +117,7 @@ def _flattened(relation: Relation, outputs: tuple[Output, ...]) -> tuple[Relatio
 
 
 def _values(derived: Project) -> dict[ColumnRef, Scalar]:
-    """Map the columns of a derived table to their definitions."""
+    """Return, for each column of a derived table, the scalar that defines the column."""
     return dict(zip(attributes(derived), (output.value for output in derived.outputs), strict=True))
 
 
@@ -124,7 +126,7 @@ def _renamed(outputs: tuple[Output, ...], values: Mapping[ColumnRef, Scalar]) ->
 
 
 def _nest(relation: Relation, outputs: tuple[Output, ...]) -> Nest:
-    """Translate one SELECT; ``relation`` is a block of tables and a condition."""
+    """Translate one SELECT to a nest; ``relation`` is a block of tables and a condition."""
     scans: list[Scan] = []
     for source in sources(relation):
         if not isinstance(source, Scan) or source.whole:
@@ -150,7 +152,7 @@ def _nest(relation: Relation, outputs: tuple[Output, ...]) -> Nest:
 
 
 def _scalars(predicate: Predicate) -> Iterator[Scalar]:
-    """Yield the conjuncts as scalars."""
+    """Yield the conjuncts of a condition as scalars; raise SynopsisError if a conjunct is not a scalar."""
     for each in conjuncts(predicate):
         match each:
             case Plain(condition=scalar):
@@ -182,24 +184,24 @@ _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": 
 
 @dataclass
 class _Conditions:
-    """The conditions of a SELECT: on one table, on distances between instants, on values of several tables."""
+    """The conditions of a SELECT, sorted into conditions on one table, on distances between instants, and on values."""
 
     scans: dict[str, Scan]
     own: dict[str, list[Scalar]] = field(default_factory=dict)
     distances: Distances = field(default_factory=Distances)
     equal: dict[ColumnRef, ColumnRef] = field(default_factory=dict)
-    """Columns, each with an earlier column that it equals."""
+    """For a column, an earlier column that must have the same value."""
     compared: list[Call] = field(default_factory=list)
 
     def is_start(self, ref: ColumnRef) -> bool:
-        """Return whether a column holds the instants at which a table's rows arrived."""
+        """Return whether a column has the instants at which the rows of its table arrived."""
         return self.scans[ref.scan].start == ref
 
     def add(self, scalar: Scalar) -> None:
-        """Add a condition."""
+        """Add a condition; raise SynopsisError if it has no translation."""
         named = {ref.scan for ref in columns(scalar)}
         if len(named) <= 1:
-            # A condition without columns applies to the first table.
+            # A condition without columns is added to the first table.
             self.own.setdefault(next(iter(named), next(iter(self.scans))), []).append(scalar)
         elif not isinstance(scalar, Call) or scalar.name not in _MIRRORED:
             raise _refused("it has a condition over several tables that is not a comparison")
@@ -209,7 +211,7 @@ class _Conditions:
             self._of_values(scalar)
 
     def _of_values(self, scalar: Call) -> None:
-        """Add a comparison of columns of two tables."""
+        """Add a comparison between columns of two tables."""
         left, right = scalar.args
         if not isinstance(left, ColumnRef) or not isinstance(right, ColumnRef):
             raise _refused("it compares computed values of several tables", "Compare plain columns.")
@@ -223,8 +225,8 @@ class _Conditions:
             self.compared.append(scalar)
 
     def _of_instants(self, scalar: Call) -> None:
-        """Add a comparison of instants: ``r.ts < s.ts``, ``s.ts <= r.ts + INTERVAL …``, ``s.ts - r.ts < INTERVAL
-        …``.
+        """Add a comparison of instants, such as ``r.ts < s.ts``, ``s.ts <= r.ts + INTERVAL …`` or ``s.ts - r.ts <
+        INTERVAL …``.
         """
         left, right = scalar.args
         name = scalar.name
@@ -256,7 +258,7 @@ class _Conditions:
                 raise _refused("it excludes a distance between two rows", "Write two comparisons and UNION.")
 
     def known_as(self, ref: ColumnRef) -> ColumnRef:
-        """Return the first of the columns that equal this one."""
+        """Return the first column that must have the same value as ``ref``, or ``ref`` itself."""
         while ref in self.equal:
             ref = self.equal[ref]
         return ref
@@ -271,7 +273,7 @@ class _Writing:
     allowed: tuple[Order, ...]
 
     def nest(self) -> Nest:
-        """Return the disjunction of the formulas of all orders."""
+        """Return the nest whose formula is the disjunction of the formulas of all allowed orders."""
         written = [self._of_order(order) for order in self.allowed]
         variables = {ref: self._variable(ref) for output in self.outputs for ref in columns(output.value)}
         answers = {ref: ColumnRef(ANSWER, variable.name, ref.type) for ref, variable in variables.items()}
@@ -306,18 +308,21 @@ class _Writing:
         return tuple(ref for ref in attributes(scan) if ref in needed)
 
     def _input(self, scan: Scan) -> Project:
-        """Return the needed columns of the rows of a table that satisfy the conditions on that table alone."""
+        """Return the relation with the needed columns of a table, restricted by the conditions on that table alone."""
         demanded = conjunction(*(Plain(each) for each in self.conditions.own.get(scan.alias, ())))
         outputs = tuple(Output(ref.column, ref) for ref in self._columns(scan))
         return Project(block((scan,), demanded), scan.alias, outputs)
 
     def _atom(self, alias: str) -> Formula:
-        """Return the atom of a table; equal columns get the same variable."""
+        """Return the atom of a table, in which columns that must be equal have the same variable."""
         terms = tuple(self._variable(ref) for ref in self._columns(self.conditions.scans[alias]))
         return Atom(alias, terms)
 
     def _of_order(self, order: Order) -> Formula:
-        """Return G1 ∧ ▽◇(G2 ∧ …); each level keeps the variables that outer levels or the answer use."""
+        """Return the formula G1 ∧ ▽◇(G2 ∧ …) of one order.
+
+        Each level has only the variables that outer levels or the answer use.
+        """
         wanted = {self._variable(ref) for output in self.outputs for ref in columns(output.value)}
         tests = [self._comparison(each) for each in self.conditions.compared]
 
@@ -327,7 +332,11 @@ class _Writing:
         return nested(order, lambda names: reduce(past.And, map(self._atom, names)), tests, wanted, before)
 
     def _before(self, order: Order, number: int, below: Formula) -> Formula:
-        """Return ▽◇ of the part before a group of an order, or ◇ with the demanded interval."""
+        """Return ▽◇ of ``below``, the part of the nest before group ``number``; with a demanded interval, return ◇ with
+        it.
+
+        Raises SynopsisError if the order limits the distance of groups that are not neighbours.
+        """
         for place in range(number + 2, len(order)):
             if not self.conditions.distances.implied(order, number, place):
                 raise _refused(

@@ -1,9 +1,10 @@
 """Construct the triple (∅, Δ, Γ) of a formula's synopsis (Toman 2007, definitions 4.1 to 4.3).
 
-Every temporal subformula ψ has a stored relation R_ψ; subformulas that are equal up to variable names, in one formula
-or in several, share one.  In ∅ all of them are empty.  Γ is the formula with each ▽ψ read from its R_ψ, and Δ
-recomputes each R_ψ from a state of the log and the previous relations.  For ◇ and since, which are fixpoints, R_ψ holds
-the anchors that a later time point can still see, with their instants if the interval needs them.
+Every temporal subformula ψ has a stored relation R_ψ.  Subformulas that are equal up to variable names share one stored
+relation, even if they are parts of different formulas.  In the initial state ∅, all stored relations are empty.  The
+answer Γ is the formula with each ▽ψ read from R_ψ.  The step Δ computes each new R_ψ from a state of the log and the
+previous stored relations.  ◇ and since are fixpoints: their R_ψ contains the anchors that a later time point can still
+see, with the instants of the anchors if the interval requires them.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ INSTANT = "instant"
 LAST = "last"
 COUNT = "n"
 THERE = "there"
-"""The only column of a stored relation without variables, instants and counts; TRUE in its one row."""
+"""The column of a stored relation that has no variables, instants or counts; it is TRUE in the only row."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Stored:
-    """R_ψ: the stored relation of ``formula``, a canonical temporal subformula, under one of the semantics.
+    """R_ψ, the stored relation of a canonical temporal subformula under one of the semantics.
 
-    Columns: ``v1 … vk`` for its free variables, or for ▽ψ those of ψ; ``instant`` (µs) of an anchor, or of the first
-    anchor of a run, with ``last`` for the last one; and ``n``, the count.  The key consists of the values, and of the
-    instant if ``several``.
+    The columns ``v1 … vk`` have the values of the free variables of the formula.  The column ``instant`` (microseconds)
+    has the instant of an anchor, or of the first anchor of a run; ``last`` has the last anchor of the run.  The column
+    ``n`` has the count.  The key consists of the values, and of ``instant`` if ``several``.
     """
 
     formula: Temporal
@@ -52,12 +53,12 @@ class Stored:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """The variables of the columns."""
+        """The variables whose values the columns ``v1 … vk`` contain."""
         return free_variables(self.formula)
 
     @property
     def timed(self) -> bool:
-        """Whether instants are stored."""
+        """Whether the relation has the instants of anchors."""
         match self.formula:
             case Once(interval=interval) | Since(interval=interval):
                 return not interval.everything
@@ -66,7 +67,7 @@ class Stored:
 
     @property
     def several(self) -> bool:
-        """Whether a row of values may be stored for several instants, those of the window."""
+        """Whether one row of values may be stored for several instants of the window."""
         match self.formula:
             case Once(interval=interval, counting=counting) | Since(interval=interval, counting=counting):
                 if counting == "first":
@@ -77,12 +78,14 @@ class Stored:
 
     @property
     def runs(self) -> bool:
-        """Whether anchors of one row are stored as runs: consecutive anchors whose periods of visibility meet."""
+        """Whether the relation has runs: consecutive anchors of one row whose periods of visibility meet are stored as
+        one row.
+        """
         return self.several and not self.counted
 
     @property
     def counted(self) -> bool:
-        """Whether counts are stored."""
+        """Whether the relation has counts."""
         match self.formula:
             case Once(counting=counting) | Since(counting=counting):
                 return counting != "any"
@@ -91,8 +94,9 @@ class Stored:
 
     @property
     def stepped(self) -> bool:
-        """Whether the relation is computed state by state; its counts, unbounded then, are stored as hexadecimal
-        digits.
+        """Whether the relation is computed state by state.
+
+        The counts of such a relation have no bound, so they are stored as hexadecimal digits.
         """
         return stepped(self.formula)
 
@@ -108,11 +112,11 @@ class Stored:
 @hashed_once
 @dataclass(frozen=True)
 class Synopsis:
-    """The synopsis of one or more prepared formulas, with the stored relations that they share."""
+    """The synopsis of one or more prepared formulas, which share their stored relations."""
 
     formulas: tuple[Formula, ...]
     answers: tuple[tuple[Variable, ...], ...]
-    """The variables of each formula's answers, in order."""
+    """For each formula, the variables of its answers, in order."""
     semantics: Semantics
     stored: tuple[Stored, ...]
 
@@ -124,12 +128,12 @@ class Synopsis:
 
 
 def synopsis(formula: Formula, semantics: Semantics) -> Synopsis:
-    """Return the synopsis of one formula; raise Refused if it cannot be computed."""
+    """Return the synopsis of one formula; raise Refused if the formula has infinitely many answers."""
     return shared((formula,), semantics)
 
 
 def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
-    """Return one synopsis for several formulas; raise Refused if one cannot be computed."""
+    """Return one synopsis for several formulas; raise Refused if one of them has infinitely many answers."""
     for formula in formulas:
         check(formula)
     ready = tuple(prepared(formula, semantics) for formula in formulas)
@@ -143,15 +147,15 @@ def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
 
 
 def temporal(formula: Formula) -> bool:
-    """Return whether a formula has a stored relation."""
+    """Return whether a formula has a stored relation: it is ▽, ◇ or since."""
     return isinstance(formula, (Previous, Once, Since))
 
 
 def read_from(formula: Formula) -> Once | Since | None:
-    """Return the formula under the ▽ of ▽◇Q and ▽(Q1 since Q2), whose stored relation already has the previous state's
-    answers.
+    """Return the formula under the ▽ of ▽◇Q or ▽(Q1 since Q2).
 
-    Return None for another formula, and if ▽ has an interval or a fixpoint is involved.
+    The stored relation of that formula already has the answers of the previous state, so ▽ needs no stored relation of
+    its own.  Return None for any other formula, if ▽ has an interval, or if the formula contains a fixpoint.
     """
     if not isinstance(formula, Previous) or not formula.interval.everything or stepped(formula):
         return None

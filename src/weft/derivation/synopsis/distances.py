@@ -14,36 +14,38 @@ from typing import Final, TypeAlias
 from weft.algebra.formula import And, Exists, Formula, Variable, free_variables
 
 Order: TypeAlias = "tuple[tuple[str, ...], ...]"
-"""Names in groups of equal instants, latest group first."""
+"""A linear order of named instants: groups of equal instants, with the latest group first."""
 MICROSECOND: Final = 1
-"""The least distance between two different instants."""
+"""The least distance between two different instants, in microseconds."""
 
 
 @dataclass(frozen=True)
 class Distance:
-    """The allowed distance of an instant after another, in microseconds; None is no bound."""
+    """The allowed range of the distance from one instant to another, in microseconds; None is a side without a
+    bound.
+    """
 
     low: int | None = None
     high: int | None = None
 
     def within(self, other: Distance) -> Distance:
-        """Return the intersection of both ranges."""
+        """Return the intersection of the two ranges."""
         lows = [bound for bound in (self.low, other.low) if bound is not None]
         highs = [bound for bound in (self.high, other.high) if bound is not None]
         return Distance(max(lows, default=None), min(highs, default=None))
 
     @property
     def reversed(self) -> Distance:
-        """The distance with the two instants exchanged."""
+        """The same condition with the two instants exchanged."""
         return Distance(None if self.high is None else -self.high, None if self.low is None else -self.low)
 
     @property
     def possible(self) -> bool:
-        """Whether the range is not empty."""
+        """Whether the range contains any distance."""
         return self.low is None or self.high is None or self.low <= self.high
 
     def allows(self, distance: int) -> bool:
-        """Return whether the range contains a distance."""
+        """Return whether the range contains ``distance``."""
         return (self.low is None or self.low <= distance) and (self.high is None or distance <= self.high)
 
 
@@ -52,19 +54,19 @@ LATER: Final = Distance(MICROSECOND, None)
 
 @dataclass
 class Distances:
-    """Conditions on the distances between named instants."""
+    """The conditions on the distances between named instants."""
 
     bounds: dict[tuple[str, str], Distance] = field(default_factory=dict)
     apart: set[frozenset[str]] = field(default_factory=set)
-    """Pairs of instants that must differ."""
+    """Pairs of instants that must be different."""
 
     def demand(self, later: str, earlier: str, distance: Distance) -> None:
-        """Demand that ``later`` − ``earlier`` lies within ``distance``."""
+        """Add the condition that ``later`` − ``earlier`` is in the range ``distance``."""
         for pair, bound in (((later, earlier), distance), ((earlier, later), distance.reversed)):
             self.bounds[pair] = self.bounds.get(pair, Distance()).within(bound)
 
     def between(self, later: str, earlier: str) -> Distance:
-        """Return the demanded range of ``later`` − ``earlier``."""
+        """Return the range in which ``later`` − ``earlier`` must be."""
         return self.bounds.get((later, earlier), Distance())
 
     def of_groups(self, later: Sequence[str], earlier: Sequence[str], least: Distance = LATER) -> Distance:
@@ -79,10 +81,10 @@ class Distances:
         return distance
 
     def implied(self, order: Order, number: int, place: int, least: Distance = LATER) -> bool:
-        """Return whether the distances between neighbouring groups imply the distance demanded of two groups of an
-        order.
+        """Return whether the distances between neighbouring groups imply the distance between groups ``number`` and
+        ``place``.
 
-        ``least`` is as for ``of_groups``.
+        ``least`` is the range that applies to any two groups.
         """
         bound = self.of_groups(order[number], order[place], least)
         steps = [self.of_groups(order[at], order[at + 1], least) for at in range(number, place)]
@@ -91,7 +93,7 @@ class Distances:
         return (bound.low or 0) <= low and (bound.high is None or (high is not None and high <= bound.high))
 
     def allow(self, order: Order) -> bool:
-        """Return whether some instants in this order satisfy each pair's condition."""
+        """Return whether instants in this order can satisfy the condition of each pair."""
         for number, group in enumerate(order):
             pairs = [(one, other) for one in group for other in group if one < other]
             if any(frozenset(pair) in self.apart or not self.between(*pair).allows(0) for pair in pairs):
@@ -102,7 +104,8 @@ class Distances:
 
 
 def orders(names: Sequence[str]) -> Iterator[Order]:
-    """Yield every linear order of instants, some of which may be equal: 1, 3, 13, 75, 541 … orders.
+    """Yield every linear order of the instants, some of which may be equal; one to five names have 1, 3, 13, 75, 541
+    orders.
 
     >>> [order for order in orders(["r", "s"])]
     [(('r', 's'),), (('r',), ('s',)), (('s',), ('r',))]
@@ -119,7 +122,7 @@ def orders(names: Sequence[str]) -> Iterator[Order]:
 
 
 def allowed_orders(names: Sequence[str], distances: Distances) -> tuple[Order, ...]:
-    """Return the orders that the demanded distances allow; no two of them apply to the same instants."""
+    """Return the orders of the instants that the distances allow; given instants are in at most one of these orders."""
     return tuple(order for order in orders(names) if distances.allow(order))
 
 
@@ -132,9 +135,10 @@ def nested(
 ) -> Formula:
     """Return the nest of an order.
 
-    ``group`` returns the formula of a group of equal instants.  ``before`` takes the position of the later group and
-    the formula of the earlier ones, and says that the latter held before.  Each level has the variables that outer
-    levels or the answer (``wanted``) use; each of ``tests`` stands at a level that has all of its variables.
+    ``group`` returns the formula of a group of equal instants.  ``before`` receives the position of a group and the
+    formula of all earlier groups; it returns a formula that requires the earlier groups to hold before that group.
+    Each level of the nest has only the variables that outer levels or the answer (``wanted``) use.  Each formula of
+    ``tests`` is added at a level that has all variables of the test.
     """
     groups = [group(names) for names in order]
     left = list(tests)
@@ -142,7 +146,7 @@ def nested(
     for number in reversed(range(len(order))):
         written = groups[number] if written is None else And(groups[number], before(number, written))
         seen = set(free_variables(written))
-        # On the outermost level, the remaining tests give values to variables that no group has.
+        # At the outermost level, the remaining tests bind the variables that no group has.
         ready = [each for each in left if set(free_variables(each)) <= seen or not number]
         left = [each for each in left if each not in ready]
         written = reduce(And, ready, written)

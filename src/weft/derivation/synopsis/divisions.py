@@ -1,7 +1,7 @@
-"""Integer divisions, which have no value for divisor 0: find them, and the conjuncts that exclude 0.
+"""Find integer divisions whose divisor may be 0, and the conjuncts that exclude the divisor 0.
 
-A test that divides is applied to a conjunction's rows last (``dividing``), so that a conjunct that excludes a divisor
-of 0 prevents the division.  Without such a conjunct, a divisor of 0 is an error at its time point.
+A test that divides is applied last to the rows of a conjunction (``dividing``).  So a conjunct that excludes the
+divisor 0 prevents the division.  Without such a conjunct, a divisor of 0 raises an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DIVIDES: Final = ("/", "MOD")
 
 
 def divisions(term: Term) -> Iterator[Computed]:
-    """Yield the integer divisions in a term, innermost first, except those by a nonzero constant."""
+    """Yield the integer divisions in a term, innermost first, except divisions by a constant other than 0."""
     if not isinstance(term, Computed):
         return
     for argument in term.arguments:
@@ -39,7 +39,7 @@ def divisions(term: Term) -> Iterator[Computed]:
 
 
 def dividing(formula: Formula) -> tuple[Computed, ...]:
-    """Return the divisions in the terms of a comparison or its Not; none for another formula."""
+    """Return the divisions in the terms of a comparison, or of NOT of a comparison; return none for another formula."""
     match formula:
         case Not(formula=Comparison() as test) | (Comparison() as test):
             return (*divisions(test.left), *divisions(test.right))
@@ -48,7 +48,7 @@ def dividing(formula: Formula) -> tuple[Computed, ...]:
 
 
 def unguarded(formula: Formula, semantics: Semantics) -> Computed | None:
-    """Return the first division whose divisor no conjunct excludes from being 0; None if there is none."""
+    """Return the first division whose divisor may be 0; return None if conjuncts exclude 0 for every divisor."""
     return next(_unguarded(formula, semantics), None)
 
 
@@ -60,7 +60,7 @@ def _unguarded(formula: Formula, semantics: Semantics) -> Iterator[Computed]:
             yield from _unguarded(part, semantics)
         return
     every = list(conjuncts(formula, counts=semantics != "set"))
-    if len(every) == 1:  # a difference: its test applies to the rows of its left side
+    if len(every) == 1:  # in a difference, the test applies to the rows of the left side
         every = [formula.left, formula.right]
     safe = set(_kept_from_0(formula, semantics))
     for part in every:
@@ -71,7 +71,7 @@ def _unguarded(formula: Formula, semantics: Semantics) -> Iterator[Computed]:
 
 
 def _kept_from_0(formula: Formula, semantics: Semantics) -> Iterator[Term]:
-    """Yield the terms that are not 0 in any answer."""
+    """Yield the terms that are not 0 in any answer of the formula."""
     match formula:
         case And(left=left, right=right):
             yield from _kept_from_0(left, semantics)

@@ -1,11 +1,12 @@
-"""Fixpoints: rewrite those that are equivalent to a since or once; evaluate the others state by state (stepped).
+"""Rewrite each fixpoint that is equivalent to a since or a ◇; all other fixpoints are evaluated state by state.
 
 µX.Q ∨ ▽X                                                          ◇1 Q
 µX.(εQ1) ∧ (Q2 ∨ ▽X)                                               Q1 since1 Q2
 µX.(Q1 ∧ εQ2) ∨ (Q1 ∧ (ε▽X ∧ ¬Q2)) ∨ (▽X ∧ (εQ1 ∧ ¬Q2))            Q1 since2 Q2
 µX.Q2 ∨ (Q1 ∧ ▽X), with sets                                       Q1 since Q2
 
-A fixpoint whose Q1 only filters (v < 2) is stepped: it is no since, because ▽X binds the variables of Q1.
+A fixpoint whose Q1 is only a filter, such as v < 2, is evaluated state by state.  It is not equivalent to a since,
+because ▽X binds the variables of Q1.
 """
 
 from __future__ import annotations
@@ -37,13 +38,16 @@ from weft.errors import Refused
 
 
 def stepped(formula: Formula) -> bool:
-    """Return whether a formula is evaluated state by state: it contains a fixpoint or refers to an enclosing one."""
+    """Return whether a formula is evaluated state by state: it contains a fixpoint or a reference to an enclosing
+    fixpoint.
+    """
     return any(isinstance(part, (Fixpoint, Defined)) for part in subformulas(formula))
 
 
 def closures(formula: Formula, around: Mapping[str, Fixpoint] | None = None) -> Iterator[tuple[Formula, Formula]]:
-    """Yield every part with its closure (definition 4.2): references to enclosing fixpoints are replaced by the
-    fixpoints.
+    """Yield every part of the formula with the closure of the part (definition 4.2).
+
+    The closure replaces references to enclosing fixpoints by these fixpoints.
     """
     within = dict(around or {})
     if isinstance(formula, Fixpoint):
@@ -56,7 +60,10 @@ def closures(formula: Formula, around: Mapping[str, Fixpoint] | None = None) -> 
 
 
 def closed(formula: Formula, around: Mapping[str, Fixpoint]) -> Formula:
-    """Return the formula with references to the fixpoints ``around`` it, themselves closed, replaced by them."""
+    """Return the formula with each reference to a fixpoint in ``around`` replaced by that fixpoint.
+
+    The fixpoints in ``around`` must be closed themselves.
+    """
     if isinstance(formula, Defined):
         fixpoint = around.get(formula.name)
         return formula if fixpoint is None else replace(fixpoint, name=formula.name, arguments=formula.arguments)
@@ -67,8 +74,9 @@ def closed(formula: Formula, around: Mapping[str, Fixpoint]) -> Formula:
 
 
 def recognised(formula: Fixpoint, *, sets: bool) -> Formula | None:
-    """Return the since or once that is equivalent to a fixpoint; None if there is none.  ``sets``: answers count
-    once.
+    """Return the since or ◇ that is equivalent to a fixpoint; return None if the module knows none.
+
+    If ``sets``, each answer counts once.
     """
     arguments = [each for each in formula.arguments if isinstance(each, Variable)]
     if len(formula.definitions) != 1 or len(set(arguments)) < len(formula.arguments):
@@ -81,8 +89,8 @@ def recognised(formula: Fixpoint, *, sets: bool) -> Formula | None:
 
 
 def _can_be_answered(connective: Once | Since) -> bool:
-    """Return whether the left side of the since is range-restricted without ▽X, which may have bound the variables of
-    its tests.
+    """Return whether the left side of the since is range-restricted without ▽X, which may bind variables of its
+    tests.
     """
     try:
         check(connective)
@@ -92,7 +100,7 @@ def _can_be_answered(connective: Once | Since) -> bool:
 
 
 def _speaks(formula: Formula, name: str) -> bool:
-    """Return whether a formula refers to a relation of a fixpoint."""
+    """Return whether a formula refers to the fixpoint relation ``name``."""
     return any(isinstance(part, Defined) and part.name == name for part in subformulas(formula))
 
 
@@ -113,7 +121,7 @@ def _connective(definition: Definition, *, sets: bool) -> Once | Since | None:
 
 
 def _beside(formula: Formula, before: Formula) -> Formula | None:
-    """Return Q of Q ∨ ▽X; None for another formula."""
+    """Return Q if the formula is Q ∨ ▽X, where ``before`` is ▽X; return None for another formula."""
     if isinstance(formula, Or) and before in (formula.left, formula.right):
         return formula.right if formula.left == before else formula.left
     return None

@@ -1,10 +1,12 @@
-"""How often a fixpoint uses its previous count: the restriction of Toman 2007, section 4, with one repair.
+"""Decide how often a fixpoint uses its previous count: the restriction of Toman 2007, section 4, with one repair.
 
-The paper lets X stand beside parts without duplicates in conjunctions, and anywhere in disjunctions.  This admits
-µX.εq ∨ ▽X ∨ ▽X, whose count doubles at every time point (the query of theorem 3.4).  So this module computes the
-*coefficient* of X: ∨ adds; ∧ takes the coefficient of one side if the other has no duplicates; ε makes it 0; ∃ and ◇1
-over X are refused, as they sum many counts of X.  If it is at most 1, a count grows by a constant at each time point
-(definition 4.5).
+The paper allows X next to parts without duplicates in conjunctions, and anywhere in disjunctions.  So the paper allows
+µX.εq ∨ ▽X ∨ ▽X, although the count of this fixpoint doubles at every time point (the query of theorem 3.4).
+
+Therefore this module computes the *coefficient* of X.  ∨ adds the coefficients of its sides.  ∧ has the coefficient of
+one side if the other side has no duplicates.  ε has the coefficient 0.  ∃ and ◇1 over X are refused, because they sum
+many counts of X.  If the coefficient is at most 1, a count grows by at most a constant at each time point (definition
+4.5).
 """
 
 from __future__ import annotations
@@ -38,15 +40,16 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Multiplied:
-    """The part of a fixpoint that multiplies counts, and the reason."""
+    """The part of a fixpoint that multiplies counts, and the reason why it does so."""
 
     formula: Formula
     why: str
 
 
 def multiplied(formula: Fixpoint) -> Multiplied | None:
-    """Return the part that lets a fixpoint's counts grow by more than a constant at each time point; None if there is
-    none.
+    """Return the part that lets the counts of a fixpoint grow by more than a constant at each time point.
+
+    Return None if the fixpoint has no such part.
 
     >>> from weft.algebra.formula import ALWAYS
     >>> q, x = Atom("q", ()), Defined("x", ())
@@ -58,19 +61,19 @@ def multiplied(formula: Fixpoint) -> Multiplied | None:
 
 
 def accumulates(formula: Fixpoint) -> bool:
-    """Return whether previous counts are counted again at each time point."""
+    """Return whether the fixpoint adds previous counts to the count at each time point."""
     return any(_coefficients(formula))
 
 
 def _coefficients(formula: Fixpoint) -> list[int | Multiplied]:
-    """Return the coefficient of each of the fixpoint's bodies."""
+    """Return the coefficient of each body of the fixpoint, or the part of the body that multiplies counts."""
     definitions = list(_definitions(formula))
     names = frozenset(definition.name for definition in definitions)
     return [_coefficient(definition.body, names) for definition in definitions]
 
 
 def duplicate_free(formula: Formula) -> bool:
-    """Return whether the formula gives each answer once, for all rows."""
+    """Return whether each answer of the formula has the count 1 for all data."""
     match formula:
         case Truth() | Comparison() | Matches() | Not() | Distinct() | Aggregate():
             return True
@@ -87,12 +90,14 @@ def duplicate_free(formula: Formula) -> bool:
 
 
 def speaks(formula: Formula, names: Names) -> bool:
-    """Return whether a formula refers to one of these relations."""
+    """Return whether a formula refers to one of the relations ``names``."""
     return any(isinstance(part, Defined) and part.name in names for part in subformulas(formula))
 
 
 def _definitions(formula: Fixpoint) -> Iterator[Definition]:
-    """Yield the definitions of the fixpoint, and of inner fixpoints that refer to it: all of them grow together."""
+    """Yield the definitions of the fixpoint and of those inner fixpoints that refer to it; their counts grow
+    together.
+    """
     own = frozenset(definition.name for definition in formula.definitions)
     for definition in formula.definitions:
         yield definition
@@ -102,8 +107,9 @@ def _definitions(formula: Fixpoint) -> Iterator[Definition]:
 
 
 def _coefficient(formula: Formula, names: Names) -> int | Multiplied:
-    """Return the coefficient of the defined relations in a formula's count: 0 or 1, or the part that makes it
-    larger.
+    """Return the coefficient of the defined relations in a formula's count.
+
+    The result is 0 or 1, or the part that makes the coefficient larger than 1.
     """
     if not speaks(formula, names) and not _among(formula, names):
         return 0
@@ -131,7 +137,7 @@ def _coefficient(formula: Formula, names: Names) -> int | Multiplied:
 
 
 def _among(formula: Formula, names: Names) -> bool:
-    """Return whether a formula is a fixpoint whose relations grow together with the others."""
+    """Return whether a formula is a fixpoint that defines one of the relations ``names``."""
     return isinstance(formula, Fixpoint) and any(definition.name in names for definition in formula.definitions)
 
 
@@ -147,7 +153,7 @@ def _added(formula: Or, names: Names) -> int | Multiplied:
 def _product(formula: And, names: Names) -> int | Multiplied:
     left = _coefficient(formula.left, names)
     if isinstance(left, Multiplied) or isinstance(formula.right, Not):
-        return left  # a negated part makes no count greater
+        return left  # a negated part does not increase a count
     right = _coefficient(formula.right, names)
     if isinstance(right, Multiplied):
         return right
@@ -158,8 +164,10 @@ def _product(formula: And, names: Names) -> int | Multiplied:
 
 
 def _over_time(formula: Once | Since, names: Names) -> int | Multiplied:
-    """Return the coefficient of ◇ and since: they sum counts over all time points, except of a side that only has to
-    hold.
+    """Return the coefficient of ◇ and since.
+
+    These operators sum the counts of one operand over all time points, so a defined relation in that operand is
+    refused.  An operand that is only tested has the coefficient 0.
     """
     match formula:
         case Once(counting="first", formula=counted) | Since(counting="first", right=counted):

@@ -1,4 +1,4 @@
-"""Prepare a formula for a semantics: parts that the semantics does not distinguish get the same form."""
+"""Prepare a formula for a semantics: parts that differ in a way that the semantics ignores get the same form."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from weft.algebra import formula as algebra
 from weft.derivation.synopsis.fixpoints import recognised
 
 Semantics: TypeAlias = OneOf["set", "bag", "minmax"]
-"""How answers count: once each; by figure 2 of the paper; or by the smaller (∧) and the greater (∨, ∃) of the counts
-(its section 5).
+"""The semantics of answers: each answer counts once; or counts follow figure 2 of the paper; or they are the minimum
+(∧) and the maximum (∨, ∃) of the operands' counts (section 5 of the paper).
 """
 LONGEST: Final = 2**61
-"""A length of time, in microseconds, longer than any log: instants are within some 2^60 of 1970."""
+"""A length of time in microseconds that is longer than any log; instants are at most about 2^60 away from 1970."""
 
 
 def prepared(formula: algebra.Formula, semantics: Semantics) -> algebra.Formula:
-    """Return an equivalent formula without distinctions that the semantics does not make.
+    """Return an equivalent formula without the distinctions that the semantics ignores.
 
-    Under set semantics, and by minimum and maximum, since1, since2 and ◇1, ◇2 count 1: they become a plain since over
-    the conjunction with Q1.  A lower bound longer than any log is never reached, and such an upper bound is no bound.
+    Under set semantics, and under minimum and maximum, since1, since2, ◇1 and ◇2 have the count 1, so they become a
+    plain ◇ or a plain since over the conjunction with Q1.  A lower bound longer than any log is shortened to
+    ``LONGEST``; an upper bound longer than any log is removed.
     """
     return algebra.rewritten(formula, lambda part: _prepared(part, semantics))
 
@@ -43,7 +44,7 @@ def _prepared(formula: algebra.Formula, semantics: Semantics) -> algebra.Formula
         case algebra.Fixpoint():
             connective = recognised(formula, sets=semantics == "set")
             if connective is None or (semantics == "minmax" and isinstance(connective, algebra.Once)):
-                return formula  # µX.Q ∨ ▽X has the greatest count of Q; ◇1 Q = (ε true) since1 Q counts at most 1
+                return formula  # µX.Q ∨ ▽X has the greatest count of Q, but ◇1 Q = (ε true) since1 Q counts at most 1
             return _prepared(connective, semantics)
         case algebra.Not(formula=algebra.Not(formula=inner)) if semantics == "set":
             return inner
@@ -52,7 +53,7 @@ def _prepared(formula: algebra.Formula, semantics: Semantics) -> algebra.Formula
 
 
 def _both(left: algebra.Formula, right: algebra.Formula, semantics: Semantics) -> algebra.Formula:
-    """Return Q2 ∧ Q1, with each answer of Q2 once, so that ¬Q1 removes it entirely instead of one of several."""
+    """Return Q2 ∧ Q1 with each answer of Q2 once, so that ¬Q1 removes the answer instead of one of its duplicates."""
     return algebra.And(right if semantics == "set" else algebra.Distinct(right), left)
 
 

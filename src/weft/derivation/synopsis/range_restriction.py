@@ -1,4 +1,4 @@
-"""Check range restriction: every variable must get its values from a positive part before a test uses it."""
+"""Check range restriction: a positive part must bind every variable before a test uses the variable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BIND = "Bind it by a predicate, or by = to a term of variables that are bound."
 
 
 def check(formula: algebra.Formula) -> None:
-    """Raise Refused, with the formula's own variable names, if some part has infinitely many answers."""
+    """Raise Refused, with the names of the formula's own variables, if a part has infinitely many answers."""
     match formula:
         case algebra.And():
             _conjunction(formula)
@@ -88,7 +88,7 @@ def _conjunction(formula: algebra.And) -> None:
 def conjuncts(formula: algebra.Formula, *, counts: bool = False) -> Iterator[algebra.Formula]:
     """Yield the parts of a conjunction that may be evaluated in any order; a difference is one part.
 
-    If answers have ``counts``, the negation of a test is a difference too.
+    With ``counts``, duplicates matter, and AND NOT of a test is a difference too.
     """
     if isinstance(formula, algebra.And) and not _takes_away(formula.right, counts=counts):
         yield from conjuncts(formula.left, counts=counts)
@@ -102,12 +102,12 @@ def _takes_away(formula: algebra.Formula, *, counts: bool) -> bool:
 
 
 def is_test(formula: algebra.Formula) -> bool:
-    """Return whether a formula compares terms; its Not is the opposite test."""
+    """Return whether a formula compares terms; NOT of such a formula is the opposite test."""
     return isinstance(formula, (algebra.Comparison, algebra.Matches))
 
 
 def binding(test: algebra.Formula, known: Iterable[algebra.Variable]) -> algebra.Comparison | None:
-    """Return the test as ``x = t`` if it binds the unknown x to a term t of known variables; None if it binds none."""
+    """Return the test as ``x = t`` if it binds an unknown variable x to a term t of known variables, otherwise None."""
     there = set(known)
     if not isinstance(test, algebra.Comparison) or test.operator != "=":
         return None
@@ -118,7 +118,7 @@ def binding(test: algebra.Formula, known: Iterable[algebra.Variable]) -> algebra
 
 
 def group_variables(test: algebra.Formula, known: Iterable[algebra.Variable]) -> dict[algebra.Variable, int]:
-    """Return the unknown variables that groups of a match bind, with the numbers of the groups."""
+    """Return the unknown variables that the groups of a match bind, each with the number of its group."""
     there = set(known)
     if not isinstance(test, algebra.Matches) or not set(algebra.variables_of(test.text)) <= there:
         return {}
@@ -130,7 +130,7 @@ def group_variables(test: algebra.Formula, known: Iterable[algebra.Variable]) ->
 
 
 def _tests(known: set[algebra.Variable], tests: list[algebra.Formula]) -> set[algebra.Variable]:
-    """Return the variables known after the tests; raise Refused if nothing binds a variable of one."""
+    """Return the variables that are known after the tests; raise Refused if nothing binds a variable of a test."""
     left, known = list(tests), set(known)
     while left:
         test = next((each for each in left if set(algebra.free_variables(each)) <= known or _gives(each, known)), None)

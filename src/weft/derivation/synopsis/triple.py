@@ -1,8 +1,8 @@
-"""Γ and Δ of a synopsis as formulas over a state and the stored relations (Toman 2007, definition 4.3).
+"""Write Γ and Δ of a synopsis as formulas over a state and the stored relations (Toman 2007, definition 4.3).
 
-R is the stored relation after the previous state, R_now the one after this state.  ▽ψ is read from R.  ◇ and since,
-which are fixpoints, are unfolded once, so that Γ reads R_now.  Their interval decides which stored instants are
-visible, and which are old enough to be dropped.
+R is a stored relation after the previous state, and R_now is the same relation after this state.  ▽ψ is read from R.  ◇
+and since are fixpoints that are unfolded once, so Γ reads R_now for ◇ and since.  The interval of ◇ or since decides
+which stored instants are visible and which may be dropped because they are too old.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOW = "_now"
 
 @dataclass(frozen=True)
 class Change:
-    """A rule of Δ: the new stored relation holds the formula's answers, within the interval if there is one."""
+    """A rule of Δ: the new stored relation has the answers of ``formula``, restricted to ``interval``."""
 
     relation: Atom
     formula: Formula
@@ -47,8 +47,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Triple:
-    """The triple: in ∅ every relation is empty; ``gamma`` are the answers, ``delta`` the stored relations, ordered like
-    ``stored``.
+    """The triple of a synopsis; in the initial state ∅ every stored relation is empty.
+
+    ``gamma`` has the formulas of the answers.  ``delta`` has the rules of the stored relations, in the order of the
+    synopsis's ``stored``.
     """
 
     gamma: tuple[Formula, ...]
@@ -56,7 +58,7 @@ class Triple:
 
 
 def triple(synopsis: Synopsis, names: Mapping[Stored, str]) -> Triple:
-    """Return the triple over stored relations with these names."""
+    """Return the triple of a synopsis; ``names`` gives the stored relations their names."""
     unfolding = _Unfolding(names, synopsis.semantics)
     delta = tuple(unfolding.change(stored) for stored in synopsis.stored)
     return Triple(tuple(unfolding.read(formula) for formula in synopsis.formulas), delta)
@@ -68,7 +70,7 @@ class _Unfolding:
     semantics: Semantics
 
     def read(self, formula: Formula) -> Formula:
-        """Return the formula with its temporal subformulas read from the stored relations."""
+        """Return the formula with its temporal subformulas replaced by atoms that read the stored relations."""
         if temporal(formula):
             name = self.names[stored_of(read_from(formula) or formula, self.semantics)]
             return Atom(name if isinstance(formula, Previous) else name + NOW, free_variables(formula))
@@ -78,7 +80,7 @@ class _Unfolding:
         return with_parts(formula, tuple(self.read(part) for part in parts(formula)))
 
     def change(self, stored: Stored) -> Change:
-        """Return the rule of a stored relation."""
+        """Return the rule that computes the new content of a stored relation."""
         formula, before = stored.formula, Atom(self.names[stored], stored.variables)
         after = Atom(before.predicate + NOW, stored.variables)
         match formula:
@@ -90,7 +92,7 @@ class _Unfolding:
                 return Change(after, self._since(self.read(left), self.read(right), before, counting), interval)
 
     def _since(self, left: Formula, right: Formula, before: Formula, counting: str) -> Formula:
-        """Return the formula of section 4.1, with the previous stored relation for ▽X."""
+        """Return the formula of section 4.1 for ◇ or since, with the previous stored relation in place of ▽X."""
         if counting == "second":
             again, still = And(Distinct(before), Not(right)), And(Distinct(left), Not(right))
             return Or(Or(And(left, Distinct(right)), And(left, again)), And(before, still))
@@ -102,7 +104,7 @@ class _Unfolding:
 
 
 def _unfolded(formula: Fixpoint) -> Formula | None:
-    """Return Q(µX.Q); None if its arguments are not distinct variables."""
+    """Return Q(µX.Q) for the fixpoint µX.Q; return None if its arguments are not distinct variables."""
     definition = next(each for each in formula.definitions if each.name == formula.name)
     arguments = [each for each in formula.arguments if isinstance(each, Variable)]
     if len(set(arguments)) < len(formula.arguments):

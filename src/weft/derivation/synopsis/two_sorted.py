@@ -2,10 +2,10 @@
 
     ∃t1 … tk, ȳ. P1(x̄1) AT t1 ∧ … ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  ◇1(G1 ∧ ▽◇1(G2 ∧ …))
 
-The order is that of the numbers of time points; several of them may have the same time.  So if a group must lie within
-a length of time before another, with no least distance, it has either an earlier time, or the same time and a smaller
-number: ◇1[1us,b] Q ∨ ▽[0,0] ◇1[0,0] Q.  If the query mentions NOW, NOW is in the latest group, which then has no ◇1
-before it.
+A linear order arranges the numbers of time points, and several time points may have the same time.  So a group that
+must lie within a length of time before another, with no least distance, has either an earlier time, or the same time
+and a smaller number: ◇1[1us,b] Q ∨ ▽[0,0] ◇1[0,0] Q.  If the query mentions NOW, NOW is in the latest group, and that
+group has no ◇1 before it.
 """
 
 from __future__ import annotations
@@ -25,28 +25,30 @@ from weft.errors import SynopsisError
 _MOST_QUERIES: Final = 16
 _Leaf = TypeVar("_Leaf", bound="algebra.Atom | algebra.Comparison | algebra.Matches")
 _AGO: Final = Distance(0, None)
-"""The distance of a time point after an earlier one."""
+"""The range of the distance from an earlier time point to a later one."""
 _OPPOSITE: Final[Mapping[str, OneOf["=", "<>", "<", "<="]]] = {"=": "<>", "<>": "=", "<": "<=", "<=": "<"}
 
 
 @dataclass(frozen=True)
 class _Query:
-    """A conjunctive query: its time points, its atoms (with the time point as last term) and its comparisons."""
+    """A conjunctive query: its time points, its atoms, and its comparisons; the last term of an atom is its time
+    point.
+    """
 
     times: tuple[algebra.Variable, ...] = ()
     atoms: tuple[algebra.Atom, ...] = ()
     tests: tuple[algebra.Comparison | algebra.Matches, ...] = ()
 
     def joined(self, other: _Query) -> _Query:
-        """Return the conjunction of both."""
+        """Return the conjunction of the two queries."""
         return _Query(self.times + other.times, self.atoms + other.atoms, self.tests + other.tests)
 
 
 def nest(formula: algebra.Formula, *, counts: bool) -> algebra.Formula:
-    """Return the formula of µTL; raise SynopsisError, with the reason, if the formula is no union of conjunctive
-    queries.
+    """Return the formula of µTL that is equivalent to a two-sorted formula.
 
-    ``counts``: duplicates count.  Under set semantics a negated comparison becomes the opposite one.
+    With ``counts``, duplicates count; without, NOT of a comparison becomes the opposite comparison.  Raises
+    SynopsisError, with the reason, if the formula is not a union of conjunctive queries.
     """
     if isinstance(formula, algebra.Distinct):
         return algebra.Distinct(nest(formula.formula, counts=counts))
@@ -70,7 +72,7 @@ class _Names:
     taken: set[str]
 
     def fresh(self, variable: algebra.Variable) -> algebra.Variable:
-        """Return the variable under an unused name."""
+        """Return the variable with an unused name."""
         names = (variable.name if not number else f"{variable.name}_{number}" for number in count())
         name = next(name for name in names if name not in self.taken)
         self.taken.add(name)
@@ -79,14 +81,15 @@ class _Names:
 
 @dataclass(frozen=True)
 class _Taking:
-    """Splits a formula into conjunctive queries, with unique names for bound variables."""
+    """A translation of a formula to conjunctive queries, with unique names for bound variables."""
 
     names: _Names
     counts: bool
 
     def queries(self, formula: algebra.Formula, known: Mapping[algebra.Variable, algebra.Variable]) -> list[_Query]:
-        """Return the queries whose answers add up to the formula's; ``known`` maps bound variables to their new
-        names.
+        """Return the queries whose answers together are those of the formula.
+
+        ``known`` has the new names of the bound variables.
         """
         match formula:
             case algebra.Truth(value=true):
@@ -139,7 +142,7 @@ def _renamed(leaf: _Leaf, known: Mapping[algebra.Variable, algebra.Variable]) ->
 
 
 class _Nest:
-    """One conjunctive query as the disjunction of the formulas of all orders of its time points."""
+    """The translation of one conjunctive query to a disjunction over all orders of its time points."""
 
     def __init__(self, query: _Query, wanted: set[algebra.Variable]) -> None:
         self.query, self.wanted = query, wanted
@@ -157,14 +160,14 @@ class _Nest:
             self._demand(test)
 
     def formulas(self) -> list[algebra.Formula]:
-        """Return the nests of all orders."""
+        """Return the nests of all orders that the query allows."""
         if len(self.names) > MOST_TABLES:
             raise _refused(f"it uses {len(self.names)} time points together, more than {MOST_TABLES}")
         orders = allowed_orders(self.names, self.sequence)
         return [self._of_order(each) for each in orders if self._allowed(each)]
 
     def _demand(self, test: algebra.Comparison) -> None:
-        """Add the demand of a comparison of time points, or of the time between two."""
+        """Add the condition of a comparison between time points, or on the time between two time points."""
         apart = algebra.distance(test.left) or algebra.distance(test.right)
         if apart is not None:
             self._demand_length(test, *apart)
@@ -201,11 +204,11 @@ class _Nest:
         return self.lengths.of_groups(later, earlier, _AGO)
 
     def _allowed(self, order: Order) -> bool:
-        """Return whether the demanded times between the groups are possible."""
+        """Return whether the required lengths of time between the groups are possible."""
         equal = [(one, other) for group in order for one in group for other in group]
         if not all(self.lengths.between(*pair).allows(0) and self.sequence.between(*pair).allows(0) for pair in equal):
             return False
-        if any(frozenset(pair) in self.sequence.apart for pair in equal):  # also a point that must differ from itself
+        if any(frozenset(pair) in self.sequence.apart for pair in equal):  # even from itself
             return False
         return all(self._ago(group, other).possible for at, group in enumerate(order) for other in order[at + 1 :])
 

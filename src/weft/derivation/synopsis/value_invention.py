@@ -1,8 +1,8 @@
-"""Find variables whose values may be in no row: those of computed terms and of aggregates.
+"""Find the variables whose values may be in no row, because the values are computed by terms or aggregates.
 
-Only for the other variables does the active domain bound the number of answers over all time points.  If a fixpoint
-computes new values from values that it computed before, nothing bounds them (Toman 2007, section 5: such functions
-introduce new domain elements).
+For all other variables, the active domain bounds the number of answers over all time points.  If a fixpoint computes
+new values from values that it computed before, the number of values has no bound (Toman 2007, section 5: functions such
+as arithmetic introduce new domain elements).
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from weft.algebra import formula as algebra
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the values of a variable come from.
+    """The origin of a variable's values.
 
-    ``computed``: not from rows alone; ``again``: from previous answers of a fixpoint; ``endless``: computed from those.
+    ``computed`` says that the values may be in no row.  ``again`` says that the values come from previous answers of a
+    fixpoint.  ``endless`` says that the values are computed from previous answers of a fixpoint.
     """
 
     computed: bool = False
@@ -28,12 +29,12 @@ class Origin:
         return Origin(self.computed or other.computed, self.again or other.again, self.endless or other.endless)
 
     def __and__(self, other: Origin) -> Origin:
-        """Return the origin of a variable that two conjuncts bind: its values come from both."""
+        """Return the origin of a variable that two conjuncts bind: a field is true if it is true in both conjuncts."""
         return Origin(self.computed and other.computed, self.again and other.again, self.endless and other.endless)
 
     @property
     def worked_on(self) -> Origin:
-        """The origin of a value computed from values of this origin."""
+        """The origin of a value that is computed from values of this origin."""
         return Origin(True, self.again, self.endless or self.again)
 
 
@@ -43,7 +44,10 @@ Relations = Mapping[str, tuple[Origin, ...]]
 
 
 def origins(formula: algebra.Formula, relations: Relations | None = None) -> Origins:
-    """Return the origin of each free variable; ``relations`` has the origins of the columns of enclosing fixpoints."""
+    """Return the origin of each free variable of a formula.
+
+    ``relations`` has the origins of the columns of enclosing fixpoints.
+    """
     known = relations or {}
     match formula:
         case algebra.And(left=left, right=right):
@@ -65,7 +69,9 @@ def origins(formula: algebra.Formula, relations: Relations | None = None) -> Ori
 
 
 def endless(formula: algebra.Formula) -> bool:
-    """Return whether the values of a free variable may grow without bound, even if the rows repeat the same values."""
+    """Return whether the number of a free variable's values may grow without bound even if the rows repeat their
+    values.
+    """
     return any(origin.endless for origin in origins(formula).values())
 
 

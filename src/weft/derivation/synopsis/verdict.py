@@ -1,5 +1,5 @@
-"""The verdict on a synopsis's size: bounded, log-bounded or unbounded (Toman 2007, sections 2.2 and 4), with the
-reason.
+"""Decide whether the size of a synopsis is bounded, log-bounded or unbounded, and why (Toman 2007, sections 2.2 and
+4).
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from weft.derivation.synopsis.value_invention import endless, origins
 Kind: TypeAlias = OneOf["bounded", "log-bounded", "unbounded"]
 _WORST: Final[tuple[Kind, ...]] = ("bounded", "log-bounded", "unbounded")
 _MANY: Final = 1_000
-"""The verdict names a larger number of runs of a row as w: there are no more runs than states."""
+"""The number of runs of a row from which the verdict says "w" instead of the number; no row has more runs than
+states.
+"""
 DOUBLING: Final = (
     "its counts can grow by a factor at each time point, so they need as many bits as there are time points: "
     "Ω(|T|), Theorem 3.4"
@@ -30,10 +32,10 @@ ENDLESS: Final = (
 
 @dataclass(frozen=True)
 class RelationSize:
-    """The size of one stored relation: its growth with the number of states, and the bounds of its tuples and counters.
+    """The size of one stored relation: how it grows with the number of states, and bounds of its tuples and counters.
 
-    ``tuples`` and ``counters`` are formulas over |D|, |T|, dupl(S) and w, the number of states in the interval's
-    window; ``counters`` is empty if no counts are stored.
+    The texts ``tuples`` and ``counters`` are formulas over |D|, |T|, dupl(S) and w, which is the number of states in
+    the window of the interval.  ``counters`` is empty if the relation has no counts.
     """
 
     stored: Stored
@@ -44,7 +46,7 @@ class RelationSize:
 
 @dataclass(frozen=True)
 class Fault:
-    """An unbounded subformula, the reason, and the nearest similar formula that is bounded, if any."""
+    """An unbounded subformula, the reason, and the nearest bounded formula if the module knows one."""
 
     formula: algebra.Formula
     reason: str
@@ -53,20 +55,20 @@ class Fault:
 
 @dataclass(frozen=True)
 class SizeVerdict:
-    """The verdict on a synopsis: the sizes of its stored relations; an unbounded synopsis has faults."""
+    """The verdict on a synopsis: the sizes of its stored relations, and the faults that make it unbounded."""
 
     parts: tuple[RelationSize, ...]
     faults: tuple[Fault, ...] = ()
 
     @property
     def kind(self) -> Kind:
-        """The worst kind of the stored relations; unbounded if there are faults."""
+        """The worst kind among the stored relations; "unbounded" if the synopsis has faults."""
         kinds: list[Kind] = [part.kind for part in self.parts]
         return "unbounded" if self.faults else max(kinds, key=_WORST.index, default="bounded")
 
 
 def size_verdict(synopsis: Synopsis) -> SizeVerdict:
-    """Return the bounds on a synopsis's size that are known before it runs."""
+    """Return the bounds on the size of a synopsis that are known before the synopsis is used."""
     faults = dict.fromkeys(fault for formula in synopsis.formulas for fault in _faults(formula, synopsis))
     return SizeVerdict(tuple(map(_relation_size, synopsis.stored)), tuple(faults))
 
@@ -82,7 +84,7 @@ def _faults(formula: algebra.Formula, synopsis: Synopsis) -> Iterator[Fault]:
 
 
 def _once_each(formula: algebra.Fixpoint) -> algebra.Fixpoint:
-    """Return the fixpoint with each of its answers once."""
+    """Return the fixpoint with DISTINCT around each of its bodies."""
     definitions = (replace(each, body=algebra.Distinct(each.body)) for each in formula.definitions)
     return replace(formula, definitions=tuple(definitions))
 
@@ -108,7 +110,7 @@ def _relation_size(stored: Stored) -> RelationSize:
 
 
 def _times(stored: Stored) -> str:
-    """Return how often a row may be stored; empty for once."""
+    """Return how often one row may be stored, as a text; the text is empty if the row is stored at most once."""
     if not stored.several:
         return ""
     interval = stored.formula.interval
@@ -119,7 +121,7 @@ def _times(stored: Stored) -> str:
 def most_runs(interval: algebra.Interval) -> int:
     """Return the greatest number of runs of one row that end within the window [low, high].
 
-    More than high - low + 1 microseconds separate the end of a run from the start of the next; else both
+    The end of a run and the start of the next run are more than high - low + 1 microseconds apart; otherwise the two
     would be one run.
     """
     assert interval.high is not None
@@ -127,8 +129,9 @@ def most_runs(interval: algebra.Interval) -> int:
 
 
 def _counters(formula: algebra.Formula, power: int | None) -> tuple[str, Kind]:
-    """Return the bits of a counter that grows like |T| to the ``power`` (None: no bound), and the kind of the
-    growth.
+    """Return the number of bits of a counter that grows like |T| to the ``power``, and the kind of this growth.
+
+    If ``power`` is None, no power of |T| bounds the counter.
     """
     if power is None:
         return "|T| bits", "unbounded"
@@ -138,7 +141,7 @@ def _counters(formula: algebra.Formula, power: int | None) -> tuple[str, Kind]:
 
 
 def _power(formula: algebra.Formula, stored: Stored) -> int:
-    """Return the power of |T| in the greatest count."""
+    """Return the power of |T| with which the greatest count of the formula grows."""
     if stored.semantics != "bag":
         return 0
     match formula:

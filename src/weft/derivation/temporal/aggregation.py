@@ -1,22 +1,25 @@
-"""Π_{A',w}(R): aggregates, instantaneous (w = 0) and over a moving window, which is Π_{A',0} over EX_w (section 5).
+"""The rules of Π_{A',w}(R): aggregates at an instant (w = 0) and over a moving window.
 
-With J = ⋈_{$1.GB = $2.GB}(Π(∇R), Π(R)), or ΔR for ∇R:
+The aggregate over a moving window is Π_{A',0} over EX_w (section 5).  With J = ⋈_{$1.GB = $2.GB}(Π(∇R), Π(R)), or ΔR in
+place of ∇R:
 
     (c.17) Π(R − ∇R) = Π(R) − π_{$2.A}(J) ∪ π_g(σ_{$2.count > $1.count}(J))
     (c.18) Π(R ∪ ΔR) = Π(R) − π_{$2.A}(J) ∪ π_f(J) ∪ (Π(ΔR) − π_{$1.A}(J))
     (c.19), (c.20)   the same for Π_w(R), with ∇R' = EX_w(∇R) − EX_w(R − ∇R) and ΔR' = EX_w(ΔR) − EX_w(R)
 
-Without groups, a row exists at every instant, even with count 0: σ and the last term are dropped.  If f or g is
-undefined (``measures``), the touched groups are recomputed at the instants at which they are touched: Π is τ-reducible,
-so with J = ⋈_{GB}(π_GB(∇R), Π(R)) and J' = ⋈_{GB}(π_GB(∇R), Π(R − ∇R)) the delta is π_{$2.A}(J), π_{$2.A}(J').
+Without groups, a row exists at every instant, even with count 0, so σ and the last term are dropped.
+
+If f or g is undefined (``measures``), the touched groups are recomputed at the instants at which they are touched.
+This is correct because Π is τ-reducible.  With J = ⋈_{GB}(π_GB(∇R), Π(R)) and J' = ⋈_{GB}(π_GB(∇R), Π(R − ∇R)), the
+delta deletes π_{$2.A}(J) and inserts π_{$2.A}(J').
 
 As time passes:
 
     (r.8) Π_0(ψ(E)) = ψ(Π_0(E))
     (r.9) Π_w(ψ(E)) = ψ(Π_w(E)) − FR_[t+1, NOW](σ_{NOW ∈ T}(ψ(Π_w(E)))) ∪ FR_[t+1, NOW](Π_w(FR_[t+1−w, NOW](ψ(E))))
 
-(r.9) ends and recomputes every group that holds now.  Only groups that lost a row since t change, so this module uses a
-smaller equivalent: (c.17) with ∇R' = FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E).
+(r.9) ends and recomputes every group that holds now.  Only groups that lost a row since t change, so this module uses
+an equivalent delta that is smaller: (c.17) with ∇R' = FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E).
 """
 
 from __future__ import annotations
@@ -36,11 +39,14 @@ from weft.derivation.temporal.measures import combined, incremental, row_count
 from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 _ALL = Output("_all", Literal(1, BIGINT, fixed=True))
-"""The only group of an aggregate without groups, for a term in which it must exist only while it has rows."""
+"""The single group for an aggregate without groups, in terms where its row must exist only while the input has rows."""
 
 
 def c17(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
-    """∇ = π_{$2.A}(J), Δ = π_g(σ(J)); ``current`` is Π(R), under the aggregation's own range variable."""
+    """Return ∇ = π_{$2.A}(J) and Δ = π_g(σ(J)), the delta of (c.17).
+
+    ``current`` is Π(R), with the aggregation's own range variable.
+    """
     if not all(incremental(each, deleting=True) for each in node.measures):
         return _again(node, deleted, current, Difference(node.input, deleted))
     joined = _joined(node, _of_change(node, deleted), current)
@@ -52,7 +58,7 @@ def c17(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
 
 
 def c18(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
-    """∇ = π_{$2.A}(J), Δ = π_f(J) ∪ (Π(ΔR) − π_{$1.A}(J))."""
+    """Return ∇ = π_{$2.A}(J) and Δ = π_f(J) ∪ (Π(ΔR) − π_{$1.A}(J)), the delta of (c.18)."""
     if not all(incremental(each, deleting=False) for each in node.measures):
         return _again(node, inserted, current, Union(node.input, inserted))
     change = _of_change(node, inserted)
@@ -64,35 +70,35 @@ def c18(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
 
 
 def c19(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
-    """(c.17) with the rows that leave the window."""
+    """Return the delta of (c.19), which is (c.17) for the rows that leave the window."""
     lost = extension_deleted(_window(node), deleted).deleted
     assert lost is not None
     return c17(node, lost, current)
 
 
 def c20(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
-    """(c.18) with the rows that enter the window."""
+    """Return the delta of (c.20), which is (c.18) for the rows that enter the window."""
     gained = extension_inserted(_window(node), inserted).inserted
     assert gained is not None
     return c18(node, gained, current)
 
 
 def r9(node: Aggregation) -> Delta:
-    """(c.17) with the rows that ended since t, over the window as of t."""
+    """Return (c.17) for the rows that ended since t, over the window as of t; this delta is equivalent to (r.9)."""
     window = _window(node)
     old = replace(node, input=replace(window, at=REFRESHED))
     return c17(old, expired(window), old)
 
 
 def propagate_aggregation(node: Aggregation, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """(c.17) and (c.18), or over a window (c.19) and (c.20)."""
+    """Apply (c.17) and (c.18); for an aggregation over a moving window, apply (c.19) and (c.20)."""
     if isinstance(node.input, Extension):
         return stepwise(node, deltas, (("c.19", _rule(c19)), ("c.20", _rule(c20))), trace)
     return stepwise(node, deltas, (("c.17", _rule(c17)), ("c.18", _rule(c18))), trace)
 
 
 def refresh_aggregation(node: Aggregation, trace: DerivationTrace) -> Delta:
-    """(r.8), or over a window (r.9)."""
+    """Apply (r.8); for an aggregation over a moving window, apply (r.9)."""
     if isinstance(node.input, Extension):
         return trace.record("r.9", node, None, r9(node))
     return trace.record("r.8", node, None, NOTHING)
@@ -110,19 +116,22 @@ def _window(node: Aggregation) -> Extension:
 
 
 def _change(node: Aggregation) -> str:
-    """Return the range variable of $1: the aggregate or the groups of the change."""
+    """Return the range variable of $1, which is the aggregate or the groups of the change."""
     return f"{node.alias}_change"
 
 
 def _of_change(node: Aggregation, part: Temporal) -> Aggregation:
-    """Return Π(∇R) or Π(ΔR), as $1; without groups, its row exists only while the change has rows."""
+    """Return Π(∇R) or Π(ΔR) with the range variable of $1.
+
+    If the aggregation has no groups, the row of the result exists only while the change has rows.
+    """
     alias = _change(node)
     measures = tuple(replace(each, output=replace(each.output, scan=alias)) for each in node.measures)
     return Aggregation(part, alias, node.groups or (_ALL,), measures)
 
 
 def _joined(node: Aggregation, change: Temporal, current: Temporal) -> TemporalJoin:
-    """J: $1 is the change, $2 the current state."""
+    """Return J, the join of the change $1 and the current state $2 on equal groups."""
     return TemporalJoin((change, current), _same_group(node))
 
 
@@ -136,7 +145,9 @@ def _group(node: Aggregation, out: Output) -> ColumnRef:
 
 
 def _values(node: Aggregation, over: Temporal, scan: str) -> Temporal:
-    """Return π_{$i.A}: the aggregation's columns from the range variable ``scan``, under the aggregation's own name."""
+    """Return π_{$i.A}: the aggregation's columns, read from the range variable ``scan`` but named as in the
+    aggregation.
+    """
     names = (*(_group(node, out) for out in node.groups), *(each.output for each in node.measures))
     outputs = tuple(Output(ref.column, replace(ref, scan=scan)) for ref in names)
     return Projection(over, node.alias, outputs)
@@ -147,7 +158,7 @@ def _old(node: Aggregation, joined: Temporal) -> Temporal:
 
 
 def _new(node: Aggregation, joined: Temporal, *, deleting: bool) -> Temporal:
-    """π_f(J), or π_g."""
+    """Return π_f(J), or π_g(J) if ``deleting``."""
     groups = tuple(Output(out.name, _group(node, out)) for out in node.groups)
     measures = tuple(
         Output(each.output.column, combined(node, each, node.alias, _change(node), deleting=deleting))
@@ -157,7 +168,7 @@ def _new(node: Aggregation, joined: Temporal, *, deleting: bool) -> Temporal:
 
 
 def _again(node: Aggregation, part: Temporal, current: Temporal, new_input: Temporal) -> Delta:
-    """Recompute the touched groups at the instants at which they are touched."""
+    """Return the delta that recomputes the touched groups at the instants at which they are touched."""
     touched = Projection(part, _change(node), node.groups or (_ALL,))
     new = _joined(node, touched, replace(node, input=new_input))
     return Delta(_old(node, _joined(node, touched, current)), _old(node, new))

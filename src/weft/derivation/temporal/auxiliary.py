@@ -1,18 +1,19 @@
-"""Self-maintenance: the smallest part of each base relation that must be stored so that no source is queried again
-(section 6).
+"""Find the smallest part of each base relation that must be stored so that no source is queried again (section 6).
 
-An auxiliary view of R is π_B(σ_f(R)).  f are the conditions on R alone that the view demands of every row it uses.  B
-are the columns that the view uses, and the key of R.  A column may be left out only if merging the rows that then
-become equal makes no difference:
+An auxiliary view of R is π_B(σ_f(R)).  The filter f has the conditions on R alone that the view requires of every row
+it uses.  B has the columns that the view uses, and the key of R.  If a column is left out, rows that agree in the
+remaining columns become one row.  A column may be left out only if this makes no difference.  So columns are not left
+out in two cases:
 
-- not below a difference, a union or an aggregate over the input itself: they compare or count full rows;
-- not of a range variable whose period set a predicate mentions: fewer columns make other, longer periods.
+- below a difference, a union, or an aggregate directly over R, because these operators compare or count full rows;
+- of a range variable whose period set a predicate mentions, because rows with fewer columns have longer periods.
 
-With the key among the columns, each row of the auxiliary view comes from one row of R at any instant.  So only the
-changes of R are needed: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR)) (``AuxiliaryMaintenance``).
+Because the key is among the columns, each row of the auxiliary view comes from one row of R at any instant.  So the
+maintenance of the auxiliary view needs only the changes of R: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR))
+(``AuxiliaryMaintenance``).
 
-A view has at most one auxiliary view per table.  If it reads the table twice, the auxiliary view serves both: it has
-the conditions that both demand and the columns that either uses.
+A view has at most one auxiliary view per table.  If the view reads the table twice, the auxiliary view has the
+conditions that both uses require and the columns that either use needs.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from weft.derivation.temporal.judging import conjunction, conjuncts
 from weft.derivation.temporal.maintenance_plan import Derived, Maintenance, maintenance
 
 Keys: TypeAlias = "Mapping[int, tuple[str, ...]]"
-"""The key columns of tracked tables, by table id; a table that is not in the mapping has its full row as key."""
+"""The key columns of each tracked table, by table id; if a table is not in the mapping, its key is the full row."""
 
 
 @dataclass(frozen=True)
 class Auxiliary:
-    """π_B(σ_f(R)); the range variable of ``conditions`` is the name of R."""
+    """The auxiliary view π_B(σ_f(R)) of a table R; ``conditions`` use the name of R as range variable."""
 
     table: TableSchema
     columns: tuple[str, ...]
@@ -50,8 +51,9 @@ class Auxiliary:
         return self.of(temporal.Base(self.table, self.table.name))
 
     def of(self, relation: temporal.Temporal) -> temporal.Temporal:
-        """Return π_B(σ_f(relation)) for a relation with R's columns; for ∇R or ΔR this is the auxiliary view's own
-        delta.
+        """Return π_B(σ_f(relation)) for a relation with the columns of R.
+
+        For ∇R or ΔR, the result is the ∇ or Δ of the auxiliary view.
         """
         rows = (
             relation
@@ -62,12 +64,15 @@ class Auxiliary:
         return temporal.Projection(rows, self.table.name, tuple(Output(ref.column, ref) for ref in refs))
 
     def contains(self, other: Auxiliary) -> bool:
-        """Return whether the other can be computed from this one; the table may have gained columns between the two."""
+        """Return whether ``other`` can be computed from this auxiliary view.
+
+        The table is compared by its id, because it may have gained columns since one of the two was derived.
+        """
         same = (self.table.source, self.table.id) == (other.table.source, other.table.id)
         return same and set(self.columns) >= set(other.columns) and self.conditions <= other.conditions
 
     def with_needs_of(self, other: Auxiliary) -> Auxiliary:
-        """Return the smallest auxiliary view of the table from which both can be computed."""
+        """Return the smallest auxiliary view of the table from which this one and ``other`` can be computed."""
         names = {*self.columns, *other.columns}
         columns = tuple(
             ref.column for ref in temporal.attributes(temporal.Base(self.table, self.table.name)) if ref.column in names
@@ -75,17 +80,18 @@ class Auxiliary:
         return Auxiliary(self.table, columns, self.conditions & other.conditions)
 
     def part_of(self, stored: TableSchema) -> TableSchema:
-        """Return the schema of the table that stores a containing auxiliary view, restricted to the columns of this
-        one.
+        """Return the schema of ``stored`` with only the columns of this auxiliary view and of the period.
+
+        ``stored`` is the table of an auxiliary view that contains this one.
         """
         names = {*self.columns, stored.start, stored.end}
         return replace(stored, columns=tuple(column for column in stored.columns if column.name in names))
 
 
 def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliary, ...]:
-    """Return the auxiliary views that maintain a view without its sources, at most one per table.
+    """Return the auxiliary views with which a view can be maintained without its sources, at most one per table.
 
-    A table that no maintenance expression reads has none.
+    A table has no auxiliary view if no maintenance expression reads the table.
     """
     plan = maintenance(expression)
     derived = [plan.refresh, plan.change(plan.tables), *(plan.change((table,)) for table in plan.tables)]
@@ -95,15 +101,18 @@ def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliar
 
 @dataclass(frozen=True, kw_only=True)
 class AuxiliaryMaintenance(Maintenance):
-    """The maintenance of an auxiliary view: it follows the changes of its table and never changes with time alone.
+    """The maintenance of an auxiliary view, which changes with its table and never with the passing of time.
 
-    Law: the result equals that of the equations, since no two rows of the table give the same row at the same instant.
+    Law: the result equals that of the equations, because no two rows of the table give the same row at the same
+    instant.
     """
 
     auxiliary: Auxiliary
 
     def change(self, tables: Iterable[TableSchema], kinds: Collection[Kind] = BOTH) -> Derived:
-        """Return ∇A and ΔA for a change of the view's table; an empty delta for other tables."""
+        """Return ∇A and ΔA for a change of the table; return an empty delta if ``tables`` does not contain the
+        table.
+        """
         auxiliary, deleted, inserted = self.auxiliary, None, None
         base = temporal.Base(auxiliary.table, auxiliary.table.name)
         if auxiliary.table in tuple(tables):
@@ -113,7 +122,7 @@ class AuxiliaryMaintenance(Maintenance):
 
     @cached_property
     def refresh(self) -> Derived:
-        """The empty delta: the conditions do not depend on time."""
+        """The empty delta, because the conditions of an auxiliary view do not depend on time."""
         return self.change(())
 
 
@@ -133,7 +142,10 @@ def needed_auxiliaries(expression: temporal.Temporal, keys: Keys) -> dict[TableS
 
 @dataclass(frozen=True)
 class _Need:
-    """The required columns of a relation (None: all) for the rows that satisfy all filters."""
+    """The columns that are required of the rows of a relation that satisfy all ``filters``.
+
+    If ``wanted`` is None, all columns are required.
+    """
 
     wanted: frozenset[ColumnRef] | None
     filters: tuple[Scalar, ...] = ()
@@ -170,7 +182,7 @@ def _either(one: _Need, other: _Need) -> _Need:
 
 
 def _below(relation: temporal.Temporal, need: _Need) -> tuple[_Need, ...]:
-    """Return what an operator needs of each input, given what is needed of the operator."""
+    """Return the requirement on each input of an operator, given the requirement ``need`` on the operator's result."""
     match relation:
         case temporal.Selection(predicate=predicate):
             wanted = None if temporal.mentions_time(predicate) else need.also(columns(predicate))
@@ -192,7 +204,9 @@ def _below(relation: temporal.Temporal, need: _Need) -> tuple[_Need, ...]:
 
 
 def _of_part(join: temporal.TemporalJoin, part: temporal.Temporal, need: _Need) -> _Need:
-    """Return what a join needs of one input: the conditions on that input alone, and its columns that are used."""
+    """Return the requirement on one input of a join: the conditions on that input alone, and the columns that are
+    used.
+    """
     ours = frozenset(temporal.attributes(part))
     filters = (*need.filters, *_timeless(join.predicate))
     mine = tuple(each for each in dict.fromkeys(filters) if columns(each) and columns(each) <= ours)
@@ -209,7 +223,7 @@ def _timeless(predicate: Scalar) -> tuple[Scalar, ...]:
 def _through(
     filters: tuple[Scalar, ...], alias: str, outputs: tuple[Output, ...], inner: temporal.Temporal
 ) -> tuple[Scalar, ...]:
-    """Return the filters on outputs that can be written as filters on plain columns of the input."""
+    """Return the filters on outputs, rewritten to the input; filters on computed outputs are left out."""
     plain = {
         ColumnRef(alias, output.name, output.value.type): output.value
         for output in outputs

@@ -3,10 +3,12 @@
     FROM employees AS e … WHERE e.dept = 'Development', only e.id being named elsewhere
     FROM (SELECT id FROM employees WHERE dept = 'Development') AS e
 
-Rows that agree in the remaining columns become one row with the instants of all of them.  The view stays the same,
-since at each instant SELECT, EXISTS and a difference of full rows depend only on the set of projected rows.  It would
-change if rows are counted, directly under GROUP BY, and if the query asks for a row's own periods: those tables keep
-all their columns.  A condition on NOW moves with the others, since it applies to one row at a time.
+Rows that agree in the remaining columns become one row, which has the instants of all of them.  The view stays the
+same, because at each instant SELECT, EXISTS and a difference of full rows depend only on the set of projected rows.
+
+Two kinds of tables keep all their columns: tables directly under GROUP BY, where rows are counted, and tables whose
+periods the query asks for.  A condition on NOW moves with the other conditions, because it applies to one row at a
+time.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ def prune_columns(query: Query) -> Query:
 
 
 def _flat(node: Relation | Predicate | Query) -> Relation | Predicate | Query:
-    """Collect a block's conditions in one place, beside all its sources."""
+    """Merge nested selections and joins into one block with a single condition."""
     return block(sources(node), condition(node)) if isinstance(node, (Select, Join)) else node
 
 
@@ -76,7 +78,7 @@ def _without_local(node: Relation | Predicate | Query) -> Relation | Predicate |
 
 
 def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
-    """Yield the conjuncts that use columns of one table only."""
+    """Yield the conjuncts that use columns of ``scan`` only, except those that ask for periods."""
     for part in conjuncts(predicate):
         if not isinstance(part, Plain) or periods_asked(part.condition):
             continue
@@ -85,8 +87,9 @@ def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
 
 
 def _unpruned(query: Query) -> frozenset[str]:
-    """Return the tables that keep all columns: those directly under GROUP BY, and those whose periods the query asks
-    for.
+    """Return the range variables of the tables that keep all columns.
+
+    A table keeps all columns if it is directly under GROUP BY, or if the query asks for the table's periods.
     """
     asked = {part.scan for part in walk(query) if isinstance(part, PeriodOf)}
     grouped = (part.input for part in walk(query) if isinstance(part, Grouped))
@@ -95,7 +98,7 @@ def _unpruned(query: Query) -> frozenset[str]:
 
 
 def _with_pruned_tables(select: Select, needed: dict[Scan, tuple[ColumnRef, ...]], inner: dict[Scan, str]) -> Relation:
-    """Return a block with its tables pruned; conditions on one pruned table alone move into that table."""
+    """Return a block with its tables pruned; each condition on one pruned table alone moves into that table."""
     parts: list[Relation] = list(sources(select))
     demanded = condition(select)
     for place, scan in enumerate(parts):

@@ -1,13 +1,12 @@
-"""Deltas: ∇E and ΔE, how two of them combine, and the pure deltas of Theorem 4.3.
+"""Combine deltas ∇E and ΔE, and make deltas pure (Theorem 4.3).
 
-Every delta that the rules return satisfies two conditions, given that those on base relations (∇R − R = ∅, ΔR ∩ R = ∅)
-do:
+If the deltas of base relations satisfy ∇R − R = ∅ and ΔR ∩ R = ∅, every delta that the rules return satisfies:
 
     ∇E − E = ∅                only present rows are deleted
     ΔE ∩ (E − ∇E) = ∅         no row is inserted that stays
 
-Theorems 5.1 and 5.2 demand both of the input of an aggregate, so no rule has to enforce them there.  Each rule's
-docstring gives its equation; tests check both conditions at every node of random derivations.
+Theorems 5.1 and 5.2 require both conditions of the input of an aggregate, so no rule has to enforce them there.  The
+docstring of each rule gives the equation of the rule.  Tests check both conditions at every node of random derivations.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ TRUE = Literal(True, BOOLEAN, fixed=True)
 
 @dataclass(frozen=True)
 class Delta:
-    """∇E and ΔE, with the attribute names of E; None stands for a relation that is known to be empty.
+    """The delta ∇E and ΔE, with the attribute names of E; None stands for a relation that is known to be empty.
 
-    ``pure``: full tuples are deleted and rows that were absent are inserted, so that no tuple's period set merely grows
-    or shrinks (conditions (ii) and (iii) of Theorem 4.3).
+    ``pure`` says that the delta deletes full tuples and inserts tuples that were absent.  Then no tuple's period set
+    merely grows or shrinks (conditions (ii) and (iii) of Theorem 4.3).
     """
 
     deleted: Temporal | None = None
@@ -49,7 +48,7 @@ class Delta:
 
     @property
     def empty(self) -> bool:
-        """Whether the delta is empty for all data."""
+        """Whether the delta is known to be empty for all data."""
         return self.deleted is None and self.inserted is None
 
 
@@ -64,7 +63,9 @@ def minus(left: Temporal | None, right: Temporal | None) -> Temporal | None:
 
 
 def plus(left: Temporal | None, right: Temporal | None) -> Temporal | None:
-    """Return left ∪ right, both with the same attribute names; None stands for an empty relation."""
+    """Return left ∪ right, where ``left`` and ``right`` have the same attribute names; None stands for an empty
+    relation.
+    """
     if left is None or right is None:
         return right if left is None else left
     return left if left == right else TemporalUnion(left, right)
@@ -83,11 +84,14 @@ def applied(old: Temporal, delta: Delta) -> Temporal:
 
 
 def followed_by(first: Delta, then: Delta) -> Delta:
-    """Return the net effect of one delta followed by another (section 4.3).
+    """Return the net effect of a first delta followed by a second (section 4.3).
 
-    E − ∇'' ∪ Δ'' − ∇' ∪ Δ' = E − (∇'' ∪ (∇' − Δ'')) ∪ ((Δ'' − ∇') ∪ Δ'), under the two conditions above, which the
-    right side satisfies too.  Two pure deltas give a pure one: if the second touches a row, it deletes all that the
-    first left of it.
+    The first delta is ∇'', Δ'' and the second is ∇', Δ':
+
+    E − ∇'' ∪ Δ'' − ∇' ∪ Δ' = E − (∇'' ∪ (∇' − Δ'')) ∪ ((Δ'' − ∇') ∪ Δ')
+
+    The equation requires the two conditions of this module, and the result satisfies them too.  Two pure deltas have a
+    pure net effect: if the second delta touches a row, it deletes all that the first delta left of the row.
     """
     if first.empty or then.empty:
         return then if first.empty else first
@@ -99,10 +103,11 @@ def followed_by(first: Delta, then: Delta) -> Delta:
 
 
 def pure(old: Temporal, delta: Delta) -> Delta:
-    """Make a delta pure (Theorem 4.3): ∇2 = R ⋉ (∇1 ∪ Δ1), the full tuples that are touched, and Δ2 = ∇2 − ∇1 ∪ Δ1,
-    their new state.
+    """Make a delta pure (Theorem 4.3).
 
-    R ⋉ selects the tuples that agree in all explicit attributes.  A delta that is already pure is returned unchanged.
+    ∇2 = R ⋉ (∇1 ∪ Δ1) has the full tuples that the delta touches, and Δ2 = ∇2 − ∇1 ∪ Δ1 has the new state of these
+    tuples.  R ⋉ selects the tuples that agree in all explicit attributes.  A delta that is already pure is returned
+    unchanged.
     """
     touched = plus(delta.deleted, delta.inserted)
     if delta.pure or touched is None:
@@ -113,7 +118,7 @@ def pure(old: Temporal, delta: Delta) -> Delta:
 
 
 def renamed(relation: Temporal, like: Temporal) -> Temporal:
-    """Return the relation with its columns renamed, by position, to those of ``like``."""
+    """Return the relation with its columns renamed, by position, to the columns of ``like``."""
     wanted = attributes(like)
     given = attributes(relation)
     if wanted == given:
@@ -128,7 +133,7 @@ def renamed(relation: Temporal, like: Temporal) -> Temporal:
 
 
 def _empty(names: Iterable[ColumnRef]) -> Temporal:
-    """Return the empty relation with columns of several range variables."""
+    """Return an empty relation with the given columns, which may have several range variables."""
     variables: dict[str, list[Column]] = {}
     for ref in names:
         columns = variables.setdefault(ref.scan, [])

@@ -1,12 +1,15 @@
-"""Derive a view's delta for a change of its base relations, and for the passing of time, by induction (section 4).
+"""Derive a view's delta, by induction on the view's expression (section 4).
+
+A delta describes the effect of a change of the base relations, or the effect of the passing of time:
 
     change:  δ(E) = op(δ(E1), …, δ(En))            base cases δ(R) = R − ∇R ∪ ΔR, δ(S) = S if S does not change
     refresh: φ([E]_t) = op(φ([E1]_t), …, φ([En]_t)) base case φ([R]_t) = ψ_t([R]_t)
 
-A refresh first brings the operator to t_now over its inputs as they were at t (``refresh``: ∇'', Δ''), then propagates
-its inputs' own deltas through it (``propagate``: ∇', Δ'); the net effect of both is the paper's delta.
+A refresh of an operator has two steps.  First, ``refresh`` brings the operator to t_now over its inputs as they were at
+t; its result is ∇'', Δ''.  Then ``propagate`` propagates the deltas of the inputs through the operator; its result is
+∇', Δ'.  The net effect of both steps is the paper's delta.
 
-A view is refreshed to t_now first, then a change that is dated t_now is propagated (section 4, step 1).
+If a change is dated t_now, the view is refreshed to t_now before the change is propagated (section 4, step 1).
 """
 
 from __future__ import annotations
@@ -27,10 +30,10 @@ BOTH: Final[frozenset[Kind]] = frozenset(("deletions", "insertions"))
 def change_delta(
     relation: Temporal, tables: Collection[TableSchema], trace: DerivationTrace, kinds: Collection[Kind] = BOTH
 ) -> Delta:
-    """Return ∇E and ΔE for a change of these tables at one instant, over their state before the change.
+    """Return ∇E and ΔE for a change of these tables at one instant; the expressions read the state before the change.
 
-    ``kinds`` lists the kinds of change: without "deletions" every ∇R is empty, without "insertions" every ΔR.
-    Raises DerivationError for an operator without a rule (⋉ and FR do not occur in views).
+    ``kinds`` has the kinds of change: without "deletions" every ∇R is empty, without "insertions" every ΔR is empty.
+    Raises DerivationError for an operator without a rule; ⋉ and FR have none because they do not occur in views.
     """
     if isinstance(relation, Base) and relation.table in tables:
         return Delta(
@@ -44,9 +47,9 @@ def change_delta(
 
 
 def refresh_delta(relation: Temporal, trace: DerivationTrace) -> Delta:
-    """Return ∇E and ΔE for the passing of time from the last refresh to t_now, while no base relation changes.
+    """Return ∇E and ΔE for the passing of time from the last refresh t to t_now, while no base relation changes.
 
-    They take [E]_t to E: E = ψ_t([E]_t) − ∇E ∪ ΔE.  Raises DerivationError for an operator without a rule.
+    The delta leads from [E]_t to E: E = ψ_t([E]_t) − ∇E ∪ ΔE.  Raises DerivationError for an operator without a rule.
     """
     if isinstance(relation, (Base, Constant)):
         return NOTHING

@@ -1,7 +1,7 @@
-"""R − S.
+"""The rules of R − S.
 
-A deletion from R removes rows of the difference; a deletion from S may restore rows; an insertion into S hides rows of
-R:
+A deletion from R removes rows of the difference.  A deletion from S may restore rows of R, and an insertion into S
+hides rows of R:
 
     (c.1) (R − ∇R) − S = (R − S) − (∇R − S)
     (c.2) (R ∪ ΔR) − S = (R − S) ∪ (ΔR − S)
@@ -22,32 +22,32 @@ from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, 
 
 
 def c1(node: Difference, deleted: Temporal) -> Delta:
-    """∇ = ∇R − S."""
+    """Return ∇ = ∇R − S, the delta of (c.1)."""
     return Delta(Difference(deleted, node.right), None)
 
 
 def c2(node: Difference, inserted: Temporal) -> Delta:
-    """Δ = ΔR − S."""
+    """Return Δ = ΔR − S, the delta of (c.2)."""
     return Delta(None, Difference(inserted, node.right))
 
 
 def c3(node: Difference, deleted: Temporal) -> Delta:
-    """Δ = R ∩ ∇S."""
+    """Return Δ = R ∩ ∇S, the delta of (c.3)."""
     return Delta(None, intersection(node.left, renamed(deleted, node.left)))
 
 
 def c4(node: Difference, inserted: Temporal) -> Delta:
-    """∇ = R ∩ ΔS."""
+    """Return ∇ = R ∩ ΔS, the delta of (c.4)."""
     return Delta(intersection(node.left, renamed(inserted, node.left)), None)
 
 
 def propagate_difference(node: Difference, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """(c.1) and (c.2) for the left input, then (c.3) and (c.4) for the right."""
+    """Apply (c.1) and (c.2) for the left input, then (c.3) and (c.4) for the right input."""
     return stepwise(node, deltas, (("c.1|c.3", _without), ("c.2|c.4", _with)), trace)
 
 
 def refresh_difference(node: Difference, trace: DerivationTrace) -> Delta:
-    """(r.1): ψ(E1) − ψ(E2) = ψ(E1 − E2)."""
+    """Apply (r.1): ψ(E1) − ψ(E2) = ψ(E1 − E2), so the delta is empty."""
     return trace.record("r.1", node, None, NOTHING)
 
 

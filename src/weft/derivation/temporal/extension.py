@@ -1,17 +1,17 @@
-"""EX_w(R): each tuple holds for w longer (section 5.2).
+"""The rules of EX_w(R), by which each tuple holds for w longer (section 5.2).
 
-An instant that another period of the same row covers is neither deleted nor inserted:
+If another period of the same row covers an instant, that instant is neither deleted nor inserted:
 
     EX_w(R − ∇R) = EX_w(R) − (EX_w(∇R) − EX_w(R − ∇R))
     EX_w(R ∪ ΔR) = EX_w(R) ∪ (EX_w(ΔR) − EX_w(R))
 
-As time passes, an extended period that was open at t, because its end + w was later than t, may have ended.  With
-EX_w as of t (``Extension.at``) for ψ_t of the old state:
+As time passes, extended periods end.  A period that ends at e is extended to e + w.  If e + w is after t, the extended
+period is open at t but may end before t_now.  With EX_w as of t (``Extension.at``) for ψ_t of the old state:
 
     EX_w(ψ(E)) = ψ(EX_w(E)) − (FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E))
 
-Nothing is inserted: a row that holds at an instant after t because of an instant u within the last w held at t because
-of the same u, or holds in E itself from t on.  Up to t both sides are equal.
+Nothing is inserted.  A row that holds at an instant after t either holds in E from t on, or holds because of an instant
+u within the last w.  In the second case the row held at t because of the same u.  Up to t both sides are equal.
 
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import R, WEEK, words
@@ -29,32 +29,34 @@ from weft.derivation.temporal.delta import Delta
 from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 AFTER_REFRESH = plus(REFRESHED, MICROSECOND)
-"""t + 1: the first instant after the last refresh."""
+"""The instant t + 1, the first instant after the last refresh."""
 
 
 def extension_deleted(node: Extension, deleted: Temporal) -> Delta:
-    """∇ = EX_w(∇R) − EX_w(R − ∇R)."""
+    """Return ∇ = EX_w(∇R) − EX_w(R − ∇R), the delta for deletions."""
     rest = replace(node, input=Difference(node.input, deleted))
     return Delta(Difference(replace(node, input=deleted), rest), None)
 
 
 def extension_inserted(node: Extension, inserted: Temporal) -> Delta:
-    """Δ = EX_w(ΔR) − EX_w(R)."""
+    """Return Δ = EX_w(ΔR) − EX_w(R), the delta for insertions."""
     return Delta(None, Difference(replace(node, input=inserted), node))
 
 
 def expired(node: Extension) -> Temporal:
-    """Return FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E): the rows that held at t by extension and ended since."""
+    """Return FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E), the rows that held at t because of the extension and have ended
+    since.
+    """
     return Difference(Fragment(replace(node, at=REFRESHED), AFTER_REFRESH), node)
 
 
 def propagate_extension(node: Extension, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """The rule for deletions, then the rule for insertions."""
+    """Apply the rule for deletions, then the rule for insertions."""
     return stepwise(node, deltas, (("EX −", _without), ("EX ∪", _with)), trace)
 
 
 def refresh_extension(node: Extension, trace: DerivationTrace) -> Delta:
-    """The rows that ended since t."""
+    """Return the delta that deletes the rows that ended since t."""
     return trace.record("r.EX", node, None, Delta(expired(node), None))
 
 

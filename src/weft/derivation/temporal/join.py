@@ -1,14 +1,14 @@
-"""⋈_p(R1, …, Rn).
+"""The rules of ⋈_p(R1, …, Rn).
 
     (c.11), (c.15) ⋈_p(…, Ri − ∇Ri, …) = ⋈_p(…, Ri, …) − ⋈_p(…, ∇Ri, …)
     (c.12), (c.16) ⋈_p(…, Ri ∪ ΔRi, …) = ⋈_p(…, Ri, …) ∪ ⋈_p(…, ΔRi, …)
 
-If p mentions NOW or a period set, (c.15) and (c.16) require pure deltas and return pure ones; (c.11) and (c.12) return
-pure deltas if all input deltas are pure.  As time passes:
+If p mentions NOW or a period set, (c.15) and (c.16) require pure deltas and return pure deltas.  (c.11) and (c.12)
+return pure deltas if the deltas of all inputs are pure.  As time passes:
 
     (r.7) ⋈_p(ψ(E1), …) = ψ(⋈_p(E1, …)) − ⋈_{[p]_t ∧ [¬p]_now}(E1, …) ∪ ⋈_{[p]_now ∧ [¬p]_t}(E1, …)
 
-This is the rewritten form of section 4.3.2, with E1 … En as they were at t.
+This is the rewritten form of section 4.3.2; E1 … En are as they were at t.
 
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import PAIRED, R, S, words
@@ -27,17 +27,19 @@ from weft.derivation.temporal.rules import DerivationTrace, propagate, purified,
 
 
 def c11(node: TemporalJoin, position: int, deleted: Temporal) -> Delta:
-    """∇ = ⋈_p(…, ∇Ri, …); (c.15) if p mentions time."""
+    """Return ∇ = ⋈_p(…, ∇Ri, …), the delta of (c.11), or of (c.15) if p mentions time."""
     return Delta(with_operand(node, position, deleted), None)
 
 
 def c12(node: TemporalJoin, position: int, inserted: Temporal) -> Delta:
-    """Δ = ⋈_p(…, ΔRi, …); (c.16) if p mentions time."""
+    """Return Δ = ⋈_p(…, ΔRi, …), the delta of (c.12), or of (c.16) if p mentions time."""
     return Delta(None, with_operand(node, position, inserted))
 
 
 def propagate_join(node: TemporalJoin, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """(c.11) and (c.12) for each input in turn; if p mentions time, (c.15) and (c.16) after Theorem 4.3."""
+    """Apply (c.11) and (c.12) to each input in turn; if p mentions time, make the deltas pure and apply (c.15) and
+    (c.16).
+    """
     timely = mentions_time(node.predicate)
     pure_deltas = purified(node, deltas, trace) if timely else deltas
     numbers = ("c.15", "c.16") if timely else ("c.11", "c.12")
@@ -46,7 +48,7 @@ def propagate_join(node: TemporalJoin, deltas: tuple[Delta, ...], trace: Derivat
 
 
 def refresh_join(node: TemporalJoin, trace: DerivationTrace) -> Delta:
-    """(r.5) ⋈_p(ψ(E1), …) = ψ(⋈_p(E1, …)), or (r.7) if p mentions time."""
+    """Apply (r.5) ⋈_p(ψ(E1), …) = ψ(⋈_p(E1, …)), or (r.7) if p mentions time."""
     if not mentions_time(node.predicate):
         return trace.record("r.5", node, None, NOTHING)
     leaving, entering = refresh_predicates("r.7", node, node.predicate, trace)

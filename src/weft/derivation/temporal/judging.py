@@ -1,9 +1,11 @@
 """Evaluate an expression or a predicate as of the last refresh t instead of t_now: [E]_t and [p]_t (section 4.3).
 
-Period sets are stored with open ends, so ψ_t is the identity: the state recorded at t *is* its ψ_t.  Only terms that
-depend on the instant of evaluation differ: NOW, the end of an open period, and how far EX_w reaches.
-``PERIOD_START`` depends on none of them.  CONTAINS and OVERLAPS give the same result at both instants: an instant after
-t is in a period set if and only if t is, so two sets that differ or overlap there already do so at t.
+Period sets are stored with open ends, so ψ_t is the identity: the state that was recorded at t *is* its ψ_t.  Only
+three terms depend on the instant of evaluation: NOW, the end of an open period, and the instants that EX_w adds.
+``PERIOD_START`` depends on none of them.
+
+CONTAINS and OVERLAPS have the same result as of t and as of t_now.  An instant after t is in a period set if and only
+if t is in the period set.  So two sets that differ or overlap after t already do so at t.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ _STEADY = (START, "period_contains", "period_overlaps")
 
 
 def as_of_refresh(value: Scalar) -> Scalar:
-    """Return [p]_t: NOW becomes t, and an open period ends in t."""
+    """Return [p]_t: the scalar with t in place of NOW, and with t as the end of open periods."""
     match value:
         case Now():
             return REFRESHED
@@ -33,7 +35,7 @@ def as_of_refresh(value: Scalar) -> Scalar:
 
 
 def state_at_refresh(relation: Temporal) -> Temporal:
-    """Return ψ_t([E]_t): the state of E at the last refresh, as an expression over the same base relations."""
+    """Return ψ_t([E]_t), the state of E at the last refresh, as an expression over the same base relations."""
     parts = inputs(relation)
     below = over(relation, tuple(map(state_at_refresh, parts))) if parts else relation
     match below:
@@ -46,14 +48,16 @@ def state_at_refresh(relation: Temporal) -> Temporal:
 
 
 def conjuncts(predicate: Scalar) -> tuple[Scalar, ...]:
-    """Return the conjuncts of a predicate."""
+    """Return the conjuncts of a predicate; the predicate TRUE has none."""
     if isinstance(predicate, Call) and predicate.name == "and":
         return tuple(part for each in predicate.args for part in conjuncts(each))
     return () if predicate == TRUE else (predicate,)
 
 
 def conjunction(*predicates: Scalar) -> Scalar:
-    """Return the conjunction of the predicates, flattened, without duplicates; TRUE for none."""
+    """Return the conjunction of the predicates, without nested ANDs and duplicates; return TRUE if there are no
+    predicates.
+    """
     parts = tuple(dict.fromkeys(part for each in predicates for part in conjuncts(each)))
     return TRUE if not parts else parts[0] if len(parts) == 1 else call("and", *parts)
 
@@ -64,5 +68,5 @@ def disjunction(predicates: tuple[Scalar, ...]) -> Scalar:
 
 
 def not_true(predicate: Scalar) -> Scalar:
-    """Return ¬p: p is false or unknown, so that p and ¬p are complements."""
+    """Return ¬p, which is true if p is false or unknown, so that p and ¬p are complements."""
     return call("not", call("<=>", predicate, TRUE))

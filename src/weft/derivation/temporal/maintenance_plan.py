@@ -43,12 +43,12 @@ from weft.derivation.temporal.timeslice_pushdown import push_timeslices
 from weft.errors import DerivationError
 
 Kept = tuple[tuple[Temporal, Base], ...]
-"""Expressions, in ``maintainable_form``, each with the stored table that holds it."""
+"""Pairs of an expression in ``maintainable_form`` and the stored table that has the rows of the expression."""
 
 
 @dataclass(frozen=True)
 class Derived:
-    """∇V and ΔV (None if known to be empty), the equations used, in order, and the terms that were dropped.
+    """A derived delta: ∇V and ΔV (None if known to be empty), the equations used, in order, and the dropped terms.
 
     ``literal`` is the delta as the paper's equations give it, before it is limited to touched keys.
     """
@@ -61,19 +61,20 @@ class Derived:
 
     @property
     def empty(self) -> bool:
-        """Whether the delta is empty for all data."""
+        """Whether the delta is known to be empty for all data."""
         return self.deleted is None and self.inserted is None
 
     @property
     def reads(self) -> tuple[Base, ...]:
-        """The recorded relations that the expressions read besides the deltas, each once."""
+        """The recorded relations that the expressions read, each once; ∇R and ΔR are not among them."""
         return tuple(dict.fromkeys(chain.from_iterable(map(_read, self._parts))))
 
     @property
     def reads_whole(self) -> tuple[Base, ...]:
-        """The recorded relations that are not read by keys of a delta or by a window of first or last instants.
+        """The recorded relations that are read neither by the keys of a delta nor by a window of first or last
+        instants.
 
-        Such a read may still be limited to periods that hold since the change begins (FR).
+        Of such a relation, the expressions may still read only what holds since the beginning of the change (FR).
         """
         return tuple(dict.fromkeys(chain.from_iterable(map(_read_whole, self._parts))))
 
@@ -84,7 +85,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """The maintenance of one view; ``view`` is in ``maintainable_form``, with the rows and columns of the view."""
+    """The maintenance of one view; ``view`` is the view's expression in ``maintainable_form``."""
 
     view: Temporal
     stored: Kept = ()
@@ -95,18 +96,18 @@ class Maintenance:
         return tuple(dict.fromkeys(part.table for part in each(self.view) if isinstance(part, Base)))
 
     def change(self, tables: Iterable[TableSchema], kinds: Collection[Kind] = BOTH) -> Derived:
-        """Return ∇V and ΔV for a change of these tables at one instant; ``kinds`` limits the change to deletions or
-        insertions.
+        """Return ∇V and ΔV for a change of these tables at one instant.
 
-        Raises DerivationError for a view with an operator without a rule.
+        ``kinds`` limits the change to deletions or to insertions.  Raises DerivationError if the view has an operator
+        without a rule.
         """
         return _changed(self, frozenset(tables) & frozenset(self.tables), frozenset(kinds))
 
     @cached_property
     def refresh(self) -> Derived:
-        """∇V and ΔV for the passing of time from ``:refreshed`` to t_now.
+        """The delta ∇V and ΔV for the passing of time from ``:refreshed`` to t_now.
 
-        Raises DerivationError for a view with an operator without a rule.
+        Raises DerivationError if the view has an operator without a rule.
         """
         trace = DerivationTrace()
         delta = refresh_delta(self.view, trace)
@@ -114,7 +115,7 @@ class Maintenance:
 
     @property
     def needs_refresh(self) -> bool:
-        """Whether the passing of time alone can change the view, apart from the growth of open periods."""
+        """Whether the passing of time alone can change the view in another way than by extending open periods."""
         return not self.refresh.empty
 
 
@@ -161,7 +162,7 @@ def _derived(delta: Delta, trace: DerivationTrace, stored: dict[Temporal, Base])
 
 
 def _standing(relation: Temporal, stored: dict[Temporal, Base], seen: dict[Temporal, Temporal]) -> Temporal:
-    """Replace stored expressions by their tables, the largest first."""
+    """Replace each stored expression by its table, larger expressions first."""
     if relation in stored:
         return stored[relation]
     if relation not in seen:

@@ -1,17 +1,17 @@
-"""Measures: the paper's f and g (Figure 6), the further measures that they need, and where they are undefined.
+"""The paper's functions f and g of each measure (Figure 6), and the further measures that f and g need.
 
-| measure | stored with it | f, rows inserted | g, rows deleted |
+| measure | measures stored with it | f, for inserted rows | g, for deleted rows |
 | --- | --- | --- | --- |
 | COUNT | | $2 + $1 | $2 − $1 |
-| SUM of exact numbers | COUNT(x): without values it is NULL; of BIGINT in a wider type | $2 + $1 | $2 − $1 |
-| AVG of exact numbers | SUM(x), COUNT(x); it is their quotient | | |
-| MIN, MAX | | the less, the greater | recomputed |
-| SUM, AVG of FLOAT, DOUBLE, of DECIMAL of more than 28 digits | | recomputed | recomputed |
+| SUM of exact numbers | COUNT(x), since SUM without values is NULL; SUM of BIGINT in a wider type | $2 + $1 | $2 − $1 |
+| AVG of exact numbers | SUM(x), COUNT(x); AVG is their quotient | | |
+| MIN, MAX | | the smaller, the greater | recomputed |
+| SUM, AVG of FLOAT, DOUBLE, or DECIMAL of more than 28 digits | | recomputed | recomputed |
 
 Adding and subtracting floating-point numbers is inexact, so incremental sums would drift from a recomputation.  A
-recomputation adds the numbers in a fixed order, so that it repeats exactly (``sql/sweeping_groups.py``).
-A sum of DECIMALs of more than 28 digits has no wider type: after an overflow, the next sum cannot be derived from it.
-COUNT(*) is stored with all of them: a group without rows does not exist.
+recomputation adds the numbers in a fixed order, so its result is always the same (``sql/sweeping_groups.py``).  A sum
+of DECIMALs of more than 28 digits has no wider type, so no sum can be derived from a sum that overflowed.
+COUNT(*) is stored with every measure, because a group without rows does not exist.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _ZERO = Literal(0, BIGINT, fixed=True)
 
 
 def maintainable_form(relation: Temporal) -> Temporal:
-    """Return the relation with the measures that maintenance needs added to every aggregation, under a projection.
+    """Return the relation with the measures that maintenance needs added to every aggregation.
 
-    An aggregation that already has them stays as it is.
+    A projection above each changed aggregation computes the original columns.  An aggregation that already has the
+    measures stays unchanged.
     """
     parts = inputs(relation)
     below = over(relation, tuple(map(maintainable_form, parts))) if parts else relation
@@ -38,14 +39,15 @@ def maintainable_form(relation: Temporal) -> Temporal:
 
 
 def exact(type: DataType) -> bool:
-    """Return whether sums of this type are exact and do not overflow, so that adding and subtracting equals
-    recomputing.
+    """Return whether sums of this type are exact and do not overflow.
+
+    For such a type, adding to a sum and subtracting from it equals recomputing the sum.
     """
     return type.name in INTEGRAL or (type.name == "DECIMAL" and sums_fit(type))
 
 
 def incremental(measure: Measure, *, deleting: bool) -> bool:
-    """Return whether f (g if ``deleting``) is defined for a measure."""
+    """Return whether f is defined for a measure, or whether g is defined if ``deleting``."""
     match measure.function:
         case "count":
             return True
@@ -58,7 +60,7 @@ def incremental(measure: Measure, *, deleting: bool) -> bool:
 
 
 def row_count(node: Aggregation) -> ColumnRef:
-    """Return the column of COUNT(*), which ``maintainable_form`` adds."""
+    """Return the column of COUNT(*), which ``maintainable_form`` adds to an aggregation."""
     return next(each.output for each in node.measures if each.function == "count" and each.argument is None)
 
 
@@ -103,13 +105,13 @@ def _quotient(measure: Measure) -> bool:
 
 
 def _wide(measure: Measure) -> bool:
-    """Return whether a sum may overflow its type and fit again after further changes; it is stored in a wider type."""
+    """Return whether a sum may overflow its type and later fit again; such a sum is stored in a wider type."""
     of_bigint = measure.argument is not None and measure.argument.type == BIGINT
     return measure.function == "sum" and of_bigint and measure.output.type == BIGINT
 
 
 def _sum_type(type: DataType) -> DataType:
-    """Return the type of a stored sum: Spark's, or for BIGINT one that its sums always fit."""
+    """Return the type of a stored sum: the type of Spark's sum, or for BIGINT a DECIMAL into which every sum fits."""
     if type == BIGINT:
         return DataType("DECIMAL", 38, 0)
     if type.name != "DECIMAL":
@@ -118,22 +120,23 @@ def _sum_type(type: DataType) -> DataType:
 
 
 def _average(total: ColumnRef, count: ColumnRef, type: DataType) -> Scalar:
-    """Return sum / count in the type of the average; NULL without values."""
+    """Return sum / count in the type of the average; the result is NULL if the count is 0."""
     parts = (total, count) if type.name == "DECIMAL" else (Cast(total, DOUBLE), Cast(count, DOUBLE))
     quotient = Call("/", parts, type)
     return Case(((call("<>", count, _ZERO), quotient),), None, type)
 
 
 def _fitting(total: ColumnRef) -> Scalar:
-    """Cast a stored sum back to BIGINT; NULL if it overflows."""
+    """Return a stored sum cast to BIGINT; the result is NULL if the sum overflows BIGINT."""
     fits = [call(op, total, Literal(bound, BIGINT)) for op, bound in ((">=", -(2**63)), ("<=", 2**63 - 1))]
     return Case(((call("and", *fits), Cast(total, BIGINT)),), None, BIGINT)
 
 
 def combined(node: Aggregation, measure: Measure, old: str, change: str, *, deleting: bool) -> Scalar:
-    """Return f($2.a, $1.a), or g if ``deleting``: the new value from the old value and the change's value.
+    """Return f($2.a, $1.a), or g if ``deleting``: the new value of a measure from the old value and the value of the
+    change.
 
-    ``old`` ($2) and ``change`` ($1) are the range variables of the two aggregations.
+    ``old`` is the range variable of $2, the old aggregation; ``change`` is that of $1, the aggregation of the change.
     """
     two, one = _of(measure.output, old), _of(measure.output, change)
     sign = "-" if deleting else "+"

@@ -1,7 +1,7 @@
 """Write a predicate as alternatives: a disjunction of conjunctions of atoms, each with a judgement.
 
-SQL's logic has three values, so there are four judgements: true, false, not true (false or unknown), not false.  NOT,
-AND and OR are resolved by De Morgan's laws, which hold in Kleene's logic:
+SQL's logic has three values, so there are four judgements: true, false, not true (false or unknown), and not false.
+NOT, AND and OR are resolved by De Morgan's laws, which are valid in Kleene's logic:
 
     NOT a is not true  iff  a is not false            a AND b is not true  iff  a is not true or b is not true
 
@@ -17,7 +17,7 @@ from typing import Literal as OneOf
 from weft.algebra.scalar import Call, Literal, Scalar, call
 
 MOST: Final = 512
-"""The largest number of alternatives that is tried."""
+"""The largest number of alternatives of a predicate."""
 OPPOSITE: Final = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 Judgement: TypeAlias = 'OneOf["true", "false", "not true", "not false"]'
 _OF_NOT: Final[dict[Judgement, Judgement]] = {
@@ -37,11 +37,13 @@ Conjunction: TypeAlias = "frozenset[Atom]"
 
 
 class TooMany(Exception):
-    """The predicate has more than ``MOST`` alternatives."""
+    """Raised if a predicate has more than ``MOST`` alternatives."""
 
 
 def alternatives(scalar: Scalar, is_: Judgement = "true") -> tuple[Conjunction, ...]:
-    """Return conjunctions, at least one of which holds if the judgement is right.  Raises TooMany above ``MOST``.
+    """Return conjunctions, at least one of which holds if the scalar has the judgement ``is_``.
+
+    Raises TooMany if there are more than ``MOST`` alternatives.
 
     >>> from weft.algebra.scalar import Param
     >>> from weft.algebra.schema import BOOLEAN
@@ -73,7 +75,10 @@ def alternatives(scalar: Scalar, is_: Judgement = "true") -> tuple[Conjunction, 
 
 
 def _of_truth(known: bool, *, positive: bool) -> Judgement:
-    """Return the judgement of inner in ``inner IS TRUE`` or ``inner IS FALSE``, which is never unknown."""
+    """Return the judgement of x that ``x IS TRUE`` or ``x IS FALSE`` stands for.
+
+    ``known`` is True for IS TRUE and False for IS FALSE; ``positive`` is False if the scalar is negated.
+    """
     if positive:
         return "true" if known else "false"
     return "not true" if known else "not false"

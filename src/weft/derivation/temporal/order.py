@@ -1,8 +1,8 @@
-"""Systems of order constraints x − y ≤ c, and their satisfiability (Blakeley, Coburn, Larson 1989, section 4).
+"""Decide the satisfiability of order constraints x − y ≤ c (Blakeley, Coburn, Larson 1989, section 4).
 
-A system is unsatisfiable iff the graph with an edge y → x of length c per constraint has a cycle of negative length
-(Bellman and Ford).  A strict constraint has length c minus an infinitesimal, so lengths are pairs in lexicographic
-order.
+A system of constraints is unsatisfiable if and only if a graph has a cycle of negative length (Bellman and Ford).  The
+graph has an edge y → x of length c for each constraint.  A strict constraint has the length c minus an infinitesimal,
+so lengths are pairs in lexicographic order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ L = TypeVar("L")
 
 @dataclass(frozen=True)
 class Constraint(Generic[L]):
-    """``left`` − ``right`` ≤ ``limit``, or < if ``strict``; ``reason`` is the condition that it comes from."""
+    """The constraint ``left`` − ``right`` ≤ ``limit``, or < if ``strict``; ``reason`` is the condition that it comes
+    from.
+    """
 
     left: Hashable
     right: Hashable
@@ -32,12 +34,12 @@ class Order(Generic[L]):
     constraints: list[Constraint[L]] = field(default_factory=list)
 
     def at_most(self, left: Hashable, right: Hashable, limit: Any, reason: L, *, strict: bool = False) -> None:
-        """Add left ≤ right + limit, or < if ``strict``."""
+        """Add the constraint left ≤ right + limit, or left < right + limit if ``strict``."""
         self.constraints.append(Constraint(left, right, limit, strict, reason))
 
     def cycle(self) -> tuple[L, ...] | None:
-        """Return the reasons along a cycle of negative length, which cannot all hold; None if the system is
-        satisfiable.
+        """Return the reasons along a cycle of negative length, which cannot all hold; return None if there is no such
+        cycle.
 
         >>> order = Order[str]()
         >>> order.at_most("x", "y", 0, "x <= y"); order.at_most("y", "x", -1, "y < x")
@@ -58,7 +60,7 @@ class Order(Generic[L]):
                     distance[constraint.left], reached_by[constraint.left], last = reached, constraint, constraint.left
             if last is None:
                 return None
-        for _ in range(len(distance)):  # go back far enough to be on the cycle
+        for _ in range(len(distance)):  # Go back far enough to be on the cycle.
             last = reached_by[last].right
         return self._around(last, reached_by)
 

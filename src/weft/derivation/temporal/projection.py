@@ -1,11 +1,11 @@
-"""π_A(R).
+"""The rules of π_A(R).
 
-A row ends with the last tuple that gives it, and begins with the first:
+A row of the projection ends when the last tuple that gives it ends, and begins when the first such tuple begins:
 
     (c.7) π(R − ∇R) = π(R) − (π(R) − π(R − ∇R))
     (c.8) π(R ∪ ΔR) = π(R) ∪ (π(ΔR) − π(R))
 
-A projection with every input column among its outputs keeps a pure delta pure.
+If every input column is an output, a pure delta stays pure.
 
 >>> from weft.algebra.temporal import Deleted
 >>> from shown_temporal import PI, words
@@ -23,12 +23,12 @@ from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, 
 
 
 def c7(node: Projection, deleted: Temporal) -> Delta:
-    """∇ = π(R) − π(R − ∇R)."""
+    """Return ∇ = π(R) − π(R − ∇R), the delta of (c.7)."""
     return Delta(Difference(node, replace(node, input=Difference(node.input, deleted))), None)
 
 
 def c8(node: Projection, inserted: Temporal) -> Delta:
-    """Δ = π(ΔR) − π(R)."""
+    """Return Δ = π(ΔR) − π(R), the delta of (c.8)."""
     return Delta(None, Difference(replace(node, input=inserted), node))
 
 
@@ -38,13 +38,13 @@ def keeps_rows_apart(node: Projection) -> bool:
 
 
 def propagate_projection(node: Projection, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """(c.7), then (c.8)."""
+    """Apply (c.7), then (c.8)."""
     pure = keeps_rows_apart(node) and deltas[0].pure
     return stepwise(node, deltas, (("c.7", _without), ("c.8", _with)), trace, pure=pure)
 
 
 def refresh_projection(node: Projection, trace: DerivationTrace) -> Delta:
-    """(r.3): π(ψ(E)) = ψ(π(E))."""
+    """Apply (r.3): π(ψ(E)) = ψ(π(E)), so the delta is empty."""
     return trace.record("r.3", node, None, NOTHING)
 
 

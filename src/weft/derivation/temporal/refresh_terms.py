@@ -1,24 +1,25 @@
-"""The terms of a refresh: which tuples change as time passes from t to t_now.
+"""Derive the terms of a refresh: the tuples that change as time passes from t to t_now.
 
-For a predicate p, a refresh deletes the tuples with [p]_t ∧ [¬p]_now and inserts those with [p]_now ∧ [¬p]_t (section
-4.3.2).  The conjuncts of p that cannot change with time (no NOW, no dependence on the open end of a period) hold at
-both instants or at neither.  They form s.  The others, v1 to vn, change one by one:
+For a predicate p, a refresh deletes the tuples with [p]_t ∧ [¬p]_now and inserts the tuples with [p]_now ∧ [¬p]_t
+(section 4.3.2).  A conjunct of p cannot change with time if it depends neither on NOW nor on the open end of a period.
+The conjunction s of these conjuncts has the same truth at both instants.  The other conjuncts, v1 to vn, change one by
+one:
 
     [p]_t ∧ [¬p]_now = s ∧ [v]_t ∧ ([¬v1]_now ∨ … ∨ [¬vn]_now)        p = s ∧ v1 ∧ … ∧ vn
 
-A disjunct that is unsatisfiable for t < t_now is dropped.  If all are dropped, the term is empty for all data and is
-dropped too.
+A disjunct that is unsatisfiable for t < t_now is dropped.  If all disjuncts are dropped, the term is empty for all data
+and is dropped too.
 
-Each remaining case is a selection or join.  A tuple that changes by vi has, for a non-decreasing function f of NOW
-alone:
+Each remaining case is a selection or join.  Let f be a non-decreasing function of NOW alone.  A tuple that changes by
+vi satisfies the condition on the right:
 
-    vi = PERIOD_START(e) op f(NOW)        its first instant between f(t) and f(t_now)
-    vi = PERIOD_END(e) op f(NOW)          its last instant there, or it is open, unless that is refuted
-    vi without NOW, on e alone            e is open: closed periods do not change
-    vi = g(columns) op f(NOW)             g between f(t) and f(t_now), for any periods
+    vi = PERIOD_START(e) op f(NOW)        the first instant of e is between f(t) and f(t_now)
+    vi = PERIOD_END(e) op f(NOW)          the last instant of e is between them, or e is open, unless that is refuted
+    vi without NOW, on e alone            e is open, because closed periods do not change
+    vi = g(columns) op f(NOW)             g is between f(t) and f(t_now), for any periods
 
-The first (last) instant of a row of π, σ or ∪ is that of an input tuple which gives it.  So the candidate rows are
-found from a window of the base relation: its tuples with such a first (last) instant.
+The first (last) instant of a row of π, σ or ∪ is that of an input tuple which gives the row.  So the candidate rows
+come from the tuples of the base relation that have such a first (last) instant.
 """
 
 from __future__ import annotations
@@ -51,12 +52,15 @@ LEAVING = "[p]_t ∧ [¬p]_now"
 COMING = "[p]_now ∧ [¬p]_t"
 
 PeriodCondition: TypeAlias = "Callable[[str], Scalar]"
-"""A condition on the period set of a range variable."""
+"""A function that returns a condition on the period set of a given range variable."""
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """One case of a term: its full predicate, and a condition on the period set of ``scan``, or on a row."""
+    """One case of a refresh's term: its predicate, and a condition on the changing tuples.
+
+    The condition is ``bound`` on the period set of ``scan``, or ``row`` on the columns if ``row`` is not None.
+    """
 
     predicate: Scalar
     scan: str | None
@@ -65,8 +69,9 @@ class Crossing:
 
 
 def crossings(predicate: Scalar) -> tuple[Crossing, ...] | None:
-    """Return the cases whose union is a refresh's term; None if the predicate is no such term or a case is not
-    recognized.
+    """Return the cases whose union is the term of a refresh.
+
+    Return None if the predicate is not such a term, or if the kind of a case is unknown.
     """
     parts = conjuncts(predicate)
     if not parts:
@@ -91,7 +96,7 @@ def _alternatives(predicate: Scalar) -> tuple[Scalar, ...]:
 
 
 def _negated(predicate: Scalar) -> Scalar | None:
-    """Return v of ¬v, as ``not_true`` writes it; None for another predicate."""
+    """Return v if the predicate is ¬v as ``not_true`` writes it; return None for another predicate."""
     match predicate:
         case Call(name="not", args=(Call(name="<=>", args=(inner, _)),)) if not_true(inner) == predicate:
             return inner
@@ -99,7 +104,9 @@ def _negated(predicate: Scalar) -> Scalar | None:
 
 
 def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
-    """Return the crossing of a case in which ``part`` differs between t and t_now; None if it is not recognized."""
+    """Return the crossing of a case in which ``part`` differs between t and t_now; return None if its kind is
+    unknown.
+    """
     scans = {period.scan for period in _periods(part)}
     if len(scans) == 1 and not mentions_now(part):
         return Crossing(case, scans.pop(), is_open)
@@ -110,7 +117,7 @@ def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
 
 
 def _compared(side: Scalar, threshold: Scalar, case: Scalar) -> Crossing | None:
-    """Return the crossing for ``side`` compared with a threshold that depends on NOW alone."""
+    """Return the crossing of a comparison of ``side`` with a threshold that depends on NOW alone, otherwise None."""
     if columns(threshold) or any(_periods(threshold)) or not rises(threshold):
         return None
     was = as_of_refresh(threshold)
@@ -129,8 +136,9 @@ def _compared(side: Scalar, threshold: Scalar, case: Scalar) -> Crossing | None:
 
 
 def is_window(predicate: Scalar) -> bool:
-    """Return whether a predicate only bounds first and last instants of a period set, by values that do not depend on a
-    row.
+    """Return whether a predicate only bounds the first and last instants of a period set.
+
+    The bounds must not depend on a row.
     """
     match predicate:
         case Call(name="and" | "or", args=args):
@@ -143,8 +151,9 @@ def is_window(predicate: Scalar) -> bool:
 
 @dataclass(frozen=True)
 class Within:
-    """A window: the first (``column`` valid_from) or last (valid_to) instant lies between the bounds, both
-    inclusive.
+    """A window: the instant in ``column`` is between all ``lows`` and all ``highs``, inclusive.
+
+    ``column`` is valid_from for the first instant of a period, or valid_to for the last instant.
     """
 
     column: str
@@ -153,7 +162,10 @@ class Within:
 
 
 def windows(predicate: Scalar) -> tuple[Within, ...] | None:
-    """Return windows such that each tuple that satisfies the predicate lies in one; None unless ``is_window``."""
+    """Return windows such that each tuple that satisfies the predicate lies in one of them.
+
+    Return None if ``is_window`` is false for the predicate, or if an alternative has no window with both bounds.
+    """
     if not is_window(predicate):
         return None
     result = []
@@ -168,7 +180,7 @@ def windows(predicate: Scalar) -> tuple[Within, ...] | None:
 
 
 def _side(predicate: Scalar) -> Within | None:
-    """Return the bound that one comparison puts on a first or last instant; None for another predicate."""
+    """Return the bound that a comparison sets on a first or last instant; return None for another predicate."""
     match predicate:
         case Call(name=op, args=(Call(name=name, args=(PeriodOf(at=None),)), bound)) if name in (START, END):
             column = temporal.VALID_FROM if name == START else temporal.VALID_TO
@@ -184,7 +196,7 @@ def _merged(column: str, sides: Sequence[Within]) -> Within:
 
 
 def is_open(scan: str) -> Scalar:
-    """Return the condition that a tuple holds now."""
+    """Return the condition that a tuple of ``scan`` holds now."""
     return call(">=", _instant(END, scan), Now())
 
 
@@ -197,7 +209,10 @@ def _instant(name: str, scan: str) -> Scalar:
 
 
 def expiring(window: temporal.Extension) -> PeriodCondition:
-    """Return the condition that EX_w was open at t and is not at t_now: the last instant is from t − w to t_now − w."""
+    """Return the condition that a tuple was in EX_w at t because of the extension and may have ended by t_now.
+
+    The condition is that the tuple's last instant is from t − w to t_now − w.
+    """
     return _between(END, minus(REFRESHED, window.window), minus(Now(), window.window))
 
 
@@ -206,8 +221,8 @@ def candidates(
 ) -> tuple[temporal.Temporal, frozenset[temporal.Temporal]] | None:
     """Return a superset of the relation's rows whose period sets satisfy a bound on first or last instants.
 
-    The second value has the selections of base tuples from which the superset is computed.  Return None if the relation
-    has operators other than π, σ and ∪ over base relations.
+    The second value of the pair has the selections of base tuples from which the superset is computed.  Return None if
+    the relation has operators other than π, σ, ⋉ and ∪ over base relations.
     """
     match relation:
         case temporal.Base(alias=alias):
@@ -228,7 +243,7 @@ def candidates(
 
 
 def single_variable(relation: temporal.Temporal) -> str | None:
-    """Return the only range variable of a relation; None if it has several."""
+    """Return the only range variable of a relation; return None if the relation has several."""
     scans = {ref.scan for ref in temporal.attributes(relation)}
     return scans.pop() if len(scans) == 1 else None
 
@@ -243,8 +258,9 @@ def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
 def refresh_predicates(
     rule: str, operator: temporal.Temporal, predicate: Scalar, trace: DerivationTrace
 ) -> tuple[Scalar | None, Scalar | None]:
-    """Return the predicates of the deleted and the inserted tuples; None for a term that is dropped, which the trace
-    records.
+    """Return the predicates of the deleted and of the inserted tuples.
+
+    None stands for a dropped term; the trace records why the term is dropped.
     """
     return (
         _refresh_predicate(rule, operator, predicate, trace, leaving=True),
@@ -255,7 +271,9 @@ def refresh_predicates(
 def _refresh_predicate(
     rule: str, operator: temporal.Temporal, predicate: Scalar, trace: DerivationTrace, *, leaving: bool
 ) -> Scalar | None:
-    """Return s ∧ [v]_before ∧ ∨ [¬vi]_after with the satisfiable disjuncts; None if there is none."""
+    """Return s ∧ [v]_before ∧ ∨ [¬vi]_after with the satisfiable disjuncts; return None if no disjunct is
+    satisfiable.
+    """
     parts = conjuncts(predicate)
     steady = tuple(part for part in parts if as_of_refresh(part) == part)
     varying = tuple(part for part in parts if as_of_refresh(part) != part)

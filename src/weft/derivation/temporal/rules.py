@@ -26,9 +26,7 @@ from weft.errors import DerivationError
 
 @dataclass(frozen=True)
 class DerivationStep:
-    """One application of an equation: its number in the paper, the operator, the input's change, and the resulting
-    delta.
-    """
+    """An application of an equation: its number in the paper, the operator, the change of the input, and the result."""
 
     rule: str
     operator: Temporal
@@ -38,10 +36,10 @@ class DerivationStep:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A case of a refresh that is never computed, since no tuple can satisfy it, with the contradicting conditions.
+    """A case of a refresh that is never computed because its conditions ``why`` contradict each other.
 
-    ``predicate`` is the unsatisfiable case, in which p changes by its part ``part``.  ``whole`` says that the term has
-    no other case, so that nothing is deleted (or inserted) at all.
+    ``predicate`` is the unsatisfiable predicate of the case, in which p changes by its conjunct ``part``.  If
+    ``whole``, the term has no satisfiable case, so it deletes (or inserts) nothing.
     """
 
     rule: str
@@ -55,31 +53,35 @@ class Dropped:
 
 @dataclass
 class DerivationTrace:
-    """The steps of a derivation, in order, and the cases that it dropped."""
+    """The steps of a derivation, in order, and the cases that the derivation dropped."""
 
     steps: list[DerivationStep] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
 
     def record(self, rule: str, operator: Temporal, change: Temporal | None, delta: Delta) -> Delta:
-        """Record a step and return its delta."""
+        """Record a step and return the step's delta."""
         self.steps.append(DerivationStep(rule, operator, change, delta))
         return delta
 
 
 @singledispatch
 def propagate(operator: Any, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """Return the delta of an operator over inputs in their old state, given the delta of each operand."""
+    """Return the delta of an operator whose operands are in their old state, given the delta of each operand."""
     raise DerivationError(f"a temporal view cannot contain {type(operator).__name__}: no rule maintains it")
 
 
 @singledispatch
 def refresh(operator: Any, trace: DerivationTrace) -> Delta:
-    """Return the delta of an operator for the passing of time, over inputs as they were at t."""
+    """Return the delta of an operator for the passing of time, over its operands as they were at t."""
     raise DerivationError(f"a temporal view cannot contain {type(operator).__name__}: no rule maintains it")
 
 
 Rule: TypeAlias = Callable[[Any, int, Temporal, Temporal], Delta]
-"""(operator over the current states, position of the input, its ∇ or Δ, the operator's own current state) -> delta."""
+"""A function that returns an operator's delta for the change of one input.
+
+Its arguments are the operator over the current states of its inputs, the position of the changed input, the ∇ or Δ of
+that input, and the current state of the operator's result.
+"""
 
 
 def stepwise(
@@ -90,9 +92,10 @@ def stepwise(
     *,
     pure: bool = False,
 ) -> Delta:
-    """Apply one rule to the deletions and one to the insertions, operand after operand.
+    """Apply one rule to the deletions and one to the insertions of each operand in turn.
 
-    ``rules`` has, for ∇ and for Δ, the rule's number and the rule; ``pure`` says that the rules return pure deltas.
+    ``rules`` has the rule for ∇ and the rule for Δ, each with its number.  ``pure`` says that the rules return pure
+    deltas.
     """
     total, now = NOTHING, operator
     for position, delta in enumerate(deltas):
@@ -110,20 +113,23 @@ def stepwise(
 
 
 def _named(number: str, position: int) -> str:
-    """Return the rule's number; "left|right" has one number per side of the operator."""
+    """Return the number of a rule; a number "left|right" has one number for each side of the operator."""
     sides = number.split("|")
     return sides[min(position, len(sides) - 1)]
 
 
 def operands(operator: Temporal) -> tuple[Temporal, ...]:
-    """Return an operator's inputs; a moving window counts as one operator, Π_w over the input of its EX_w."""
+    """Return the operator's inputs.
+
+    An aggregation over a moving window counts as one operator Π_w, whose operand is the input of EX_w.
+    """
     if isinstance(operator, Aggregation) and isinstance(operator.input, Extension):
         return (operator.input.input,)
     return inputs(operator)
 
 
 def with_operand(operator: Temporal, position: int, operand: Temporal) -> Temporal:
-    """Return the operator with the operand at a position replaced."""
+    """Return the operator with the operand at ``position`` replaced by ``operand``."""
     if isinstance(operator, Aggregation) and isinstance(operator.input, Extension):
         return over(operator, (over(operator.input, (operand,)),))
     parts = inputs(operator)
@@ -131,7 +137,7 @@ def with_operand(operator: Temporal, position: int, operand: Temporal) -> Tempor
 
 
 def purified(operator: Temporal, deltas: tuple[Delta, ...], trace: DerivationTrace) -> tuple[Delta, ...]:
-    """Return the deltas of an operator's inputs, made pure; record a step for each one that changes."""
+    """Return pure deltas of an operator's inputs; record a step for each delta that was not pure."""
     made = []
     for old, delta in zip(operands(operator), deltas, strict=True):
         better = pure(old, delta)

@@ -1,12 +1,16 @@
 """Decide whether a predicate over two instants t < t_now can be true: the compile-time test of section 4.3.2.
 
-Each alternative of the predicate (``normal_form``) is a system of order constraints (``order``).  To it are added the
-facts about time: t < t_now; a tuple's first instant is at most t and the same at both instants; a period set that is
-closed at t has a fixed last instant and length; one that is open ends in t at t and in t_now at t_now; an expression
-that rises with NOW (NOW minus a year) is at t_now at least its value at t.  Each tuple is tried closed and open.
+Each alternative of the predicate (``normal_form``) is a system of order constraints (``order``).  The module adds facts
+about time to each system:
 
-A contradiction is a proof: no term that could have a row is dropped.  Unrecognized terms are unknowns; equal terms are
-the same unknown.
+- t < t_now;
+- a tuple's first instant is at most t, and is the same at both instants;
+- a period set that is closed at t has the same last instant and length at both instants;
+- a period set that is open at t ends in t at t, and in t_now at t_now;
+- an expression that rises with NOW, such as NOW minus a year, is at t_now at least its value at t.
+
+Each tuple is tried with a closed and with an open period set.  A contradiction is a proof, so no term that could have a
+row is dropped.  A term that the module does not recognize is an unknown; equal terms are the same unknown.
 """
 
 from __future__ import annotations
@@ -28,15 +32,15 @@ _MOST_TUPLES: Final = 5
 _ZERO: Final = "0"
 Reason: TypeAlias = "Scalar | str"
 Term: TypeAlias = "tuple[Scalar | str, int]"
-"""A term and a number added to it; a plain number is the term zero plus the number."""
+"""A term and a number that is added to it; a plain number is the term ``_ZERO`` plus the number."""
 NOW: Final = Now()
 
 
 def contradiction(predicate: Scalar) -> tuple[Reason, ...] | None:
-    """Return contradicting conditions that make the predicate false for every tuple and t < t_now.
+    """Return contradicting conditions that make the predicate false for every tuple and every t < t_now.
 
-    Return None if the predicate can be true or this is unknown.  A condition is a comparison of the predicate or a text
-    on time.
+    Return None if the predicate can be true, or if this cannot be decided.  A condition is a comparison in the
+    predicate, or a text that states a fact about time.
 
     >>> from weft.algebra.scalar import call
     >>> due = call(">=", NOW, Literal(0, TIMESTAMP))
@@ -62,7 +66,10 @@ def contradiction(predicate: Scalar) -> tuple[Reason, ...] | None:
 
 
 def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] | None:
-    """Return why the atoms cannot all hold, if the tuples' periods are open or closed as ``open_`` says."""
+    """Return why the atoms cannot all hold; return None if no contradiction is found.
+
+    ``open_`` says for each tuple whether its period set is open.
+    """
     order = Order[Reason]()
     null: dict[Scalar | str, Scalar] = {}
     opaque: dict[tuple[Scalar, bool], Scalar] = {}
@@ -88,8 +95,9 @@ def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] |
 
 
 def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] | None:
-    """Return the conditions of two atoms that contradict each other on the same scalar; None if there is no such
-    atom.
+    """Return the conditions of two atoms that contradict each other on the same scalar.
+
+    Return None if no atom contradicts ``atom``.
     """
     against = {"true": ("false", "not true"), "false": ("true", "not false")}.get(atom.is_, ())
     for other in atoms:
@@ -99,14 +107,17 @@ def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reas
 
 
 def _settled(scalar: Scalar, open_: dict[str, bool]) -> Scalar:
-    """Return the condition as of t if all its periods are closed; then it is the same at t_now."""
+    """Return the scalar as of t if its value cannot differ at t_now, otherwise the scalar unchanged.
+
+    The value cannot differ if the scalar does not mention NOW and all its periods are closed.
+    """
     if mentions_now(scalar) or any(open_[period.scan] for period in _periods(scalar)):
         return scalar
     return as_of_refresh(scalar)
 
 
 def _compare(order: Order[Reason], comparison: Call) -> None:
-    """Add left op right to the order as one constraint or two."""
+    """Add a comparison to the order as one or two constraints."""
     (left, more), (right, less) = map(_term, comparison.args)
     whole = all(_whole(side) for side in comparison.args)
     strict = comparison.name in ("<", ">")
@@ -118,7 +129,7 @@ def _compare(order: Order[Reason], comparison: Call) -> None:
 
 
 def _whole(scalar: Scalar) -> bool:
-    """Return whether the values are integral: instants, intervals, days, integers."""
+    """Return whether the values of a scalar are whole numbers: instants, intervals, days or integers."""
     return scalar.type in (TIMESTAMP, INTERVAL, DATE) or scalar.type.name in INTEGRAL
 
 
@@ -142,7 +153,7 @@ def _adds(scalar: Call, amount: Literal) -> bool:
 
 
 def _add_what_is_known(order: Order[Reason], open_: dict[str, bool]) -> None:
-    """Add the facts about instants and periods that hold for all data."""
+    """Add the facts about instants and periods that are true for all data."""
     order.at_most(REFRESHED, NOW, -1, "t < t_now")
     terms = {side for each in order.constraints for side in (each.left, each.right) if not isinstance(side, str)}
     for scan, is_open in open_.items():
@@ -167,8 +178,9 @@ def _add_what_is_known(order: Order[Reason], open_: dict[str, bool]) -> None:
 
 
 def _add_what_rises(order: Order[Reason], term: Scalar, open_: dict[str, bool]) -> None:
-    """Add that a rising term is at t_now at least its value at t, and that a term over closed periods does not
-    change.
+    """Add the facts about the value of a term at t and at t_now.
+
+    A rising term is at t_now at least its value at t.  A term over closed periods does not change.
     """
     was = as_of_refresh(term)
     if was == term:
@@ -181,7 +193,7 @@ def _add_what_rises(order: Order[Reason], term: Scalar, open_: dict[str, bool]) 
 
 
 def rises(scalar: Scalar) -> bool:
-    """Return whether the value is monotone in t_now, all else being equal."""
+    """Return whether the value never decreases as t_now increases, if all other values stay the same."""
     match scalar:
         case Now():
             return True
@@ -202,9 +214,7 @@ def _is_end(term: Scalar) -> bool:
 
 
 def _never_null(term: Scalar | str) -> bool:
-    """Return whether the value is certainly not NULL: it consists of constants, instants and periods under total
-    functions.
-    """
+    """Return whether the value is never NULL: it consists of constants, instants and periods under total functions."""
     match term:
         case str() | Now() | PeriodOf():
             return True

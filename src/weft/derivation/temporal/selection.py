@@ -1,10 +1,10 @@
-"""σ_p(R).
+"""The rules of σ_p(R).
 
     (c.9), (c.13)  σ_p(R − ∇R) = σ_p(R) − σ_p(∇R)
     (c.10), (c.14) σ_p(R ∪ ΔR) = σ_p(R) ∪ σ_p(ΔR)
 
-If p mentions NOW or a period set, (c.13) and (c.14) require pure deltas (Theorem 4.3) and return pure ones; (c.9) and
-(c.10) return a pure delta if the input delta is pure.  As time passes:
+If p mentions NOW or a period set, (c.13) and (c.14) require pure deltas (Theorem 4.3) and return pure deltas.  (c.9)
+and (c.10) return a pure delta if the delta of the input is pure.  As time passes:
 
     (r.6) σ_p(ψ(E)) = ψ(σ_p(E)) − σ_{[p]_t ∧ [¬p]_now}(E) ∪ σ_{[p]_now ∧ [¬p]_t}(E)
 
@@ -29,17 +29,17 @@ from weft.derivation.temporal.rules import DerivationTrace, propagate, purified,
 
 
 def c9(node: Selection, deleted: Temporal) -> Delta:
-    """∇ = σ_p(∇R); (c.13) if p mentions time."""
+    """Return ∇ = σ_p(∇R), the delta of (c.9), or of (c.13) if p mentions time."""
     return Delta(replace(node, input=deleted), None)
 
 
 def c10(node: Selection, inserted: Temporal) -> Delta:
-    """Δ = σ_p(ΔR); (c.14) if p mentions time."""
+    """Return Δ = σ_p(ΔR), the delta of (c.10), or of (c.14) if p mentions time."""
     return Delta(None, replace(node, input=inserted))
 
 
 def propagate_selection(node: Selection, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """(c.9) and (c.10); if p mentions time, (c.13) and (c.14) after Theorem 4.3."""
+    """Apply (c.9) and (c.10); if p mentions time, make the delta pure (Theorem 4.3) and apply (c.13) and (c.14)."""
     timely = mentions_time(node.predicate)
     pure_deltas = purified(node, deltas, trace) if timely else deltas
     numbers = ("c.13", "c.14") if timely else ("c.9", "c.10")
@@ -47,7 +47,7 @@ def propagate_selection(node: Selection, deltas: tuple[Delta, ...], trace: Deriv
 
 
 def refresh_selection(node: Selection, trace: DerivationTrace) -> Delta:
-    """(r.4) σ_p(ψ(E)) = ψ(σ_p(E)), or (r.6) if p mentions time."""
+    """Apply (r.4) σ_p(ψ(E)) = ψ(σ_p(E)), or (r.6) if p mentions time."""
     if not mentions_time(node.predicate):
         return trace.record("r.4", node, None, NOTHING)
     leaving, entering = refresh_predicates("r.6", node, node.predicate, trace)

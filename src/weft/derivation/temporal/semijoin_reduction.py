@@ -1,7 +1,8 @@
-"""Limit a maintenance expression to touched keys: it reads of a base relation only the tuples whose keys a delta names.
+"""Limit a maintenance expression to touched keys: of each base relation, read only the tuples whose keys are in a
+delta.
 
-A relation is *small* if it is computed from deltas or constants.  The other operand of a small relation needs to be
-correct only for the rows that can match it:
+A relation is *small* if it is computed from deltas or constants.  If one operand of an operator is small, the other
+operand needs to be correct only for the rows that can match the small one:
 
     D − X = D − (X ⋉ D)                              on all columns, by position
     ⋈_p(D, X) = ⋈_p(D, X ⋉ D)                        on the columns that p makes equal; then a third input by those
@@ -10,12 +11,13 @@ correct only for the rows that can match it:
 
 A refresh searches only the tuples whose predicate can have changed (``refresh_terms``).
 
-⋉ is pushed down through every operator to the base relations, as ``limited``:
+``limited`` pushes ⋉ down through every operator to the base relations:
 
     law: limited(X, D, on) has, of the rows that agree with a row of D in ``on``, exactly what X has.
 
-Of other rows it may have any, so each use above demands the equality again.  A row comes with its full period set, so
-predicates over periods give the same result.  Leaves become Semijoin(Base, …), which storage answers by a look-up.
+``limited`` may have any of the other rows, so each use above also tests the equality.  A row comes with its full period
+set, so predicates over periods have the same result.  Each base relation becomes Semijoin(Base, …), which storage
+computes by a look-up.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def reduce_by_semijoins(relation: Temporal) -> Temporal:
 
 
 class _Reduction:
-    """A rewriting of one expression that processes each common subexpression once."""
+    """A rewriting of one expression; each common subexpression is processed once."""
 
     def __init__(self) -> None:
         self._narrowed: dict[Temporal, Temporal] = {}
@@ -74,7 +76,9 @@ class _Reduction:
         self._begins = Bounding()
 
     def small(self, relation: Temporal) -> bool:
-        """Return whether the relation is computed from deltas, constants, and the rows that they match by equality."""
+        """Return whether the relation is computed only from deltas, constants, and base rows that equalities match to
+        them.
+        """
         known = self._small.get(relation)
         if known is None:
             known = self._small[relation] = self._is_small(relation)
@@ -102,7 +106,9 @@ class _Reduction:
                 return self.small(relation.input)
 
     def narrowed(self, relation: Temporal) -> Temporal:
-        """Return an equal relation in which operands of small relations are limited to the rows that can match."""
+        """Return an equal relation in which the other operands of small relations are limited to the rows that can
+        match.
+        """
         known = self._narrowed.get(relation)
         if known is None:
             known = self._narrowed[relation] = self._narrow(relation)
@@ -142,14 +148,18 @@ class _Reduction:
         return Difference(left, self.limited(relation.right, keys(left), _all(relation.right, left)))
 
     def _common(self, relation: Difference) -> Temporal | None:
-        """Return D if the relation is X − (X − D) with D small and named like X, else None."""
+        """Return D if the relation is X − (X − D), where D is small and has the attribute names of X; otherwise return
+        None.
+        """
         match relation:
             case Difference(left=whole, right=Difference(left=again, right=part)) if whole == again:
                 return part if self._part_of(whole, part) else None
         return None
 
     def _lost(self, relation: Difference) -> tuple[Projection, Temporal] | None:
-        """Return π and D if the relation is π(X) − π(X − D) with D small and named like X, else None."""
+        """Return π and D if the relation is π(X) − π(X − D), where D is small and has the attribute names of X,
+        otherwise None.
+        """
         match relation:
             case Difference(
                 left=Projection(input=whole) as one, right=Projection(input=Difference(left=again, right=part)) as other
@@ -158,8 +168,9 @@ class _Reduction:
         return None
 
     def _expired(self, relation: Difference) -> Temporal | None:
-        """Return FR(ψ(EX_w(X))) − EX_w(X) limited to the rows of X that can have expired; None for another
-        difference.
+        """Return FR(ψ(EX_w(X))) − EX_w(X) limited to the rows of X that can have expired.
+
+        Return None if the difference has another form.
         """
         match relation:
             case Difference(
@@ -172,7 +183,7 @@ class _Reduction:
         return None
 
     def _crossed(self, relation: Selection | TemporalJoin) -> Temporal | None:
-        """Return a term of a refresh limited to the tuples that can have changed; None for another relation."""
+        """Return a term of a refresh, limited to the tuples that can have changed; return None for another relation."""
         if relation not in self._crossings:
             self._crossings[relation] = None
             self._crossings[relation] = self._cross(relation)
@@ -196,8 +207,9 @@ class _Reduction:
         return made
 
     def _due(self, relation: Temporal, row: Scalar) -> Temporal:
-        """Select the tuples with values between a threshold at t and at t_now: few tuples, but the selection reads
-        all.
+        """Return the tuples with a value between a threshold's value at t and its value at t_now.
+
+        The selection returns few tuples, although it reads the full relation.
         """
         due = Selection(self.narrowed(relation), row)
         self._small[due], self._narrowed[due] = True, due
@@ -220,19 +232,19 @@ class _Reduction:
         return self.small(part) and not self.small(whole) and attributes(whole) == attributes(part)
 
     def _shared(self, whole: Temporal, part: Temporal) -> Temporal:
-        """Return X ∩ D as D − (D − (X ⋉ D))."""
+        """Return X ∩ D, written as D − (D − (X ⋉ D)); X is ``whole`` and D is ``part``."""
         given = self.narrowed(part)
         return Difference(given, Difference(given, self.limited(whole, keys(given), _all(whole, given))))
 
     def _exactly(self, relation: Temporal, given: Temporal, on: On) -> Temporal:
-        """Return exactly X ⋉ D."""
+        """Return exactly X ⋉ D, where X is ``relation`` and D is ``given``."""
         some = self.limited(relation, given, on)
         return (
             some if isinstance(some, Semijoin) and some.right == given and some.on == on else Semijoin(some, given, on)
         )
 
     def limited(self, relation: Temporal, given: Temporal, on: On) -> Temporal:
-        """Return a relation that is correct for the rows that agree with some row of ``given`` in ``on``."""
+        """Return a relation that is correct for the rows that agree with a row of ``given`` in the columns ``on``."""
         if self.small(relation) or not on:
             return self.narrowed(relation)
         match relation:
@@ -257,9 +269,10 @@ class _Reduction:
                 return Semijoin(relation, given, on)
 
     def _keys_since(self, begin: Scalar | None, relation: Temporal) -> Temporal:
-        """Return the keys that hold since ``begin``, for a join that has no row before it.
+        """Return the keys to look up for a join that has no row before ``begin``; only keys that hold since ``begin``
+        are needed.
 
-        A look-up without this limit would return the history of every row that ever had the key.
+        Without this limit, a look-up would return the history of every row that ever had the key.
         """
         given = keys(relation)
         if begin is None or _stretched(relation) or self._begins.begin(given) is not None:
@@ -267,7 +280,7 @@ class _Reduction:
         return Fragment(given, begin)
 
     def _join(self, join: TemporalJoin, given: Temporal | None, on: On) -> Temporal:
-        """Limit the inputs of a join by ``given``, by the small inputs, and then by one another."""
+        """Limit the inputs of a join by ``given``, then by the small inputs, then by one another."""
         made = {n: self.narrowed(part) for n, part in enumerate(join.inputs) if self.small(part)}
         for number, part in enumerate(join.inputs):
             mine = tuple(pair for pair in on if pair[0] in attributes(part))
@@ -283,7 +296,10 @@ class _Reduction:
 
 
 def keys(relation: Temporal) -> Temporal:
-    """Return a cheaper relation with at least the same rows; it only names the keys to look up."""
+    """Return a relation that names the keys to look up.
+
+    The relation has at least the rows of ``relation`` and is cheaper to compute.
+    """
     match relation:
         case Difference(left=left) | Fragment(input=left) | Extension(input=left):
             return keys(left)
@@ -296,7 +312,7 @@ def keys(relation: Temporal) -> Temporal:
 
 
 def _stretched(relation: Temporal) -> bool:
-    """Return whether ``keys`` drops an extension, so that its result may end before the relation does."""
+    """Return whether ``keys`` drops an EX_w, so that the result of ``keys`` may end before the relation does."""
     match relation:
         case Extension():
             return True
@@ -321,7 +337,7 @@ def equalities(predicate: Scalar) -> On:
 
 
 def _place(case: Crossing, parts: list[Temporal]) -> int | None:
-    """Return the position of the input that a case of a term bounds."""
+    """Return the position of the input on which a case of a term has its condition; return None if no input matches."""
     if case.row is None:
         return next((n for n, part in enumerate(parts) if single_variable(part) == case.scan), None)
     used = columns(case.row)
@@ -329,7 +345,7 @@ def _place(case: Crossing, parts: list[Temporal]) -> int | None:
 
 
 def _pairs(join: TemporalJoin, number: int, via: int) -> On:
-    """Return the columns of one input paired with the equal columns of another."""
+    """Return pairs of equal columns, one of input ``number`` and one of input ``via``."""
     ours, theirs = attributes(join.inputs[number]), attributes(join.inputs[via])
     return tuple((one, other) for one, other in equalities(join.predicate) if one in ours and other in theirs)
 
@@ -348,18 +364,20 @@ def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
 
 
 def _all(relation: Temporal, given: Temporal) -> On:
-    """Pair all columns by position."""
+    """Return pairs of all columns of the two relations, by position."""
     return tuple(zip(attributes(relation), attributes(given), strict=True))
 
 
 def _below(on: On, alias: str, outputs: tuple[Output, ...]) -> On:
-    """Return the pairs in terms of a projection's input, for outputs that are plain columns of the input."""
+    """Return the pairs with the columns of a projection's input; pairs with computed outputs are left out."""
     plain = {ColumnRef(alias, out.name, out.value.type): out.value for out in outputs}
     values = ((plain.get(ours), theirs) for ours, theirs in on)
     return tuple((value, theirs) for value, theirs in values if isinstance(value, ColumnRef))
 
 
 def _across(on: On, left: Temporal, right: Temporal) -> On:
-    """Return the pairs in terms of the right input of a union or difference."""
+    """Return the pairs with the columns of the right input of a union or difference in place of those of the left
+    input.
+    """
     same = dict(zip(attributes(left), attributes(right), strict=True))
     return tuple((same[ours], theirs) for ours, theirs in on)

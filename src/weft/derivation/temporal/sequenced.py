@@ -1,7 +1,7 @@
 """Translate a bound query to its sequenced meaning, as temporal algebra.
 
-At each instant t the view holds the answer of the query over the rows that hold at t.  A condition that mentions NOW or
-a row's own periods is evaluated at t_now, on the row as its item of FROM gives it.  With A for the items of FROM:
+At each instant t, the view has the answer of the query over the rows that hold at t.  A condition that mentions NOW or
+a row's own periods is evaluated at t_now, on the row that the item of FROM gives.  With A for the items of FROM:
 
     FROM and WHERE      ⋈_p(A1 … An)            conditions on one item below, as σ
     EXISTS (B)          π_A(A ⋈_c B)            c: B's WHERE, in which A is named
@@ -12,11 +12,12 @@ a row's own periods is evaluated at t_now, on the row as its item of FROM gives 
     EXCEPT, INTERSECT   −, and EXISTS with every column null-safe equal
     GROUP BY            Π_{A',0}, over EX_w for a moving window
 
-The body of an EXISTS is translated over the flat combination of its own items with the outer ones, so that it can refer
-to all their columns and periods.  After an EXISTS, rows have fewer instants.  A later condition on an item's own
-periods is therefore applied to the original items, and the two results are intersected (∩ is ⋈ with every column
-null-safe equal).  OR is handled the same way, and NOT EXISTS computes the rows to remove from the original items: no
-part is written more than twice.
+The body of an EXISTS is translated over its own items joined with the outer items, so it can refer to all their columns
+and periods.
+
+After an EXISTS, rows have fewer instants.  So a later condition on the periods of an item is applied to the original
+items, and the two results are intersected (∩ is ⋈ with every column null-safe equal).  OR is translated in the same
+way, and NOT EXISTS computes the rows to remove from the original items.  No part is written more than twice.
 """
 
 from __future__ import annotations
@@ -75,9 +76,9 @@ from weft.errors import SqlError
 
 
 def sequenced(query: Query) -> Temporal:
-    """Return the temporal relation that a view denotes, with the names and types of the query's outputs.
+    """Return the temporal relation that is the meaning of a view, with the names and types of the query's outputs.
 
-    Raises SqlError for a subquery with GROUP BY that names columns of an outer query.
+    Raises SqlError if a subquery with GROUP BY names columns of an outer query.
     """
     query = prune_columns(query)
     reading = _Reading(set(range_variables(query)))
@@ -93,7 +94,7 @@ def sequenced(query: Query) -> Temporal:
 
 @dataclass(frozen=True)
 class _Held:
-    """A restriction of the combinations of rows of ``items``: ``relation`` has the attributes of all items, by
+    """Combinations of rows of ``items`` that satisfy conditions; ``relation`` has the attributes of all items, by
     position.
     """
 
@@ -103,28 +104,28 @@ class _Held:
 
     @property
     def untouched(self) -> bool:
-        """Whether every row still has all the instants that its items share."""
+        """Whether every row still has all the instants that its items have in common."""
         return self.relation == _joined(self.items, self.conditions)
 
     @property
     def names(self) -> dict[ColumnRef, ColumnRef]:
-        """The items' columns, mapped to the columns of ``relation``."""
+        """For each column of the items, the column of ``relation``."""
         own = (ref for item in self.items for ref in attributes(item))
         return dict(zip(own, attributes(self.relation), strict=True))
 
     def named(self, scalar: Scalar) -> Scalar:
-        """Rewrite a scalar over the items to one over ``relation``."""
+        """Return a scalar over the items, rewritten to a scalar over ``relation``."""
         return substitute(scalar, self.names)
 
 
 @dataclass
 class _Reading:
-    """The translation of one query; it generates unused range variables."""
+    """The translation of one query; it also generates unused range variables."""
 
     taken: set[str]
 
     def fresh(self, wanted: str) -> str:
-        """Return ``wanted``, or ``wanted_2`` … if that is taken."""
+        """Return ``wanted`` if no range variable has that name, otherwise ``wanted_2``, ``wanted_3`` …."""
         name, count = wanted, 1
         while name in self.taken:
             count += 1
@@ -133,12 +134,12 @@ class _Reading:
         return name
 
     def held(self, relation: Relation) -> _Held:
-        """Translate FROM and WHERE."""
+        """Translate the FROM and WHERE of a relation."""
         items = tuple(self.source(each) for each in sources(relation))
         return self.combined(items, (), condition(relation))
 
     def source(self, node: Source, alias: str | None = None) -> Temporal:
-        """Translate an item of FROM, under its own range variable or under ``alias``."""
+        """Translate an item of FROM; its range variable is ``alias`` if given, otherwise the item's own."""
         match node:
             case Scan(table=table):
                 return Base(table, alias or node.alias)
@@ -157,7 +158,7 @@ class _Reading:
                 return self.grouped(node, alias or node.alias)
 
     def grouped(self, node: Grouped, alias: str) -> Aggregation:
-        """Translate GROUP BY."""
+        """Translate GROUP BY to an aggregation."""
         held = self.held(node.input)
         groups = tuple(Output(each.name, held.named(each.value)) for each in node.groups)
         measures = tuple(
@@ -179,12 +180,12 @@ class _Reading:
         conditions = given + tuple(plain for part in parts if (plain := _scalar(part)) is not None)
         held = _Held(items, conditions, _joined(items, conditions))
         others = [part for part in parts if _scalar(part) is None]
-        for part in sorted(others, key=lambda each: not _asks(each, items)):  # periods first
+        for part in sorted(others, key=lambda each: not _asks(each, items)):  # conditions on periods first
             held = self.restricted(held, part)
         return held
 
     def restricted(self, held: _Held, demanded: Predicate) -> _Held:
-        """Return the rows that satisfy a further condition."""
+        """Return the rows of ``held`` that satisfy the further condition ``demanded``."""
         scalar = _scalar(demanded)
         if held.untouched and (scalar is not None or isinstance(demanded, And)):
             return replace(held, relation=self.combined(held.items, held.conditions, demanded).relation)
@@ -207,8 +208,9 @@ class _Reading:
                 raise AssertionError(f"a condition of time is a scalar: {demanded}")
 
     def with_partner(self, held: _Held, body: Relation, *, negated: bool) -> _Held:
-        """Return the rows that have a partner in ``body`` at the same instant, or with ``negated`` those without
-        one.
+        """Return the rows of ``held`` that have a partner in ``body`` at the same instant.
+
+        With ``negated``, return the rows that have no partner.
         """
         instead = _opened(body)
         if instead is not None:
@@ -226,8 +228,9 @@ class _Reading:
         return replace(held, relation=Difference(held.relation, partnered) if negated else partnered)
 
     def same_rows(self, held: _Held, body: Relation) -> Temporal | None:
-        """Return the right operand of an EXCEPT: a body whose only condition is that all columns are null-safe equal.
-        Else None.
+        """Return the right operand of an EXCEPT; return None if ``body`` does not come from an EXCEPT.
+
+        The only condition of such a body is that all columns are null-safe equal.
         """
         own = [ref for item in held.items for ref in attributes(item)]
         parts = sources(body)
@@ -246,7 +249,7 @@ class _Reading:
         return _projection(relation, self.fresh("held"), outputs)
 
     def both(self, one: Temporal, other: Temporal) -> Temporal:
-        """Return R ∩ S, as a join in which every column is equal on both sides."""
+        """Return R ∩ S, written as a join in which every column is equal on both sides."""
         right = self.renamed(other, attributes(other))
         same = [call("<=>", *pair) for pair in zip(attributes(one), attributes(right), strict=True)]
         return self.renamed(TemporalJoin((one, right), _all(same)), attributes(one))
@@ -259,10 +262,10 @@ def _one_source(relation: Relation) -> Source:
 
 
 def _opened(body: Relation) -> tuple[Relation, ...] | None:
-    """Inline a derived table that names outer columns; return the resulting bodies, or None if there is no such table.
+    """Inline a derived table that names outer columns, and return the bodies that replace the subquery's body.
 
-    Such tables come from ``x IN (SELECT …)`` and set operations in it.  EXISTS asks for any row, so inlining is
-    correct; a union becomes several bodies.
+    Return None if no derived table names outer columns.  Such derived tables come from ``x IN (SELECT …)``, also with
+    set operations.  Inlining is correct because EXISTS asks for any row.  A union becomes several bodies.
     """
     parts, demanded = sources(body), condition(body)
     for place, part in enumerate(parts):
@@ -295,7 +298,7 @@ def _looks_out(part: Source) -> bool:
 
 
 def _distinct_names(refs: Sequence[ColumnRef]) -> list[str]:
-    """Return the columns' names; repeated names get a number."""
+    """Return the columns' names in lower case; a name that occurs again gets a number."""
     names: dict[str, None] = {}
     for ref in refs:
         name, count = ref.column, 1
@@ -317,7 +320,7 @@ def _aliases(items: Sequence[Temporal]) -> frozenset[str]:
 
 
 def _scalar(demanded: Predicate) -> Scalar | None:
-    """Return a condition without EXISTS as one scalar; None for any other."""
+    """Return a condition without EXISTS as one scalar; return None for a condition with EXISTS."""
     match demanded:
         case Plain(condition=scalar):
             return scalar
@@ -337,7 +340,7 @@ def _scalar(demanded: Predicate) -> Scalar | None:
 
 
 def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temporal:
-    """Join the items; a condition on one item becomes a selection of that item."""
+    """Return the join of the items; a condition on one item becomes a selection of that item."""
     own: list[list[Scalar]] = [[] for _ in items]
     shared = []
     for each in conditions:
@@ -358,7 +361,7 @@ def _all(conditions: Sequence[Scalar]) -> Scalar:
 
 
 def _projection(relation: Temporal, alias: str, outputs: tuple[Output, ...]) -> Projection:
-    """Return the projection, merged with a projection of plain columns below it: π_A(π_B(R)) = π_A(R)."""
+    """Return the projection, merged with a projection to plain columns below it: π_A(π_B(R)) = π_A(R)."""
     if isinstance(relation, Projection) and all(isinstance(each.value, ColumnRef) for each in relation.outputs):
         meaning = dict(zip(attributes(relation), (each.value for each in relation.outputs), strict=True))
         within = tuple(Output(each.name, substitute(each.value, meaning)) for each in outputs)

@@ -1,19 +1,22 @@
-"""Limit expressions to recent periods: a change that begins at an instant s needs of its other operands what holds from
-s on.
+"""Limit expressions to recent periods.
 
-Theorem.  Let D have no instant before s, and let op be τ-reducible.  Then, with FR_s for what holds from s on,
+If one operand of an operator has no row before an instant s, the other operands are needed only from s on.
 
-    D − X = D − FR_s(X)          ⋈_p(D, X) = ⋈_p(D, FR_s(X)), p silent on X's period sets
+Theorem.  Let D have no instant before s, let op be τ-reducible, and let FR_s(X) be what holds in X from s on.  Then
+
+    D − X = D − FR_s(X)          ⋈_p(D, X) = ⋈_p(D, FR_s(X))
     FR_s(op(X1, …)) = FR_s(op(FR_s(X1), …))          FR_s(EX_w(X)) = FR_s(EX_w(FR_{s−w}(X)))
 
-Proof.  The first two: where D does not hold neither side does, and from s on X and FR_s(X) have the same snapshots.
-The third: for an instant from s on, the snapshot of op's result is op^nt of the inputs' snapshots at that instant
-(Definition 3.2), which FR_s leaves as they are.  The last: a row is in EX_w(X) at t >= s by an instant u of X with
-t − w <= u <= t, so u >= s − w; evaluated as of an instant, what holds after it held then.  ∎
+Here p must not mention the period sets of X.
 
-A predicate that mentions a tuple's period set needs all of it: FR stops there.  ``since`` has the law
+Proof.  The first two equations: before s, neither side has a row, because D has none.  From s on, X and FR_s(X) have
+the same snapshots.  The third equation: at an instant from s on, the snapshot of op's result is op^nt of the inputs'
+snapshots at that instant (Definition 3.2), and FR_s does not change these snapshots.  The last equation: if EX_w(X) has
+a row at t >= s, then X has the row at an instant u with t − w <= u <= t, so u >= s − w.  If EX_w is evaluated as of an
+instant, a row that holds after that instant also held at that instant.  ∎
 
-    since(X, s) has from s on exactly what X has; before s it may have anything.
+A predicate that mentions a tuple's period set needs the full period set, so FR is not pushed below the predicate.  The
+law of ``since``: from s on, since(X, s) has exactly the rows of X; before s it may have any rows.
 """
 
 from __future__ import annotations
@@ -24,12 +27,14 @@ from weft.algebra.schema import TIMESTAMP
 
 
 def push_timeslices(relation: temporal.Temporal) -> temporal.Temporal:
-    """Return an equal expression that reads of each base relation only what holds since the change begins."""
+    """Return an equal expression that reads from each base relation only what holds since the beginning of the
+    change.
+    """
     return Bounding().bounded(relation)
 
 
 class Bounding:
-    """A rewriting of one expression that processes each common subexpression once."""
+    """A rewriting of one expression; each common subexpression is processed once."""
 
     def __init__(self) -> None:
         self._bounded: dict[temporal.Temporal, temporal.Temporal] = {}
@@ -37,8 +42,9 @@ class Bounding:
         self._since: dict[tuple[temporal.Temporal, Scalar], temporal.Temporal] = {}
 
     def bounded(self, relation: temporal.Temporal) -> temporal.Temporal:
-        """Return an equal relation; the other operands of a relation that begins at an instant are cut at that
-        instant.
+        """Return an equal relation.
+
+        If one operand of an operator begins at a known instant, the other operands are cut at that instant.
         """
         if relation not in self._bounded:
             parts = tuple(map(self.bounded, temporal.inputs(relation)))
@@ -62,7 +68,9 @@ class Bounding:
     def _join_since(
         self, join: temporal.TemporalJoin, first: Scalar, begins: tuple[Scalar | None, ...]
     ) -> temporal.Temporal:
-        """Cut the inputs that have no known begin and whose period sets the predicate does not mention."""
+        """Cut the inputs of a join that begin at no known instant, except those whose period sets the predicate
+        mentions.
+        """
         spoken_of = temporal.periods_asked(join.predicate)
         parts = (
             self.since(part, first) if begun is None and spoken_of.isdisjoint(_variables(part)) else part
@@ -71,7 +79,7 @@ class Bounding:
         return temporal.over(join, tuple(parts))
 
     def begin(self, relation: temporal.Temporal) -> Scalar | None:
-        """Return an instant before which the relation has no row; None if none is known."""
+        """Return an instant before which the relation has no row; return None if no such instant is known."""
         if relation not in self._begin:
             self._begin[relation] = self._begin_of(relation)
         return self._begin[relation]
@@ -94,7 +102,7 @@ class Bounding:
                 return self.begin(relation.input)
 
     def since(self, relation: temporal.Temporal, first: Scalar) -> temporal.Temporal:
-        """Return a relation that is correct from the instant ``first`` on, with its base relations cut where
+        """Return a relation that is correct from the instant ``first`` on; its base relations are cut where
         possible.
         """
         key = (relation, first)

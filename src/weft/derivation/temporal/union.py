@@ -1,6 +1,7 @@
-"""R ∪ S.
+"""The rules of R ∪ S.
 
-A row that the other input also has is neither deleted nor inserted; ∪ is symmetric, so both rules serve either input:
+A row that the other input also has is neither deleted nor inserted.  ∪ is symmetric, so the same rules apply to changes
+of S:
 
     (c.5) (R − ∇R) ∪ S = (R ∪ S) − (∇R − S)
     (c.6) (R ∪ ΔR) ∪ S = (R ∪ S) ∪ (ΔR − S)
@@ -19,27 +20,27 @@ from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, 
 
 
 def c5(node: TemporalUnion, position: int, deleted: Temporal) -> Delta:
-    """∇ = ∇R − S."""
+    """Return ∇ = ∇R − S, the delta of (c.5)."""
     return Delta(_alone(node, position, deleted), None)
 
 
 def c6(node: TemporalUnion, position: int, inserted: Temporal) -> Delta:
-    """Δ = ΔR − S."""
+    """Return Δ = ΔR − S, the delta of (c.6)."""
     return Delta(None, _alone(node, position, inserted))
 
 
 def propagate_union(node: TemporalUnion, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """(c.5) and (c.6) for the left input, then for the right."""
+    """Apply (c.5) and (c.6) for the left input, then for the right input."""
     return stepwise(node, deltas, (("c.5", _without), ("c.6", _with)), trace)
 
 
 def refresh_union(node: TemporalUnion, trace: DerivationTrace) -> Delta:
-    """(r.2): ψ(E1) ∪ ψ(E2) = ψ(E1 ∪ E2)."""
+    """Apply (r.2): ψ(E1) ∪ ψ(E2) = ψ(E1 ∪ E2), so the delta is empty."""
     return trace.record("r.2", node, None, NOTHING)
 
 
 def _alone(node: TemporalUnion, position: int, part: Temporal) -> Temporal:
-    """Return the rows of ``part`` that the other input does not have, named like the union."""
+    """Return the rows of ``part`` that the other input does not have, with the attribute names of the union."""
     return Difference(renamed(part, node.left), node.left if position else node.right)
 
 

@@ -1,1 +1,1 @@
-"""DejaVu's language: translate properties of event streams to formulas, and read DejaVu's logs."""
+"""Translate DejaVu's properties of event streams to formulas, and read DejaVu's logs."""

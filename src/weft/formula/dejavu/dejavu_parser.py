@@ -1,7 +1,7 @@
 """Parse DejaVu's specifications to the syntax tree of MonPoly's formulas, with DejaVu's four quantifiers.
 
-``Exists`` and ``Forall`` range over all values, ``exists`` and ``forall`` over the values seen.  PREVIOUS, ONCE and
-PAST_ALWAYS are ``@``, ``P`` and ``H``.
+``Exists`` and ``Forall`` range over all values; ``exists`` and ``forall`` range over the values seen so far.  DejaVu
+writes PREVIOUS, ONCE and PAST_ALWAYS as ``@``, ``P`` and ``H``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DEEPEST: Final = 120
 
 @dataclass(frozen=True)
 class Macro:
-    """``pred name(parameters) = body``."""
+    """A macro, written ``pred name(parameters) = body``."""
 
     name: str
     parameters: tuple[str, ...]
@@ -46,7 +46,7 @@ class Macro:
 
 @dataclass(frozen=True)
 class WrittenProperty:
-    """``prop name : formula where rules``."""
+    """A property, written ``prop name : formula where rules``."""
 
     name: str
     formula: Written
@@ -56,7 +56,7 @@ class WrittenProperty:
 
 @dataclass(frozen=True)
 class Specification:
-    """The contents of a ``.qtl`` file; ``events`` are the declared events with their numbers of columns."""
+    """The contents of a ``.qtl`` file; ``events`` maps each declared event to its number of columns."""
 
     properties: tuple[WrittenProperty, ...]
     macros: tuple[Macro, ...]
@@ -74,7 +74,7 @@ class _Parser(Cursor):
     depth = 0
 
     def specification(self) -> Specification:
-        """Parse all definitions, in any order."""
+        """Parse all definitions of a specification, in any order."""
         properties: list[WrittenProperty] = []
         macros: list[Macro] = []
         events: dict[str, int] = {}
@@ -108,7 +108,9 @@ class _Parser(Cursor):
         return syntax_tree.Rule(named.text, parameters, self.formula(0), named.at)
 
     def _macro_or_events(self, events: dict[str, int]) -> Macro | None:
-        """Parse ``pred name(x) = formula``, or event declarations, which are added to ``events``."""
+        """Parse the macro ``pred name(x) = formula`` and return it, or add event declarations to ``events`` and return
+        None.
+        """
         self.take()
         named = self.expect("name", "a name")
         parameters = self._parameters()
@@ -131,7 +133,9 @@ class _Parser(Cursor):
         return tuple(names)
 
     def formula(self, level: int) -> Written:
-        """Parse a formula with connectives of this precedence level or a stronger one, from left to right."""
+        """Parse a formula whose connectives have precedence ``level`` or higher; equal connectives group from the
+        left.
+        """
         if level == len(_CONNECTIVES):
             return self._since()
         left = self.formula(level + 1)
@@ -154,7 +158,7 @@ class _Parser(Cursor):
         return syntax_tree.Since(self._bounds(), left, self._single(), "any", token.at)
 
     def _bounds(self) -> Bounds:
-        """Parse ``[<=3]`` or ``[>3]``; leave a ``[`` that begins ``[p, q)``."""
+        """Parse ``[<=3]`` or ``[>3]``; consume nothing at another ``[``, which may begin ``[p, q)``."""
         if not (self.at("[") and self.ahead(1).kind in ("<=", ">")):
             return Bounds(at=self.ahead().at)
         at = self.take().at
@@ -198,7 +202,7 @@ class _Parser(Cursor):
                 raise self.refused("a formula is expected here")
 
     def _enclosed(self) -> Written:
-        """Parse ``(p)``, or ``[p, q)``, which is ``!q S p``."""
+        """Parse ``(p)``, or ``[p, q)``, which is an abbreviation of ``!q S p``."""
         token = self.take()
         inner = self.formula(0)
         if token.kind == "(":

@@ -1,8 +1,8 @@
-"""Read DejaVu's logs as streams: CSV with one event per line, ``name,value,…``, and the time as last value in a timed
-log.
+"""Read DejaVu's logs, which are CSV files, as streams of time points.
 
-Every event is a time point.  Times are integers, which Weft takes as seconds; without times every event is at 0.  Like
-DejaVu, the reader adds up the time from each event to the next: if a clock was set back, no time passes at that event.
+Each line is one event, ``name,value,…``; a timed log has the time as last value of each line.  Every event is a time
+point.  Times are integers, which Weft reads as seconds.  In a log without times, every event has the time 0.  Like
+DejaVu, the reader adds up the time from each event to the next; if the time decreases, no time passes at that event.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def events(
 ) -> Iterator[TimePoint]:
     """Yield the events of a log as time points; an event that the specification does not name has no rows.
 
-    Raises FormulaError with the line of an event whose values do not match its columns, or of a time without an event.
+    Raises FormulaError, with the line, if the values of an event do not match its columns, or if a line has only a
+    time.
     """
     reader = _records(lines, name)
     previous: int | None = None
@@ -41,7 +42,7 @@ def events(
 
 
 def _records(lines: Iterable[str], name: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the nonblank records, each with its line; raise FormulaError for malformed CSV."""
+    """Yield each nonblank record with its line number as a text; raise FormulaError for malformed CSV."""
     reader = csv.reader(lines)
     try:
         for fields in reader:

@@ -15,7 +15,7 @@ from weft.formula.tokens import refused_at
 
 @dataclass(frozen=True)
 class Named:
-    """A property without macros and with unique variable names."""
+    """A property in which macros are expanded and every variable has a unique name."""
 
     name: str
     formula: Written
@@ -24,8 +24,9 @@ class Named:
 
 
 def named(spec: Specification, text: str) -> tuple[Named, ...]:
-    """Return the properties of a specification; raise FormulaError for an unbound variable or a wrong number of
-    columns.
+    """Return the properties of a specification with macros expanded and unique variable names.
+
+    Raises FormulaError for an unbound variable or a wrong number of columns.
     """
     macros = {macro.name: macro for macro in spec.macros}
     return tuple(_Naming(spec, macros, each, text).named(each) for each in spec.properties)
@@ -43,7 +44,7 @@ class _Naming:
         self.open: list[str] = []
 
     def named(self, written: WrittenProperty) -> Named:
-        """Return the expanded property."""
+        """Return the property with macros expanded and unique variable names."""
         formula = self._formula(written.formula, {})
         rules = []
         for rule in written.rules:
@@ -61,7 +62,7 @@ class _Naming:
         return own
 
     def refused(self, at: int, message: str) -> FormulaError:
-        """Return the error at an offset."""
+        """Return the error with the place of an offset of the text."""
         return refused_at(self.text, at, message)
 
     def _formula(self, formula: Written, terms: Mapping[str, WrittenTerm]) -> Written:
@@ -93,7 +94,10 @@ class _Naming:
         return expanded
 
     def _columns(self, formula: syntax_tree.Applied) -> int | None:
-        """Return the number of columns of a macro, rule or event; None for an event without a declaration."""
+        """Return the number of columns of a macro, rule or event.
+
+        For an event, return None if the specification declares no events at all.
+        """
         if formula.name in self.macros:
             return len(self.macros[formula.name].parameters)
         if formula.name in self.rules:

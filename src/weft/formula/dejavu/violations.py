@@ -1,9 +1,9 @@
-"""Translate DejaVu's properties to formulas that hold where the properties are violated.
+"""Translate DejaVu's properties to formulas that are true where the properties are violated.
 
-Macros are expanded, and every variable gets a unique name and a type: a number if it is compared by order, else a text.
-``Exists`` and ``Forall`` range over all values, of which events have shown finitely many; ``weft.formula.safe``
-expresses them with finite relations.  Rules (``where``) are fixpoints; a rule that holds for all but finitely many
-values is stored as its complement.
+Macros are expanded.  Every variable has a unique name and a type: a number if it is compared by order, otherwise a
+text.  ``Exists`` and ``Forall`` range over all values, but events have shown only finitely many of them;
+``weft.formula.safe`` expresses these quantifiers with finite relations.  Rules (``where``) become fixpoints.  If a rule
+holds for all but finitely many values, its complement is stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.formula.unseen_values import Occurrences
 
 @dataclass(frozen=True)
 class Property:
-    """A property: its name, and a closed formula that holds where the property is violated."""
+    """The name of a property, and a closed formula that is true where the property is violated."""
 
     name: str
     violated: Formula
@@ -34,7 +34,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Properties:
-    """The properties of a specification, and the column types of the events that they use."""
+    """The properties of a specification, and the column types of the events that the properties use."""
 
     properties: tuple[Property, ...]
     events: Mapping[str, tuple[DataType, ...]]
@@ -61,7 +61,10 @@ def properties(text: str) -> Properties:
 
 
 def _violated(written: Named, formula: Formula, rules: Mapping[str, algebra.Definition], text: str) -> Formula:
-    """Return the negation of a property with finite relations; try each rule as itself and as its complement."""
+    """Return the negation of a property, expressed with finite relations.
+
+    Each rule is tried as itself and as its complement.  Raises FormulaError if no combination is finite.
+    """
     bodies = (formula, *(rule.body for rule in rules.values()))
     atoms = [part for body in bodies for part in algebra.subformulas(body) if isinstance(part, algebra.Atom)]
     for turned in product((False, True), repeat=len(rules)):
@@ -84,7 +87,7 @@ def _rule(safe: Safe, rule: algebra.Definition, opposite: set[str]) -> algebra.D
 
 
 def _with_opposites(formula: Formula, opposite: set[str]) -> Formula:
-    """Replace each rule that is stored as its complement by NOT of the stored relation."""
+    """Replace each use of a rule in ``opposite`` by NOT of the stored relation, which is the rule's complement."""
 
     def turned(part: Formula) -> Formula:
         return Not(part) if isinstance(part, algebra.Defined) and part.name in opposite else part

@@ -1,8 +1,8 @@
-"""Rewrite a two-sorted formula to one over the stored history, for formulas without a synopsis.
+"""Rewrite a two-sorted formula to a formula over the stored history, for formulas without a synopsis.
 
-Each variable over time points ranges over the existing time points: its quantifier's body Q becomes T(t) ∧ Q, which
-changes no count.  Then the variable is an ordinary column of numbers.  P(x) AT t reads the rows of P at all time points
-so far, each with its time point: ◇ of a dated predicate, whose synopsis is the history itself.
+Each variable over time points ranges over the existing time points: the body Q of its quantifier becomes T(t) ∧ Q,
+which changes no count.  After that, the variable is an ordinary column of numbers.  P(x) AT t reads the rows of P at
+all time points so far, each with its time point.  This is ◇ of a dated predicate, whose synopsis is the history itself.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from weft.formula.twofol.written import two_sorted_text
 def over_history(formula: Formula, *, counts: bool) -> Formula:
     """Return the formula over dated predicates; raise FormulaError if it has infinitely many answers.
 
-    With ``counts``, duplicates matter, so the formula is accepted as written or not at all.
+    With ``counts``, duplicates matter, so the formula is accepted only as written.
     """
     given = formula if counts else negations_inwards(formula)
     ranged = _of_now(_ranged(given), given)
@@ -56,7 +56,7 @@ def _of_now(formula: Formula, given: Formula) -> Formula:
 
 
 def _ranged(formula: Formula) -> Formula:
-    """Add to every quantifier over time points the time points that it ranges over."""
+    """Restrict every quantifier over time points to the existing time points."""
     below = algebra.with_parts(formula, tuple(map(_ranged, algebra.parts(formula))))
     match below:
         case Exists(variables=variables, formula=inner):
@@ -70,7 +70,10 @@ def _ranged(formula: Formula) -> Formula:
 
 
 def _within(time: Variable, formula: Formula) -> Formula:
-    """Return T(t) ∧ Q, with T(t) where Q needs it: left of comparisons of t, on each side of an OR, inside EXISTS."""
+    """Return T(t) ∧ Q, with T(t) moved into Q where Q needs it.
+
+    T(t) is to the left of each comparison of t, on each side of an OR, and inside EXISTS.
+    """
     point = Atom(POINTS, (time,))
     if time not in free_variables(formula):
         return And(point, formula)
@@ -100,19 +103,19 @@ def _conjunction(time: Variable, left: Formula, right: Formula) -> Formula:
 
 
 def _inside(time: Variable, formula: Formula) -> Formula:
-    """Add the range to a negated formula; a test stays a test."""
+    """Restrict ``time`` in a negated formula to the existing time points; return a comparison or match unchanged."""
     return formula if compares(formula) or time not in free_variables(formula) else _within(time, formula)
 
 
 class _Evaluated:
-    """Translates a formula with ranges to dated predicates; ``fresh`` numbers the new variables."""
+    """A translation of a restricted formula to dated predicates; ``fresh`` numbers the new variables."""
 
     def __init__(self, *, counts: bool) -> None:
         self.counts = counts
         self.fresh = count(1)
 
     def formula(self, formula: Formula) -> Formula:
-        """Return the formula over data alone, with numbers for time points."""
+        """Return the formula over data alone, in which numbers stand for time points."""
         match formula:
             case Atom(predicate=predicate, terms=terms):
                 return self._atom(predicate, terms)
@@ -147,8 +150,9 @@ class _Evaluated:
         return atom if point == NOW else Once(ALWAYS, atom, "first" if self.counts else "any")
 
     def _timed(self, left: Formula, test: Comparison) -> Formula:
-        """Return the rows that satisfy a comparison of times; the instants of their time points are joined for the
-        comparison.
+        """Return the rows of ``left`` that satisfy a comparison of times.
+
+        The result joins the instants of the compared time points to these rows.
         """
         instants = {each: self._new() for each in free_variables(test)}
         for point, at in instants.items():
@@ -162,7 +166,7 @@ class _Evaluated:
 
 
 def _timed(test: Comparison) -> bool:
-    """Return whether a comparison is of the time between two time points."""
+    """Return whether a comparison concerns the time between two time points."""
     return distance(test.left) is not None or distance(test.right) is not None
 
 

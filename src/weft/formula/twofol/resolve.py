@@ -25,14 +25,14 @@ _BIND: Final = "write EXISTS TIME t. … around it, or NOW instead: an answer be
 
 @dataclass(frozen=True)
 class TwoSorted:
-    """A formula, and its free data variables in the order of its answers."""
+    """A two-sorted formula, and its free data variables in the order of its answers."""
 
     formula: Formula
     columns: tuple[Variable, ...]
 
 
 def two_sorted(text: str, known: Signature) -> TwoSorted:
-    """Parse a formula; raise FormulaError with the place of an error."""
+    """Parse a two-sorted formula; raise FormulaError with the place of an error."""
     written = parsed(text)
     lowering = _Lowering(known, text)
     tree = settled(lowering.formula(written, {}), lowering.types)
@@ -42,10 +42,10 @@ def two_sorted(text: str, known: Signature) -> TwoSorted:
 
 
 class _Lowering(Lowering):
-    """Lowers the constructs that MonPoly's language does not have."""
+    """A lowering that also supports the constructs that MonPoly's language does not have."""
 
     def formula(self, written: Written, scope: Scope) -> Formula:
-        """Lower a formula; refuse temporal operators and definitions by name."""
+        """Lower a formula; raise FormulaError for temporal operators, LET and MU."""
         match written:
             case syntax_tree.Once(operator=operator):
                 raise self._temporal_operator(written.at, operator)
@@ -61,18 +61,21 @@ class _Lowering(Lowering):
         return self.refused(at, f"{name} is an operator of temporal logic, but this language names time points", hint)
 
     def bound_type(self, written: syntax_tree.Quantified) -> DataType:
-        """Return TIME for a variable after TIME."""
+        """Return TIME for a variable that is quantified by EXISTS TIME or FORALL TIME."""
         return TIME if written.time else super().bound_type(written)
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """Return EXISTS; an unused time point counts once for each existing time point."""
+        """Return EXISTS over the used variables and all time points.
+
+        A variable over time points stays even if it is unused, because it counts once for each existing time point.
+        """
         free = free_variables(inner)
         pairs = [(Variable(name, kind), kind) for name, kind in bound.items()]
         used = tuple(variable for variable, kind in pairs if kind == TIME or variable in free)
         return algebra.Exists(used, inner) if used else inner
 
     def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
-        """Lower P(x) AT t."""
+        """Lower P(x) AT t, whose last term is the time point t."""
         predicate = self.signature.get(written.name)
         given = len(written.terms) - 1
         if predicate is None or len(predicate.types) != given:
@@ -80,7 +83,7 @@ class _Lowering(Lowering):
         return algebra.Atom(written.name, self.of_predicate(written, predicate, (*predicate.types, TIME), scope))
 
     def call(self, written: syntax_tree.Call, scope: Scope) -> Term:
-        """Lower a length of time, or the time between two time points."""
+        """Lower a length of time, the time between two time points, or another operation on terms."""
         if written.operation == LENGTH:
             (length,) = written.arguments
             assert isinstance(length, syntax_tree.Value)
@@ -96,12 +99,12 @@ class _Lowering(Lowering):
         return super().call(written, scope)
 
     def type_of(self, name: str, scope: Scope) -> DataType:
-        """Return the type of a variable; NOW is always the present time point."""
+        """Return the type of a variable; NOW always has the type TIME."""
         return TIME if name == NOW.name else super().type_of(name, scope)
 
 
 def _require_sorts(tree: Formula, written: Written, lowering: _Lowering) -> None:
-    """Raise FormulaError for a free time point, and for a time where data is required."""
+    """Raise FormulaError if a time point other than NOW is free, or if a time is used where data is required."""
     for part in subformulas(tree):
         match part:
             case algebra.Comparison(left=left, right=right) if INTERVAL in (left.type, right.type):
@@ -127,7 +130,7 @@ def _require_sorts(tree: Formula, written: Written, lowering: _Lowering) -> None
 
 
 def _place(written: Written, name: str) -> int:
-    """Return the offset of the first occurrence of a variable."""
+    """Return the offset of the first occurrence of a variable in the text."""
     return min(_places(written, name), default=0)
 
 

@@ -1,8 +1,11 @@
 """Parse formulas with variables over time points (2-FOL) to a syntax tree.
 
-The language is MonPoly's without its temporal operators.  It adds ``P(x) AT t``, the rows of P at the time point t,
-``NOW``, ``EXISTS TIME t, s. F`` and ``FORALL TIME t. F``, comparisons of time points (``t < s``) and of the time
-between two with a length of time (``s - t <= 7d``), and ``DISTINCT F``.
+The language is that of MonPoly without its temporal operators, with these additions:
+
+- ``P(x) AT t`` has the rows of P at the time point t, and ``NOW`` is the present time point;
+- ``EXISTS TIME t, s. F`` and ``FORALL TIME t. F`` quantify over time points;
+- ``t < s`` compares time points, and ``s - t <= 7d`` compares the time between two with a length of time;
+- ``DISTINCT F`` counts each answer once.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from weft.formula.terms import EXTENDED_TERM_WORDS
 from weft.formula.tokens import END, Symbols, tokens
 
 LENGTH: Final = "length"
-"""The operation whose argument is a length of time in microseconds."""
+"""The operation of a length of time; its argument is the length in microseconds."""
 NOW: Final = "NOW"
 _ADDED: Final = ("TIME", "AT", NOW)
 _SYMBOLS: Final = Symbols.of(
@@ -26,8 +29,9 @@ _SYMBOLS: Final = Symbols.of(
 
 
 def parsed(text: str) -> Written:
-    """Parse a formula, whose atoms have their time point as last term; raise FormulaError with the place of an
-    error.
+    """Parse a formula; raise FormulaError with the place of a syntax error.
+
+    The last term of each atom is the atom's time point.
     """
     parser = _Parser(text, tokens(text, _SYMBOLS, "the formula"), "the formula")
     formula = parser.formula(0)
@@ -40,7 +44,7 @@ class _Parser(FormulaParser):
     """A parser for the constructs that MonPoly's language does not have."""
 
     def quantified(self) -> Written:
-        """Parse ``EXISTS TIME t. F`` or ``EXISTS x. F``."""
+        """Parse ``EXISTS TIME t. F``, ``EXISTS x. F``, or the same with FORALL."""
         if self.ahead(1).kind != "TIME":
             return super().quantified()
         token = self.take()

@@ -197,7 +197,7 @@ def test_quiet_ticks_need_no_spark_and_say_why(weft: Weft) -> None:
     del weft.opened.session  # type: ignore[attr-defined]
     done = weft.tick(now=day(5) + HOUR).reports[-1].outcomes
     assert {o.query.name: o.rows for o in done} == {"space": 0, "waiting": 1}
-    assert "nothing arrived in msgs since" in str(done[0].reason)
+    assert "nothing arrived in msgs since the last tick" in str(done[0].reason)
     empty = weft.tick(now=day(5) + 2 * HOUR).reports[-1].outcomes
     assert [o.next_due for o in empty] == [None, day(6) + 1]
     weft.opened.session = no_spark  # type: ignore[method-assign]

@@ -225,6 +225,7 @@ REFUSED = {
     "LEFT(x, i)": "LEFT",
     "CONCAT(x, i)": "CONCAT",
     "INITCAP(x)": "INITCAP",
+    "LEVENSHTEIN(x, y)": "LEVENSHTEIN",
     "REGEXP_REPLACE(x, 'a', 'b')": "REGEXP_REPLACE",
     "CAST(d AS INT)": "DECIMAL(9,3) to INT",
     "d * CAST(w AS DECIMAL(38,2))": "* of",

@@ -534,6 +534,9 @@ def stratum_of(connection: Connection, reads: Iterable[int]) -> int:
         if row is None:
             raise NotFound(f"there is no query #{query_id}")
         if row.state == "removed":
-            raise NotFound(f"the query {row.name} was removed", hint="Its results can no longer be read.")
+            raise NotFound(
+                f"the query {row.name} was removed",
+                hint="A new query cannot read the results of a removed query. Read a table or another query's results.",
+            )
         stratum = max(stratum, row.stratum + 1)
     return stratum

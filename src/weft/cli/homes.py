@@ -77,7 +77,7 @@ def _mode(folder: Path) -> int | None:
 def _chosen_folder(folder: str | None, home: Path | None) -> Path | None:
     """Return the home that FOLDER or --home names; raise Refused if they name different folders."""
     if folder == "":
-        raise Refused("FOLDER is empty", hint="Name the home's folder: weft init my-home")
+        raise Refused("the argument FOLDER is an empty text", hint="Name the home's folder: weft init my-home")
     if folder is None or home is None or os.path.abspath(folder) == os.path.abspath(home):
         return home if folder is None else Path(folder)
     raise Refused(

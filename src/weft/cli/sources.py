@@ -364,7 +364,7 @@ def correct(
     else:
         gone = f", {corrected.gone:,} removed" if corrected.gone else ""
         periods = counted(corrected.changed, "period")
-        echo(f"{corrected.name}: {periods} new or with a new end{gone}, corrected at {instant(corrected.at)}")
+        echo(f"{corrected.name}: {periods} added or changed{gone}, corrected at {instant(corrected.at)}")
     if not json:
         print_refreshed(maintained)
 

@@ -151,7 +151,7 @@ def _remark(each: QueryOutcome, timely: Mapping[int, bool | None]) -> str:
         return f"{why}; next due {instant(when)}"
     if _failed(each) or (timely[each.query.query_id] and each.next_due is None):
         return why
-    return f"{why}; time alone adds no answers" if why else "time alone adds no answers"
+    return f"{why}; no answer is due by time alone" if why else "no answer is due by time alone"
 
 
 def _failed(each: QueryOutcome) -> bool:

@@ -108,7 +108,7 @@ def print_refreshed(outcomes: Iterable[Refreshed]) -> None:
             echo(f"{each.name}: {plain(each.trouble.message)}.{hint}", style="yellow")
         elif each.changed or each.gone:
             gone = f", {each.gone:,} removed" if each.gone else ""
-            echo(f"{each.name}: {counted(each.changed, 'period')} new or with a new end{gone}, at {instant(each.t)}")
+            echo(f"{each.name}: {counted(each.changed, 'period')} added or changed{gone}, at {instant(each.t)}")
         else:
             echo(f"{each.name}: no change, at {instant(each.t)}")
 

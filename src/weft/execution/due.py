@@ -123,7 +123,7 @@ def reason(member: Member, shape: Shape | None, tables: Mapping[str, Relation]) 
     if member.empty:
         return "the query was already ticked at this instant"
     if not arrived(member, shape, tables):
-        return f"nothing arrived in {names} since" if member.tau is not None else f"{names} is empty"
+        return f"nothing arrived in {names} since the last tick" if member.tau is not None else f"{names} is empty"
     later = all((tables[s.name].first_ts or member.t) >= member.t for s in shape.tables)
     if later:
         return f"nothing arrived in {names} before this instant"

@@ -146,7 +146,8 @@ class Lowering:
         if Variable(written.item, item_type) not in free:
             raise self.refused(written.at, f"{written.item} is aggregated but is not free in the aggregation's formula")
         if written.output in groups:
-            raise self.refused(written.at, f"{written.output} is the result and cannot be grouped by")
+            message = f"{written.output} is the result of the aggregation, so it cannot also be a grouping variable"
+            raise self.refused(written.at, message)
         for group, found in groups.items():
             if Variable(group, found) not in free:
                 raise self.refused(written.at, f"{group} is grouped by but is not free in the aggregation's formula")
@@ -196,7 +197,8 @@ class Lowering:
             given = ", ".join(sorted(variable.name for variable in free))
             raise self.refused(
                 rule.at,
-                f"{rule.name}: its parameters are ({', '.join(parameters)}), the free variables of its body ({given})",
+                f"{rule.name}: its parameters are ({', '.join(parameters)}), but the free variables of its body are "
+                f"({given})",
                 "name each free variable of the body as a parameter, and no other",
             )
         if not _guarded(body, {name for name, _, fixpoint in self.rules.values() if fixpoint is None}):
@@ -345,7 +347,7 @@ class Lowering:
 
 def _unnamed_hint(column: str, type_: str) -> str:
     """Return the hint for a column whose values a formula cannot use."""
-    hint = f"Write _ instead of {column}: formulas use integers, doubles and texts."
+    hint = f"Write _ instead of {column}: formulas use integers, doubles and strings."
     if type_ != "TIMESTAMP":
         return hint
     return (
@@ -383,7 +385,7 @@ def worked_out(operation: str, arguments: tuple[Term, ...], result: DataType) ->
         return Computed(named, arguments, result)
     value = _value(operation, [value for value in values if not isinstance(value, str)])
     if beyond_64_bits(value):
-        raise ArithmeticError(f"{value} does not fit into an integer")
+        raise ArithmeticError(f"{value} is outside the range of BIGINT (64 bits)")
     return Constant(value, DOUBLE if isinstance(value, float) else BIGINT)
 
 

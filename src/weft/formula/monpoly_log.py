@@ -79,7 +79,7 @@ class _Log:
             if not ended and (word is None or word.end() == size):
                 return
             if word is None:
-                self.refuse(f"{buffer[at : at + 20].splitlines()[0]!r} begins no token of a log")
+                self.refuse(f"{buffer[at : at + 20].splitlines()[0]!r} is not allowed in a log")
             kind = word.lastgroup or ""
             yield kind, word[kind]
             self.at = at = word.end()

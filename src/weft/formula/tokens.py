@@ -51,7 +51,7 @@ def tokens(text: str, symbols: Symbols, what: str) -> list[Token]:
             return found
         matches = [(match.end(), kind) for kind, word in symbols.words if (match := word.match(text, at))]
         if not matches:
-            raise refused_at(text, at, f"{what} has {text[at]!r}, which begins no token of its language")
+            raise refused_at(text, at, f"{what} has {text[at]!r}, which is not allowed here")
         end = max(matches, key=lambda match: match[0])[0]
         kind = next(kind for stop, kind in matches if stop == end)
         found.append(Token(kind, text[at:end], at))

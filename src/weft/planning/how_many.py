@@ -63,7 +63,7 @@ def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool 
     if from_now:
         there = sum(extents[name].rows for name in names)
         return f"How many: at most {each}; rows now: {there:,}."
-    return f"How many so far: at most {most:,}, {each}; `weft try` counts the present ones."
+    return f"Answers so far: at most {most:,}, {each}; `weft try` counts the current answers."
 
 
 def _each(summary: Summary) -> str:

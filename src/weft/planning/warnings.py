@@ -40,9 +40,9 @@ def notes(plan: Plan, later: Sequence[Branch], *, lasting: bool) -> tuple[Note, 
         listed.append(
             Note(
                 "note",
-                "a row may leave the answer again (NOT EXISTS, or a condition that ends with time): Weft does not "
+                "a row may later stop being an answer (NOT EXISTS, or a condition that ends with time): Weft does not "
                 "retract delivered rows, and does not deliver a row again when it returns",
-                "a row may leave the answer again: Weft does not retract delivered rows",
+                "a row may later stop being an answer: Weft does not retract it",
             )
         )
     return tuple(sorted(listed, key=lambda note: note.level != "warning"))
@@ -90,7 +90,9 @@ def _imprecise(plan: Plan) -> list[Note]:
             "answers: if blocking rows come later, as replies do, nearly every row is delivered. Require an age, such "
             f"as {age}"
         )
-        line = f"{named(driver.scan)} is evaluated as it arrives, before {blocking}: require an age ({age})"
+        line = (
+            f"{named(driver.scan)} is tested when it arrives, before {blocking} can exclude it: require an age ({age})"
+        )
         listed.append(Note("warning" if table in blockers else "note", text, line))
     return list(dict.fromkeys(listed))
 

@@ -126,8 +126,8 @@ def require_connector() -> None:
     if _running is not None and not _running.kafka:
         raise ExecutionError(
             "Spark in this process runs without its Kafka connector, which it can load only at its start",
-            hint="Stop the process (`weft serve`, for example), run this command by itself, and start it again: "
-            "Spark starts with the connector if the home has a Kafka source.",
+            hint="Stop that process (for example, `weft serve`), run this command without it, and then start it "
+            "again: Spark starts with the connector if the home has a Kafka source.",
         )
 
 

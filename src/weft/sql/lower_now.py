@@ -94,7 +94,7 @@ def _not_solved(side: Scalar, node: exp.Expr) -> SqlError:
     return refuse(
         "NOW() inside this expression",
         node,
-        "NOW() can only be compared, rounded to a unit such as a day, and moved by intervals",
+        "NOW() can only be compared, rounded to a unit such as a day, or shifted by intervals",
         "Move the row's instant instead: NOW() > DATEADD(MONTH, 10, ts)."
         if counts_months
         else "Write it like NOW() - INTERVAL 4 WEEKS > m.ts.",

@@ -102,7 +102,8 @@ def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> Predicate:
             return now_comparison(lower_comparison(node, scope), positive, node)
         case _:
             lower_boolean(node, scope)
-            raise refuse("NOW() inside this expression", node, "NOW() can only be compared, within AND, OR and NOT")
+            reason = "NOW() is allowed only in comparisons, which AND, OR and NOT may combine"
+            raise refuse("NOW() inside this expression", node, reason)
 
 
 def _mentions_now(node: exp.Expr) -> bool:

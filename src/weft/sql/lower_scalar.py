@@ -330,7 +330,8 @@ def _measure(name: str, node: exp.Anonymous, scope: Scope, grouping: Grouping) -
         return grouping.measure("count", None)
     argument = lower_scalar(parameter, replace(scope, grouping=None))
     if mentions_now(argument) or mentions_period(argument):
-        raise refuse("the time in an aggregate", node, "its value would change every microsecond")
+        reason = "the value of the aggregate would change every microsecond"
+        raise refuse("NOW() or a period in an aggregate", node, reason)
     try:
         return grouping.measure(MEASURES[name], argument)
     except TypeError as error:

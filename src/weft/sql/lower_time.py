@@ -72,9 +72,9 @@ def _truncation(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
     unit = node.expressions[0]
     if not isinstance(unit, exp.Literal) or not unit.is_string or unit.name.upper() not in _TRUNCATED:
         raise SqlError(
-            f"DATE_TRUNC takes a unit in quotes first, not {unit.sql('spark')}",
+            f"{unit.sql('spark')} is not a valid first argument of DATE_TRUNC",
             where=place(node),
-            hint=f"Write it like DATE_TRUNC('DAY', ts); the units are {', '.join(_UNITS)}.",
+            hint=f"Write a unit in quotes, as in DATE_TRUNC('DAY', ts); the units are {', '.join(_UNITS)}.",
         )
     return truncated(_TRUNCATED[unit.name.upper()], converted(_time(name, node.expressions[1], lower), TIMESTAMP))
 
@@ -100,7 +100,7 @@ def _written(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
     value = lower(node.expressions[0])
     if len(node.expressions) == 2:
         if not fits(value.type, "STRING"):
-            raise SqlError(f"{name.upper()} reads a STRING by its format, not {value.type}", where=place(node))
+            raise SqlError(f"{name.upper()} with a format requires a STRING, not {value.type}", where=place(node))
         return Call(name, (value, _format(name, node, read=True)), type)
     if type == BIGINT:
         if value.type == STRING:

@@ -188,7 +188,7 @@ def _threshold(condition: Scalar, positive: bool) -> Predicate:
         case Call(name=name) if name in _COMPARISONS:
             return now_comparison(condition, positive, _NO_PLACE)
         case _:
-            raise SqlError("NOW() can only be compared, within AND, OR and NOT")
+            raise SqlError("NOW() is allowed only in comparisons, which AND, OR and NOT may combine")
 
 
 def _refusal(refused: dict[tuple[str, ...], dict[str, str | None]]) -> SqlError:

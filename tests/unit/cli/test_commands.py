@@ -93,7 +93,7 @@ def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pyt
     assert told == [f"q{number}" for number in range(299, 259, -1)]
     assert lines[-2:] == [
         "59 more queries with 1,770 new answers",
-        "201 queries: nothing came; time alone adds no answers",
+        "201 queries: nothing came; no answer is due by time alone",
     ]
 
 

@@ -58,7 +58,7 @@ def test_a_letter_has_what_is_new_as_text_and_as_html() -> None:
     head = found.text.splitlines()
     assert head[0] == "q: 2 new answers, 9 in all. Instants are in UTC."
     assert head[2:6] == [
-        "first an answer            c1           c2",
+        "answer since               c1           c2",
         "-------------------------  -----------  ----",
         "1970-01-02 00:00:00+00:00  one          1",
         "1970-01-02 00:00:00+00:00  <b>&two</b>  NULL",
@@ -148,7 +148,7 @@ def test_data_says_nothing_to_the_terminal_and_is_cut() -> None:
     assert "x" * 499 + "…" in found.text
     assert "01ff" in found.text and "1.50" in found.text
     wide = written(message(("v" * 60, "w" * 60), ("y", "z"))).text
-    assert f"c1               {'v' * 60}\nc2               {'w' * 60}\n\nfirst an answer" in wide
+    assert f"c1               {'v' * 60}\nc2               {'w' * 60}\n\nanswer since" in wide
 
 
 def test_instants_are_those_of_the_persons_zone() -> None:

@@ -127,10 +127,10 @@ def test_impossible_dates(written: str) -> None:
         (letter(b"\xff\xfe", Content_Type="text/plain; charset=utf-8"), "broken encoding"),
         (letter(b"\xff\xfe", Content_Type="text/plain; charset=no-such-charset"), "broken encoding"),
         (letter("+2AA-", Content_Type="text/plain; charset=utf-7"), "broken encoding"),
-        (letter("%%% no base64 %%%", Content_Transfer_Encoding="base64"), "bad MIME"),
+        (letter("%%% no base64 %%%", Content_Transfer_Encoding="base64"), "invalid MIME structure"),
         (letter(base64.b64encode(b"a\0b"), Content_Transfer_Encoding="base64"), "NUL"),
-        (multipart("\ntext", declared=""), "bad MIME"),
-        (multipart("\ntext", declared="; boundary=other"), "bad MIME"),
+        (multipart("\ntext", declared=""), "invalid MIME structure"),
+        (multipart("\ntext", declared="; boundary=other"), "invalid MIME structure"),
     ],
 )
 def test_what_cannot_be_read_says_why(raw: bytes, reason: str) -> None:

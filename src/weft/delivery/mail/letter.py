@@ -143,7 +143,7 @@ def _contents(message: Message, channel: str) -> dict[str, Any]:
         "name": _line(message.query_name),
         "count": message.count,
         "total": about.total,
-        "columns": ["first an answer", *(_line(column) for column, _ in message.columns)],
+        "columns": ["answer since", *(_line(column) for column, _ in message.columns)],
         "rows": [
             [cell(to_datetime(row.first_at), place), *(cell(each, place) for each in row.values)]
             for row in message.rows

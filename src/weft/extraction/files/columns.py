@@ -158,7 +158,7 @@ def _own_time(columns: Sequence[tuple[str, DataType]], ts_from: str | None, wher
     if ts_from is None:
         if has_ts is not None:
             raise Refused(
-                "the column name ts is reserved: ts is the instant at which Weft learned of a row",
+                "the column name ts is reserved for the instant at which a row begins",
                 hint="If the file's ts is that instant, load it with --ts-from ts. Otherwise rename it: "
                 "--rename ts=changed_at. A source can also leave it out: list the other columns with --columns.",
                 where=where,

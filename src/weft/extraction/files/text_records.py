@@ -259,7 +259,7 @@ class _Repeated(ValueError):
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise _Repeated("an object has the same name twice")
+        raise _Repeated("a JSON object contains a name twice")
     return members
 
 

@@ -169,14 +169,23 @@ def _body(message: Message) -> str | None:
     content = chosen.get_payload(decode=True)
     _refuse_defects(chosen)
     if not isinstance(content, bytes):
-        raise _Unreadable("bad MIME: a text part that holds parts")
+        raise _Unreadable("invalid MIME structure: a text part contains parts")
     return _text(content, chosen)
 
 
 def _refuse_defects(part: Message) -> None:
     fatal = next((defect for defect in part.defects if isinstance(defect, _FATAL)), None)
     if fatal is not None:
-        raise _Unreadable(f"bad MIME: {type(fatal).__name__.removesuffix('Defect')}")
+        raise _Unreadable(f"invalid MIME structure: {_words(type(fatal).__name__)}")
+
+
+def _words(name: str) -> str:
+    """Return the name of a defect's class as words.
+
+    >>> _words("StartBoundaryNotFoundDefect")
+    'start boundary not found'
+    """
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", name.removesuffix("Defect")).lower()
 
 
 def _text(content: bytes, part: Message) -> str:

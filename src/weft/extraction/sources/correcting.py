@@ -116,7 +116,7 @@ def _check_period(writer: Writer, table: TableRecord, correction: Correction, cl
         raise Refused(
             f"{end} is not in the past: now is {format_instant(clock)}",
             where=table.name,
-            hint="Change current rows in the source, and poll it. A poll would undo the correction.",
+            hint="Change current rows in the source itself: the next poll would undo this correction.",
         )
     t0 = writer.home().t0
     if t0 is None or correction.begin < t0:

@@ -67,7 +67,7 @@ def check_uri(uri: str) -> str:
 def columns_of_postgres(uri: str, table: str | None, chosen: Chosen) -> Columns:
     """Return the columns of the table (``name`` or ``schema.name``). Raises NotFound, ExtractionError and Refused."""
     if table is None:
-        raise Refused("a database has several tables", hint="Name one with --table, such as public.staff.")
+        raise Refused("--table is missing: a database can have several tables", hint="Write --table public.staff.")
     with _reading(uri) as connection:
         columns_there = columns_in(connection, table, uri)
     return columns_there if chosen is None else tuple(chosen_of(columns_there, chosen, uri))

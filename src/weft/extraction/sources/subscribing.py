@@ -44,7 +44,7 @@ def slot_options(home_id: str, uri: str, slot: str | None, publication: str | No
 def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
     """Return the columns of a table for logical replication. Raises NotFound, ExtractionError and Refused."""
     if table is None:
-        raise Refused("a database has several tables", hint="Name one with --table, such as public.staff.")
+        raise Refused("--table is missing: a database can have several tables", hint="Write --table public.staff.")
     with connected(check_uri(uri)) as connection:
         require_logical(connection, uri)
         _, _, columns = replicated_columns(connection, table, uri)
@@ -170,7 +170,8 @@ def check_place(connection: psycopg.Connection[Any], name: str, seen: int, confi
         )
     if seen > log_place(connection, "pg_current_wal_insert_lsn"):
         raise Refused(
-            f"the server's WAL ends before the last recorded change of {name}: it is another server, or an older copy",
+            f"the server's WAL ends before the last recorded change of {name}: this is a different server, or an older "
+            "copy of the server",
             where=uri,
             hint=AGAIN.format(name=name),
         )

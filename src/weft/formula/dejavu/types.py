@@ -146,7 +146,9 @@ class _Typing:
             types = self.events.setdefault(written.name, fresh)
         if len(types) != len(written.terms):
             raise refused_at(
-                self.text, written.at, f"{written.name} has {len(types)} columns elsewhere, here {len(written.terms)}"
+                self.text,
+                written.at,
+                f"{written.name} has {len(types)} columns elsewhere, but {len(written.terms)} here",
             )
         terms = tuple(self._term(term, found) for term, found in zip(written.terms, types, strict=True))
         if written.name in self.rules:

@@ -52,7 +52,7 @@ def properties(text: str) -> Properties:
         for name, columns in tree.events.items():
             if len(events.setdefault(name, columns)) != len(columns):
                 raise refused_at(
-                    text, each.at, f"{name} has {len(events[name])} columns elsewhere, here {len(columns)}"
+                    text, each.at, f"{name} has {len(events[name])} columns elsewhere, but {len(columns)} here"
                 )
             if events[name] != columns:
                 raise refused_at(text, each.at, f"the columns of {name} are numbers in one property, texts in another")

@@ -1,7 +1,8 @@
 """Explain how a view is maintained, in the paper's notation (``weft view explain``).
 
-Written out, expressions that share parts take pages, so parts get names (``planning.named_parts``): E in the view's
-expression, G for the results of equations, D for the computed changes, p for predicates on time.
+Expressions that share parts would fill pages if they were written out, so parts have names
+(``planning.temporal_words.Naming``).  Names start with E for parts of the view's expression, G for results of
+equations, D for computed changes, and p for predicates that refer to time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from weft.sql.scope import as_written
 
 @dataclass(frozen=True)
 class EventEffect:
-    """The effect of one kind of event on a view: the computation and its equations."""
+    """The effect of one kind of event on a view, as lines that state the computation and its equations."""
 
     event: str
     lines: tuple[str, ...]
@@ -32,13 +33,15 @@ class EventEffect:
 
 @dataclass(frozen=True, repr=False)
 class ViewExplanation(InLines):
-    """A view as an expression over ``sources`` (range variable, table), and its maintenance by event.
+    """The expression of a view over ``sources`` (pairs of range variable and table), and the view's maintenance by
+    event.
 
-    - ``parts``: the queries of auxiliary views among the tables, by name.
+    - ``parts``: the names and queries of the auxiliary views that the view reads.
     - ``changing``: the tables whose changes can change the view.
-    - ``timely``: whether time alone can change it; ``time``: its conditions on time.
-    - ``whole``: the events that read a whole table.
-    - ``called``: auxiliary view -> the table that it is a part of.
+    - ``timely``: whether time alone can change the view.
+    - ``time``: the conditions of the view that refer to time.
+    - ``whole``: the events whose processing reads a whole table.
+    - ``called``: for the name of each auxiliary view, the name of the table whose rows and columns it contains.
     - ``kept``: what the home knows of the view, in words.
     """
 
@@ -56,7 +59,7 @@ class ViewExplanation(InLines):
 
     @property
     def brief(self) -> tuple[str, ...]:
-        """What a person should know of the view, in about ten lines."""
+        """About ten lines of text with the facts that a person should know about the view."""
         read = {self._table(each): None for each in self.changing}
         changing = f"It can change when a row of {' or '.join(read)} begins or ends." if read else "It never changes."
         if not self.timely:
@@ -82,7 +85,9 @@ class ViewExplanation(InLines):
         return as_written(alias.removesuffix(_STORED) if name in self.called else alias)
 
     def _table(self, name: str) -> str:
-        """Return the readable name of a table; an auxiliary view is a part of a table."""
+        """Return the readable name of a table.  For an auxiliary view this is the name of the table whose part it
+        is.
+        """
         return self.called.get(name, name)
 
 
@@ -93,9 +98,10 @@ _STORED: Final = "_stored"
 def explained_view(
     view_plan: ViewPlan, parts: Mapping[str, str] | None = None, called: Mapping[str, str] | None = None
 ) -> ViewExplanation:
-    """Explain a view's maintenance: after deletions and insertions in each table, and after time passes.
+    """Return the explanation of a view's maintenance after deletions, after insertions, and after time passes.
 
-    ``parts`` are the queries of auxiliary views by name; ``called`` are the tables that they are parts of.
+    ``parts`` are the queries of auxiliary views by name.  ``called`` has, for the name of each auxiliary view, the name
+    of the table whose part it is.
     """
     plan, naming = view_plan.plan, Naming()
     bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Base)}
@@ -130,7 +136,7 @@ def explained_view(
 
 
 def _timely(view: Temporal) -> tuple[str, ...]:
-    """Return the view's conditions on time, and its moving windows."""
+    """Return the conditions of the view that refer to time, and its moving windows, in words."""
     conditions: dict[str, None] = {}
     for part in each(view):
         if isinstance(part, (Selection, TemporalJoin)):
@@ -158,7 +164,9 @@ _KINDS: tuple[tuple[str, Kind], ...] = (("deleted from", "deletions"), ("inserte
 
 
 def _lines(derived: Derived, naming: Naming) -> list[str]:
-    """Return the equations, the results, what was dropped and why, and what is read whole."""
+    """Return lines with the equations, the results, the dropped terms with their reasons, and the tables that are read
+    whole.
+    """
     lines: list[str] = []
     for step in derived.trace:
         for sign, part in (("∇", step.delta.deleted), ("Δ", step.delta.inserted)):

@@ -161,8 +161,9 @@ def format_full(instant: int) -> str:
 
 
 def parse_interval(text: str) -> int:
-    """Return the microseconds of a length of time such as ``10m``, ``90s`` or ``1h30m``.  Raise Refused for any other
-    text.
+    """Return the microseconds of a length of time such as ``10m``, ``90s`` or ``1h30m``.
+
+    Raise Refused for any other text.
 
     >>> parse_interval("10m"), parse_interval("1h30m")
     (600000000, 5400000000)
@@ -202,8 +203,9 @@ def format_interval(length: int) -> str:
 
 
 def _offset(zone: str | None) -> dt.timedelta:
-    """Return the offset of a zone from UTC.  Raise ValueError for more than 18 hours (the limit of Spark) or 59
-    minutes.
+    """Return the offset of a zone from UTC.
+
+    Raise ValueError for more than 18 hours, which is Spark's limit, or more than 59 minutes.
     """
     if zone is None or zone.upper() in ("Z", "UTC"):
         return dt.timedelta()

@@ -11,8 +11,9 @@ from weft.errors import Refused
 _LONGEST: Final = 160
 _SHOWN: Final = 60
 _NOT_UTF_8: Final = re.compile("[\udc80-\udcff]")
-"""The surrogates by which Python represents bytes that are not UTF-8 in arguments, variables and file names (PEP
-383).
+"""The surrogates by which Python represents bytes that are not UTF-8 (PEP 383).
+
+Such bytes may occur in arguments, environment variables and file names.
 """
 
 

@@ -10,8 +10,9 @@ from weft.algebra.relation import Output, Predicate, Project, Relation, Scan, Se
 from weft.algebra.scalar import Scalar
 
 INSTANT: Final = "_instant"
-"""The column that contains the instant of each event in a derived relation.  No user column starts with an
-underscore.
+"""The column of a derived relation that contains the instant of each event.
+
+No user column starts with an underscore.
 """
 
 

@@ -67,8 +67,9 @@ class Values:
 @hashed_once
 @dataclass(frozen=True)
 class Join:
-    """The cross product of the inputs.  A Select above the Join has the join condition.  Without inputs it has one
-    row.
+    """The cross product of the inputs, which has one row if there are no inputs.
+
+    A Select above the Join has the join condition.
     """
 
     inputs: tuple[Relation, ...]
@@ -344,8 +345,7 @@ class Key:
 
 
 def compared(keys: Sequence[Key], left: Sequence[Any], right: Sequence[Any]) -> int:
-    """Return a negative number if ``left`` sorts first, a positive number if ``right`` does, and 0 if the keys are
-    equal.
+    """Return a number that is negative if ``left`` sorts first, positive if ``right`` sorts first, and otherwise 0.
 
     >>> compared([Key(0, descending=True, nulls_first=False)], ["a"], [None])
     -1

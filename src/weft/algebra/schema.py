@@ -121,8 +121,9 @@ class DataType:
 
     @classmethod
     def of_expression(cls, text: str) -> DataType:
-        """Return the type of an expression from its text as ``str`` writes it.  Raise ValueError as ``parse_nested``
-        does.
+        """Return the type of an expression from its text as ``str`` writes it.
+
+        Raise ValueError as ``parse_nested`` does.
         """
         return cls(text) if text in (PERIOD.name, MONTHS.name) else cls.parse_nested(text)
 
@@ -189,8 +190,9 @@ class DataType:
         return replace(self, fields=(*fields, *new))
 
     def beyond_json(self) -> tuple[DataType, str] | None:
-        """Return the first part of the type that JSON cannot represent, with the reason, or None if JSON can represent
-        all.
+        """Return the first part of the type that JSON cannot represent, with the reason.
+
+        Return None if JSON can represent the whole type.
         """
         if self.name == "MAP" and self.key != STRING:
             return self, "the keys of JSON are strings"
@@ -220,8 +222,9 @@ class DataType:
 
 
 def sums_fit(type: DataType) -> bool:
-    """Return whether a DECIMAL can have ten digits more than ``type``, so that it can represent sums of ten billion
-    values.
+    """Return whether a DECIMAL can have ten digits more than ``type``.
+
+    Such a DECIMAL can represent sums of ten billion values.
     """
     return (type.precision or 10) + SUM_DIGITS <= MOST_DIGITS
 

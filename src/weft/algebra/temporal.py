@@ -245,8 +245,9 @@ def each(relation: Temporal) -> Iterator[Temporal]:
 
 
 def mentions_time(predicate: Scalar) -> bool:
-    """Return whether a predicate refers to NOW or to a period set and must therefore be evaluated at t_now (section
-    3.2.2).
+    """Return whether a predicate refers to NOW or to a period set (section 3.2.2).
+
+    Such a predicate is evaluated at t_now.
     """
     return isinstance(predicate, (Now, PeriodOf)) or any(mentions_time(child) for child in children(predicate))
 

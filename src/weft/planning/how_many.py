@@ -16,11 +16,11 @@ _TIMES: Final = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
 
 @dataclass(frozen=True)
 class Extent:
-    """The number of rows of a table, and its first and last instants (microseconds UTC), which are None for an empty
-    table.
+    """The number of rows of a table, and its first and last instants.
 
-    A tracked table has one row for each begin and each end of a period.  ``view`` marks a temporal view, whose number
-    of rows is no bound because a refresh precedes each read.
+    The instants are in microseconds UTC, or None for an empty table.  A tracked table has one row for each begin and
+    each end of a period.  ``view`` marks a temporal view, whose number of rows is no bound because a refresh precedes
+    each read.
     """
 
     rows: int
@@ -72,8 +72,9 @@ def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool 
 
 
 def _each(summary: Summary) -> str:
-    """Return the number of answers for each row in words.  A row of a table in several SELECTs counts once for each
-    SELECT.
+    """Return the number of answers for each row, in words.
+
+    A row of a table in several SELECTs counts once for each SELECT.
     """
     alike: dict[tuple[int, str], list[str]] = {}
     for name, times in Counter(summary.bounded_by).items():

@@ -133,8 +133,9 @@ class Plan:
 
     @cached_property
     def shape(self) -> Plan:
-        """The plan that queries can share, with range variables t1, t2 … and columns c1, c2 …, and without
-        constants.
+        """The plan that queries can share.
+
+        Its range variables are t1, t2 …, its columns are c1, c2 …, and it has no constants.
         """
         return Plan(numbered(self.lifted), (), self.from_now)
 
@@ -176,8 +177,7 @@ def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSch
 
 
 def bind_standing(text: str, tables: Mapping[str, TableSchema]) -> tuple[Query, tuple[TableSchema, ...]]:
-    """Return a standing query with the definitions of the views that depend on NOW in place of these views, and the
-    views.
+    """Return a standing query in which definitions replace the views that depend on NOW, and return these views.
 
     Raise SqlError for an invalid query, and for a query that refers to the past or to the ends of rows.  While a row is
     in a table, its end is not yet recorded, so an earlier answer cannot depend on the end (laws 1 and 2).
@@ -259,8 +259,9 @@ def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
 
 
 def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], whole: bool) -> Branch:
-    """Return a branch for all queries of a plan, joined with the parameter table ``table`` (NiagaraCQ; design section
-    5).
+    """Return a branch for all queries of a plan (NiagaraCQ; design section 5).
+
+    The branch is joined with the parameter table ``table``.
     """
     scan = Scan(table, PARAMETERS)
     known: dict[str, Scalar] = {column.name: scan.ref(column.name) for column in table.columns} | dict(window)

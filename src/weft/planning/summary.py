@@ -118,8 +118,9 @@ def cut(line: str) -> str:
 
 
 def first(lines: Sequence[str], most: int, others: str) -> list[str]:
-    """Return at most ``most`` lines.  If lines are omitted, the last line is ``others`` with the number of omitted
-    lines.
+    """Return at most ``most`` lines.
+
+    If lines are omitted, the last line is ``others`` with the number of omitted lines.
 
     >>> first("abcd", 3, "and {} more"), first("abc", 3, "and {} more")
     (['a', 'b', 'and 2 more'], ['a', 'b', 'c'])

@@ -135,8 +135,9 @@ def _whole_rows(table: TableSchema, log: bool) -> Events:
 
 
 def _predicate(table: TableSchema, taken: Sequence[str], conditions: Sequence[str]) -> str:
-    """Return the name of the predicate with the columns ``taken`` of the rows of ``table`` that satisfy
-    ``conditions``.
+    """Return the name of a predicate, which is a hash of the definition of its rows.
+
+    The rows are the columns ``taken`` of the rows of ``table`` that satisfy ``conditions``.
     """
     definition = repr((table.id, tuple(taken), sorted(set(conditions))))
     return f"p{hashlib.sha256(definition.encode()).hexdigest()[:16]}"

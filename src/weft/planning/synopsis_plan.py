@@ -36,8 +36,9 @@ Language = Literal["sql", "monpoly", "mutl", "mutl-minmax", "2fol"]
 FORMAT: Final = 1
 _TABLE: Final = re.compile(r'\["table",(\d+)\]')
 TIME_POINTS: Final = "time_points"
-"""The name of the table with all states of a log.  A table of the log has a column ``tp`` with the state of each
-row.
+"""The name of the table with all states of a log.
+
+A table of the log has a column ``tp`` with the state of each row.
 """
 TP: Final = "tp"
 AT: Final = "at"
@@ -75,8 +76,9 @@ class SynopsisPlan:
 
     @cached_property
     def parts(self) -> tuple[FormulaEvents, ...]:
-        """The formulas of the query with their events.  Reading this raises SynopsisError if the query has no
-        synopsis.
+        """The formulas of the query, with their events.
+
+        Access raises SynopsisError if the query has no synopsis.
         """
         if isinstance(self.source, Query):
             return of_query(self.source)
@@ -112,7 +114,7 @@ class SynopsisPlan:
     def synopsis(self) -> Synopsis:
         """The initial state ∅, the step Δ and the answer Γ of the formulas.
 
-        Reading this raises Refused for a formula that cannot be computed.
+        Access raises Refused for a formula that cannot be computed.
         """
         return shared([part.formula for part in self.parts], self.semantics)
 
@@ -188,8 +190,9 @@ class SynopsisPlan:
 
     @cached_property
     def signature(self) -> str:
-        """A hash of ``body``, which is equal for two queries exactly if they are the same query over the same
-        tables.
+        """A hash of ``body``.
+
+        Two queries have equal hashes exactly if they are the same query over the same tables.
         """
         return hashlib.sha256(self.body.encode()).hexdigest()[:16]
 

@@ -70,8 +70,9 @@ class SynopsisExplanation(InLines):
     gamma: tuple[str, ...]
     """The formulas of the answers at a state, over the rows of the state and the relations R1, R2 … in order."""
     delta: tuple[str, ...]
-    """The rules for each relation after a state (``R1_now``), over the rows of the state and the relations before
-    it.
+    """The rule for each relation after a state (``R1_now``).
+
+    A rule refers to the rows of the state and to the relations before the state.
     """
     verdict: str
     faults: tuple[MissingBound, ...]
@@ -185,8 +186,9 @@ def _states(plan: SynopsisPlan) -> str:
 
 
 def _names(events: tuple[Events, ...]) -> dict[str, str]:
-    """Return a readable name for each predicate: the name of its table, with a number if the table has several
-    predicates.
+    """Return a readable name for each predicate.
+
+    This is the name of the predicate's table, with a number if the table has several predicates.
     """
     seen: Counter[str] = Counter()
     names = {}

@@ -136,8 +136,9 @@ def text_of(auxiliary: Auxiliary) -> str:
 
 
 def over_tables(query: Query, others: Mapping[int, TableSchema]) -> Query:
-    """Return the query with each table whose id is in ``others`` replaced by the table there, which has the same
-    columns.
+    """Return the query with tables replaced by the tables ``others``, which have the same columns.
+
+    The keys of ``others`` are the ids of the tables to replace.
     """
 
     def change(node: Any) -> Any:

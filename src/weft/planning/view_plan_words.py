@@ -33,9 +33,9 @@ class EventEffect:
 
 @dataclass(frozen=True, repr=False)
 class ViewExplanation(InLines):
-    """The expression of a view over ``sources`` (pairs of range variable and table), and the view's maintenance by
-    event.
+    """The expression of a view, and the view's maintenance by event.
 
+    - ``sources``: the range variables of the expression, each with the name of its table.
     - ``parts``: the names and queries of the auxiliary views that the view reads.
     - ``changing``: the tables whose changes can change the view.
     - ``timely``: whether time alone can change the view.
@@ -85,8 +85,9 @@ class ViewExplanation(InLines):
         return as_written(alias.removesuffix(_STORED) if name in self.called else alias)
 
     def _table(self, name: str) -> str:
-        """Return the readable name of a table.  For an auxiliary view this is the name of the table whose part it
-        is.
+        """Return the readable name of a table.
+
+        For an auxiliary view, this is the name of the table whose rows and columns it contains.
         """
         return self.called.get(name, name)
 
@@ -164,7 +165,9 @@ _KINDS: tuple[tuple[str, Kind], ...] = (("deleted from", "deletions"), ("inserte
 
 
 def _lines(derived: Derived, naming: Naming) -> list[str]:
-    """Return lines with the equations, the results, the dropped terms with their reasons, and the tables that are read
+    """Return lines of text that explain a derivation.
+
+    The lines contain the equations, the results, the dropped terms with their reasons, and the tables that are read
     whole.
     """
     lines: list[str] = []

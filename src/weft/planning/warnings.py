@@ -200,8 +200,9 @@ def reads_periods(names: Sequence[str]) -> str:
 
 
 def view_notes(plan: Plan) -> Iterator[Note]:
-    """Yield a note for each view in the query that says whether the query reads the view's definition or its stored
-    periods.
+    """Yield a note for each view in the query.
+
+    The note says whether the query reads the view's definition or its stored periods.
     """
     for view in plan.definitions:
         yield Note(

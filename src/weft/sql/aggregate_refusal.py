@@ -186,8 +186,9 @@ def _greatest(select: exp.Select) -> str | None:
 
 
 def _of_row(part: exp.Expr, measure: exp.Anonymous) -> str:
-    """Return the SQL of an expression over groups, rewritten for the row ``t`` with the group's least or greatest
-    value.
+    """Return the SQL of an expression over groups, rewritten for a single row.
+
+    The row ``t`` has the least or greatest value of its group.
     """
     expression = exp.paren(part.copy()) if isinstance(part, exp.Or) else part.copy()
     holder = exp.Tuple(expressions=[expression])

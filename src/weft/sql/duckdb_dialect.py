@@ -184,9 +184,9 @@ def _same_number(call: Call) -> bool:
 
 
 def _from_the_left(places: Sequence[Scalar], *, first: int) -> bool:
-    """Return whether all arguments are constants that are at least ``first``.
+    """Return whether all arguments are constant integers, the first at least ``first`` and the others at least 0.
 
-    ``first`` is 1 for positions and 0 for lengths.
+    ``first`` is 1 for a position and 0 for a length.
     """
     values = [each.value for each in places if isinstance(each, Literal)]
     if len(values) < len(places) or not all(isinstance(each, int) for each in values):

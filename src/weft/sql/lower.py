@@ -422,15 +422,17 @@ def _body_only(node: exp.Expr, scope: Scope) -> Relation:
 
 
 MOST_DRIVERS: Final = 64
-"""The maximal number of tables and time thresholds of a query.  Each causes a branch, and occurs in all other
-branches.
+"""The maximal number of tables and time thresholds of a query.
+
+Each of them causes a branch, and occurs in all other branches.
 """
 _APART: Final = "Split it into several queries. NOT IN counts its subquery up to three times, NOT EXISTS once."
 DEEPEST: Final = 64
 """The maximal depth of nested operators in one expression."""
 LARGEST: Final = 2_000
-"""The maximal number of operators and columns in one expression.  Each level of derived tables may double the
-number.
+"""The maximal number of operators and columns in one expression.
+
+Each level of derived tables may double the number.
 """
 
 
@@ -444,8 +446,9 @@ def within_limits(query: Query) -> None:
 
 
 def _written_out(query: Query) -> int:
-    """Return the size of the largest expression after the columns of derived relations are replaced by their
-    definitions.
+    """Return the size of the largest expression of the query.
+
+    Columns of derived relations are replaced by their definitions before the expressions are measured.
     """
     parts: dict[ColumnRef, int] = {}
 

@@ -49,9 +49,9 @@ def _instead(operator: str, left: DataType, right: DataType, node: exp.Expr) -> 
 
 
 def beside_decimal(value: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
-    """Return ``value``; an integer constant beside a DECIMAL is converted to a DECIMAL with the constant's digits.
+    """Return ``value``, converted to a DECIMAL with its own number of digits if it is an integer constant.
 
-    Otherwise the precision would be that of the constant's integer type.
+    The conversion applies only if ``other`` is a DECIMAL.  Without it, the precision would be that of the integer type.
     """
     if other.type.name != "DECIMAL" or value.type.name not in INTEGRAL:
         return value

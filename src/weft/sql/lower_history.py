@@ -108,9 +108,9 @@ def _compared(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Pre
 
 
 def _in_order(operator: str, first: Scalar, last: Scalar, node: exp.Expr) -> Predicate:
-    """Return the condition that an instant can lie between ``first`` and ``last``.
+    """Return the condition that ``first`` precedes ``last`` (``operator`` <) or does not follow it (``operator`` <=).
 
-    Raise SqlError if the two are constants and no instant lies between them.
+    Raise SqlError if both are constants and the condition is false.
     """
     if mentions_now(first) and mentions_now(last):  # intervals have a fixed length at any NOW
         first, last = (substitute(each, {Now(): _SOME_INSTANT}) for each in (first, last))

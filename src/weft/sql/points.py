@@ -93,8 +93,9 @@ def columns_of(width: int, alias: str = "") -> list[str]:
 
 
 def agreeing(left: Steps, right: Steps, a: str = "a", b: str = "b") -> list[str]:
-    """Return the SQL conditions that a row ``a`` of ``left`` and a row ``b`` of ``right`` agree in the shared
-    variables.
+    """Return the SQL conditions that two rows are equal in the variables that ``left`` and ``right`` share.
+
+    ``a`` and ``b`` are the aliases of the rows.
     """
     shared = [variable for variable in left.variables if variable in right.variables]
     return [f"{left.column(variable, a)} = {right.column(variable, b)}" for variable in shared]

@@ -92,8 +92,9 @@ def refuse(construct: str, node: exp.Expr, reason: str, hint: str | None = None)
 
 
 def only(node: exp.Expr, *allowed: str) -> None:
-    """Raise SqlError if ``node`` has a part that is not in ``allowed``, because a part of unknown effect may be
-    unsafe.
+    """Raise SqlError if ``node`` has a part that is not in ``allowed``.
+
+    A part that is not known to be safe is refused.
     """
     reasons = Reasons()
     for key, value in node.args.items():

@@ -91,8 +91,9 @@ FIELD: Final = "field of"
 Its arguments are the value and the name of the field.
 """
 ITEM: Final = "item of"
-"""The name of the function that returns an element of an ARRAY (from 0) or a value of a MAP, or NULL if it is
-missing.
+"""The name of the function that returns an element of an ARRAY by index (from 0), or a value of a MAP by key.
+
+The result is NULL if the element or the key does not exist.
 """
 OF_ELEMENTS: Final = ("exists", "forall")
 """The functions whose arguments are an ARRAY, its ``Element``, and a condition on the element."""
@@ -111,8 +112,9 @@ Views = Mapping[str, str]
 
 
 def literal(value: Literal) -> str:
-    """Return the SQL of a constant.  In strings, every character that Spark's lexer would read as an escape is
-    escaped.
+    """Return the SQL of a constant.
+
+    In strings, every character that Spark's lexer would read as an escape is escaped.
     """
     raw, type = value.value, value.type.name
     if raw is None:
@@ -352,8 +354,9 @@ def _united(operator: str, parts: tuple[Relation, ...], views: Views, depth: int
 
 
 def item(output: Output) -> str:
-    """Return the SQL of an output followed by its name.  The name is omitted for a column that already has this
-    name.
+    """Return the SQL of an output followed by its name.
+
+    The name is omitted for a column that already has this name.
     """
     value = output.value
     named = isinstance(value, ColumnRef) and value.column == output.name

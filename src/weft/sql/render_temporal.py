@@ -350,8 +350,9 @@ class Chain:
         return Until(render.timestamp(instant), render.timestamp(instant + 1), f"_{period.at.name}")
 
     def paired(self, one: PeriodOf, other: PeriodOf, joining: _Joining, *, contained: bool) -> Scalar:
-        """Return a condition on the period sets of two tuples, and join a query of the pairs that satisfy the
-        condition.
+        """Return a condition on the period sets of two tuples, and add a join to ``joining``.
+
+        The join reads a query of the pairs of tuples that satisfy the condition.
         """
         outer, inner = _of(one.scan, joining.items), _of(other.scan, joining.items)
         names = {**_named(outer.columns, "a"), **_named(inner.columns, "b")}

@@ -208,8 +208,9 @@ def _existence(
 
 
 def _of_all(body: exp.Select, against: exp.Expr, value: exp.Expr, operand: exp.Expr) -> exp.Expr:
-    """Return the condition that a comparison with ALL is true: for no row is it false or, because of a NULL,
-    unknown.
+    """Return the condition that a comparison with ALL is true.
+
+    The condition requires that no row makes the comparison false or, because of a NULL, unknown.
     """
     unknown = [exp.Is(this=each.copy(), expression=exp.Null()) for each in (value, operand)]
     return exp.not_(exp.Exists(this=body.where(exp.or_(against, *unknown))))
@@ -335,8 +336,9 @@ def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
 
 
 def same(keys: Sequence[str], one: str, other: str) -> str:
-    """Return the condition that the columns ``keys`` are equal in the aliases ``one`` and ``other``, followed by
-    AND.
+    """Return the condition that the columns ``keys`` are equal in two aliases, followed by AND.
+
+    ``one`` and ``other`` are the aliases.
     """
     return "".join(f"{one}.{key} = {other}.{key} AND " for key in keys)
 

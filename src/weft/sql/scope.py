@@ -139,8 +139,9 @@ class Merged:
 
 @dataclass(frozen=True)
 class Context:
-    """The state shared by all parts of a text: the tables, the names in use, and the functions that translate
-    subqueries.
+    """The state shared by all parts of a text.
+
+    It consists of the tables, the names in use, and the functions that translate subqueries.
     """
 
     tables: Mapping[str, TableSchema]
@@ -150,12 +151,14 @@ class Context:
     body: Callable[[exp.Expr, Scope], Relation]
     """The function that translates the query of EXISTS, whose columns have no effect."""
     view: bool = False
-    """Whether the text defines a temporal view, which reads tracked tables and may use periods, NOW anywhere, and GROUP
-    BY.
+    """Whether the text defines a temporal view.
+
+    A view reads tracked tables, and may use periods, NOW anywhere in a condition, and GROUP BY.
     """
     text: str | None = None
-    """The whole text, or None in a trial that only checks whether the text is accepted as a view or as a standing
-    query.
+    """The whole text, or None in a trial.
+
+    A trial only checks whether the text is accepted as a view or as a standing query.
     """
     other: Callable[[], str | None] = lambda: None
     """The function that tries a query's text as a view, or a view's text as a standing query.
@@ -219,14 +222,16 @@ class Scope:
     merged: dict[str, Merged] = field(default_factory=dict)
     shared: dict[str, CommonTable] = field(default_factory=dict)
     lateral: bool = True
-    """Whether the range variables of ``parent`` are visible.  A derived table sees only the common table
-    expressions.
+    """Whether the range variables of ``parent`` are visible.
+
+    A derived table sees only the common table expressions of the enclosing scopes.
     """
     copied: bool = False
     """Whether the rewriting copies this part of the text, as it copies the body of a NOT IN."""
     elements: Mapping[str, Element] = field(default_factory=dict)
-    """Within a condition on an array element, the element that each name before -> denotes, by the name in lower
-    case.
+    """For each name before -> in lower case, the array element that the name denotes.
+
+    The names are visible only in a condition on an array element.
     """
     grouping: Grouping | None = None
     """The groups if aggregates are allowed in this part of the text, otherwise None."""
@@ -285,8 +290,9 @@ class Scope:
         return Variable.of(relation, (VALID_FROM, VALID_TO) if self.context.view and isinstance(relation, Scan) else ())
 
     def visible_variables(self) -> dict[str, Variable]:
-        """Return the visible range variables by alias.  An inner range variable hides an outer one with the same
-        alias.
+        """Return the visible range variables by alias.
+
+        An inner range variable hides an outer one with the same alias.
         """
         variables: dict[str, Variable] = {}
         for scope in self._visible():

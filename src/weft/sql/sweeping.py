@@ -70,8 +70,9 @@ def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str],
 
 
 def shared(aliases: Sequence[str]) -> tuple[str, str, list[str]]:
-    """Return SQL for the start and the end of the common instants of periods, and the conditions that such instants
-    exist.
+    """Return SQL for the start and the end of the common instants of periods, and the conditions for an overlap.
+
+    ``aliases`` are the aliases of the rows with the periods.
     """
     starts, ends = [f"{each}.valid_from" for each in aliases], [f"{each}.valid_to" for each in aliases]
     if len(aliases) == 1:

@@ -104,8 +104,9 @@ def _refuse_periods(query: Query) -> None:
 
 @dataclass
 class _Writing:
-    """The state of the replacement of views in one query: the replaced views, and the reasons that prevent a
-    replacement.
+    """The state of the replacement of views in one query.
+
+    It consists of the replaced views, and of the reasons that prevent a replacement.
     """
 
     names: Names
@@ -157,8 +158,9 @@ class _Writing:
 
 
 def _typed(output: Output, table: TableSchema) -> Scalar:
-    """Return a column of the definition with the type of the view's column, to whose nested type fields may have been
-    added.
+    """Return a column of the definition with the type of the view's column.
+
+    A nested type may have gained fields since the definition was stored.
     """
     column = table.column(output.name)
     value = output.value
@@ -168,8 +170,9 @@ def _typed(output: Output, table: TableSchema) -> Scalar:
 
 
 def _not_standing(definition: Query) -> Iterator[tuple[str, str | None]]:
-    """Yield the constructs of a view's own definition that standing queries do not support, each with a hint or
-    None.
+    """Yield the constructs of a view's own definition that standing queries do not support.
+
+    Each construct has a hint, or None.
     """
     for part in walk(definition):
         match part:

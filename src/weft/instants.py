@@ -109,7 +109,7 @@ def read_day(text: str) -> int | None:
 def parse_instant(text: str) -> int:
     """Return the instant of a text that a person typed.  Raise Refused if the text is not an instant.
 
-    The function accepts the texts of :func:`read_instant`, also in lower case and with a decimal comma.
+    In addition to the texts that :func:`read_instant` accepts, ``text`` may be in lower case and have a decimal comma.
 
     >>> parse_instant("1993-04-05")
     733968000000000
@@ -138,7 +138,7 @@ def format_instant(instant: int) -> str:
 
 
 def format_rfc3339(instant: int) -> str:
-    """Format an instant for a program (RFC 3339, UTC), or as its number outside the years 1 to 9999.
+    """Format an instant for a program: as RFC 3339 in UTC, or as a number if it is outside the years 1 to 9999.
 
     >>> format_rfc3339(733968000500000), format_rfc3339(10**18)
     ('1993-04-05T00:00:00.500000Z', '1000000000000000000')
@@ -149,7 +149,7 @@ def format_rfc3339(instant: int) -> str:
 
 
 def format_full(instant: int) -> str:
-    """Format an instant in UTC with six decimals and without a zone.
+    """Format an instant as a UTC time with six decimals and without the name of the zone.
 
     An instant outside the years 1 to 9999 is replaced by the nearest instant inside.
 

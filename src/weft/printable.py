@@ -13,7 +13,7 @@ _SHOWN: Final = 60
 _NOT_UTF_8: Final = re.compile("[\udc80-\udcff]")
 """The surrogates by which Python represents bytes that are not UTF-8 (PEP 383).
 
-Such bytes may occur in arguments, environment variables and file names.
+Arguments, environment variables and file names may contain such bytes.
 """
 
 
@@ -27,7 +27,7 @@ def visible(text: str, kept: str = "") -> str:
 
 
 def require_text(text: str, what: str) -> str:
-    r"""Return ``text``.  Raise Refused if it contains bytes that are not UTF-8.
+    r"""Return ``text``.  Raise Refused if ``text`` contains bytes that are not UTF-8.
 
     ``what`` names the text in the error message.
 
@@ -82,7 +82,7 @@ class Brief:
 class InLines(Brief):
     """An object described by several lines (``brief``).
 
-    A notebook shows all lines; ``repr`` joins them into one.
+    A notebook shows all lines, while ``repr`` joins the lines into one.
     """
 
     @property

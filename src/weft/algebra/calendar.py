@@ -76,7 +76,7 @@ def reached(unit: str, instant: Scalar) -> Scalar:
 def _is_beginning(unit: str, instant: Scalar) -> bool:
     """Return whether the expression ``instant`` always yields the beginning of a ``unit``.
 
-    This is known of the first instant of a DATE, moved by whole days.
+    The function recognizes the first instant of a DATE, moved by whole days.
     """
     match instant:
         case Cast(arg=day, type=type):

@@ -337,7 +337,7 @@ def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
 def with_terms(formula: Formula, change: Callable[[Term], Term]) -> Formula:
     """Return the formula with ``change`` applied to its terms.
 
-    The function does not change terms that bind variables, nor terms of subformulas.
+    Terms that bind variables, and terms of subformulas, are not changed.
     """
     match formula:
         case Atom(terms=terms):

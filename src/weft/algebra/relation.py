@@ -31,8 +31,8 @@ from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
 class Scan:
     """The rows of a table under the range variable ``alias``.
 
-    With ``whole``, the scan returns all rows of the table's history (``FOR SYSTEM_TIME``).  Otherwise it returns the
-    rows that are valid at the instant of the query.
+    With ``whole``, the scan returns all rows of the table's history (``FOR SYSTEM_TIME``).  Without ``whole``, the scan
+    returns the rows that are valid at the instant of the query.
     """
 
     table: TableSchema

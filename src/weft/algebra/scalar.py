@@ -79,7 +79,10 @@ class PeriodOf:
 @hashed_once
 @dataclass(frozen=True)
 class Element:
-    """The current array element in the condition of EXISTS(array, x -> …) or FORALL.  It has no value elsewhere."""
+    """The current array element in the condition of EXISTS(array, x -> …) or FORALL.
+
+    The element has no value outside such a condition.
+    """
 
     name: str
     type: DataType
@@ -192,7 +195,7 @@ def columns(scalar: Scalar) -> frozenset[ColumnRef]:
 
 
 def is_constant(scalar: Scalar) -> bool:
-    """Return whether the expression has the same value for all rows, because it has no column and no array element."""
+    """Return whether the expression has no column and no array element, so that its value is the same for all rows."""
     return not isinstance(scalar, (ColumnRef, Element)) and all(is_constant(child) for child in children(scalar))
 
 

@@ -224,7 +224,7 @@ class DataType:
 def sums_fit(type: DataType) -> bool:
     """Return whether a DECIMAL can have ten digits more than ``type``.
 
-    Such a DECIMAL can represent sums of ten billion values.
+    A DECIMAL with ten more digits can represent sums of ten billion values.
     """
     return (type.precision or 10) + SUM_DIGITS <= MOST_DIGITS
 
@@ -302,7 +302,7 @@ Only temporal views may use it; no column has this type.
 @hashed_once
 @dataclass(frozen=True)
 class Column:
-    """A named column.  Its ``id`` never changes, and queries refer to the column by the id."""
+    """A named column.  The ``id`` of a column never changes, and queries refer to the column by the id."""
 
     id: int
     name: str

@@ -8,7 +8,7 @@ period that would extend beyond t_now is open.
 
 Operators that do not refer to time are τ-reducible: the snapshot of the result at each instant is the ordinary operator
 over the snapshots of the inputs.  A predicate that refers to NOW or to a period set (``mentions_time``) is evaluated at
-t_now, once per tuple with its full period set.  Such a predicate retains or removes the tuple with all of its past
+t_now, once per tuple with its full period set.  The predicate retains or removes the tuple with all of the tuple's past
 (θ-reducible).
 
 Expressions are immutable values: an expression that occurs twice is computed once.  A column is a ``ColumnRef(range
@@ -247,7 +247,7 @@ def each(relation: Temporal) -> Iterator[Temporal]:
 def mentions_time(predicate: Scalar) -> bool:
     """Return whether a predicate refers to NOW or to a period set (section 3.2.2).
 
-    Such a predicate is evaluated at t_now.
+    A predicate that refers to time is evaluated at t_now.
     """
     return isinstance(predicate, (Now, PeriodOf)) or any(mentions_time(child) for child in children(predicate))
 

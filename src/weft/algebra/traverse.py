@@ -217,7 +217,7 @@ def free_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
 def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
     """Return the node with each part that is a key of ``replacement`` replaced by its value, outermost first.
 
-    The function does not search the replacements for further parts to replace.
+    Parts of a replacement are not replaced.
     """
     if node in replacement:
         return cast("N", replacement[node])

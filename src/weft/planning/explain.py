@@ -60,8 +60,9 @@ class Explanation(InLines):
     """The output of ``explain``.
 
     ``first`` has the branches of the first delivery (Q^M), ``later`` has the branches of later ticks (Q^I).  Each of
-    the ``parameters`` is a tuple of name, type and value as SQL.  ``name``, ``how_many`` and ``next_due`` are set for
-    an installed query: its name, the number of its answers in words, and the next instant at which it is due, in words.
+    the ``parameters`` is a tuple of name, type and value as SQL.  For an installed query, ``name`` is the name of the
+    query, ``how_many`` states the number of answers in words, and ``next_due`` states the next instant at which the
+    query is due.
     """
 
     query: str
@@ -131,7 +132,7 @@ def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branc
     """Return the branches of ``events`` with the query's constants, as a tick of this query alone runs them.
 
     With ``whole``, the branches read whole tables from the beginning of time, as the first delivery does, and only
-    ``:t`` remains unbound.  Otherwise ``:tau`` and ``:t`` remain unbound.
+    ``:t`` remains unbound.  Without ``whole``, both ``:tau`` and ``:t`` remain unbound.
     """
     window: dict[str, Scalar] = {"tau": BEGINNING} if whole else {}
     return tuple(for_one(event, plan.values, window, whole) for event in events)

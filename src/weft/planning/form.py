@@ -111,7 +111,8 @@ def stored_parameter(value: Literal) -> tuple[str, JsonValue]:
 def restored_values(constants: Iterable[tuple[str, JsonValue]]) -> list[Any]:
     """Return the values of constants without their types.
 
-    This function is fast because a tick reads each constant of each of its queries.
+    A tick reads each constant of each query, so this function avoids the creation of ``Literal`` objects where
+    possible.
     """
     return [raw if kind in _STORED_UNCHANGED else restored_parameter(kind, raw).value for kind, raw in constants]
 

@@ -50,8 +50,8 @@ def _extent_text(name: str, extent: Extent) -> str:
 def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool = False) -> str | None:
     """Return an estimate of the number of answers in words, or None.
 
-    The result is None if the size of a table is unknown, or if the query cannot have an answer.  With ``from_now``, the
-    estimate is a bound per row, because rows that are already stored are not answers.
+    The estimate is None if the size of a table is unknown, or if the query cannot have an answer.  With ``from_now``,
+    the estimate is a bound per row, because rows that are already stored are not answers.
     """
     if not summary.when or any(name not in extents for name in summary.tables):
         return None

@@ -39,10 +39,11 @@ from weft.sql.view_definitions import with_definitions
 PARAMETERS: Final = "_p"
 """The range variable of the parameter table.  No alias of a user starts with an underscore."""
 MOST_SOURCES: Final = 1_000
-"""The maximal number of tables in all branches of a plan, including subqueries, which limits the SQL to about 400 kB.
+"""The maximal number of tables in all branches of a plan, including subqueries.
 
-The compiler checks the limit before the derivation, to bound the time of the derivation.  It checks the limit again
-afterwards, because the rewriting for Spark (``derivation.localize``) adds tables.
+The limit bounds the SQL to about 400 kB.  The compiler checks the limit before the derivation, to bound the time of the
+derivation.  The compiler checks the limit again after the derivation, because the rewriting for Spark
+(``derivation.localize``) adds tables.
 """
 BEGINNING: Final = Literal(-(2**62), TIMESTAMP, fixed=True)
 """The start of the window for branches that refer to the start although the window has none."""
@@ -89,15 +90,15 @@ class Plan:
 
     @cached_property
     def verdict(self) -> ClosedFormVerdict:
-        """The verdict whether Q^M has the closed form, with the reason."""
+        """The verdict on whether Q^M has the closed form, with the reason."""
         return closed_form_verdict(self.lifted)
 
     @cached_property
     def first(self) -> tuple[Event, ...]:
         """The branches that the first tick of a query runs, with parameters in place of constants.
 
-        These are the branches of Q^M if it has the closed form and ``from_now`` is false; otherwise the branches of
-        Q^I.
+        If Q^M has the closed form and ``from_now`` is false, the first tick runs the branches of Q^M, otherwise the
+        branches of Q^I.
         """
         return minimum_bounding(self.lifted) if self.verdict.closed and not self.from_now else self.branches
 
@@ -135,7 +136,7 @@ class Plan:
     def shape(self) -> Plan:
         """The plan that queries can share.
 
-        Its range variables are t1, t2 …, its columns are c1, c2 …, and it has no constants.
+        The shared plan has the range variables t1, t2 … and the columns c1, c2 …, and no constants.
         """
         return Plan(numbered(self.lifted), (), self.from_now)
 

@@ -116,8 +116,8 @@ def of_atoms(
 def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[Column, DataType | None], ...]:
     """Return the columns of a table's predicate, each with the type of its terms.
 
-    The type is None if a formula cannot use the values of the column.  Such values are encoded as texts, so that rows
-    that differ only in this column remain distinct.
+    The type is None if a formula cannot use the values of the column.  Values that no formula can use are encoded as
+    texts, so that rows that differ only in such a value remain distinct.
     """
     hidden = ("ts", "tp") if log else ("ts",)
     return tuple((each, term_type(each.type)) for each in table.columns if each.name.lower() not in hidden)

@@ -78,7 +78,7 @@ class SynopsisPlan:
     def parts(self) -> tuple[FormulaEvents, ...]:
         """The formulas of the query, with their events.
 
-        Access raises SynopsisError if the query has no synopsis.
+        The property raises SynopsisError if the query has no synopsis.
         """
         if isinstance(self.source, Query):
             return of_query(self.source)
@@ -114,7 +114,7 @@ class SynopsisPlan:
     def synopsis(self) -> Synopsis:
         """The initial state ∅, the step Δ and the answer Γ of the formulas.
 
-        Access raises Refused for a formula that cannot be computed.
+        The property raises Refused for a formula that cannot be computed.
         """
         return shared([part.formula for part in self.parts], self.semantics)
 

@@ -81,9 +81,10 @@ class SynopsisExplanation(InLines):
     how_many: str | None = None
     next_due: str | None = None
     name: str | None = None
-    """``name``, ``how_many`` and ``next_due`` are set for an installed query.
+    """The name of an installed query, or None.
 
-    They are its name, the number of its answers in words, and the next instant at which it is due, in words.
+    For an installed query, ``how_many`` states the number of answers in words, and ``next_due`` states the next instant
+    at which the query is due.
     """
 
     @property
@@ -188,7 +189,7 @@ def _states(plan: SynopsisPlan) -> str:
 def _names(events: tuple[Events, ...]) -> dict[str, str]:
     """Return a readable name for each predicate.
 
-    This is the name of the predicate's table, with a number if the table has several predicates.
+    The readable name is the name of the predicate's table, with a number if the table has several predicates.
     """
     seen: Counter[str] = Counter()
     names = {}

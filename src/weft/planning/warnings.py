@@ -59,7 +59,7 @@ def _impossible(later: Sequence[Branch]) -> list[Note]:
 def _imprecise(plan: Plan) -> list[Note]:
     """Return a message for each NOT EXISTS that is evaluated as soon as a row arrives.
 
-    Such a query is imprecise (paper section 2), because it requires no minimum age of the row.
+    A query that requires no minimum age of the arriving row is imprecise (paper section 2).
     """
     branches = (with_constants(event, plan.values) for event in incremental(plan.lifted))
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]

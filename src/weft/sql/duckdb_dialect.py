@@ -162,7 +162,7 @@ def _alike(scalar: Scalar) -> bool:
 def _same_product(factors: list[DataType], product: DataType) -> bool:
     """Return whether both engines compute a product with these types alike.
 
-    They do so for integers, for decimals that lose no digit, and for doubles.
+    The engines agree on products of integers, of decimals that lose no digit, and of doubles.
     """
     if product.name == "DECIMAL":
         (p1, _), (p2, _) = map(as_decimal, factors)
@@ -173,7 +173,7 @@ def _same_product(factors: list[DataType], product: DataType) -> bool:
 def _same_number(call: Call) -> bool:
     """Return whether both engines compute a function of a number alike.
 
-    They do so for integers, and for a decimal without a division.
+    The engines agree on functions of integers, and on functions of a decimal without a division.
     """
     number, *others = call.args
     if any(not isinstance(each, Literal) or not isinstance(each.value, int) or each.value < 0 for each in others):

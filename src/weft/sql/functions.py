@@ -47,7 +47,7 @@ from weft.algebra.schema import (
 LONGEST_PADDING: Final = 1_000
 """The greatest length of LPAD and RPAD, and the greatest number of repetitions of REPEAT.
 
-The limit bounds the size of answers.
+The limit of padding and repetition bounds the size of answers.
 """
 _STRINGS: Final = DataType("ARRAY", element=STRING)
 TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
@@ -58,8 +58,8 @@ class Function:
     """A function that a query may call.
 
     ``takes`` names the family of types of each argument; the last family applies to all further arguments.  Arguments
-    from number ``constant`` on (from 0) must be constants.  Otherwise a value from a row could make the call fail, and
-    one row must not make a standing query fail.
+    from number ``constant`` on (from 0) must be constants, because a value from a row could make the call, and thereby
+    the standing query, fail.
     """
 
     least: int

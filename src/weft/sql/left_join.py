@@ -3,9 +3,9 @@
     SELECT a.id FROM a LEFT JOIN b ON b.k = a.id WHERE b.k IS NULL
     SELECT a.id FROM a LEFT ANTI JOIN b ON b.k = a.id
 
-The two queries are equivalent if the tested column is not NULL in any matching row.  ON ensures this if it compares the
-column or tests it for NOT NULL.  A column that may be NULL in a matching row is refused, because the query would also
-return such matching rows.
+The two queries are equivalent if the tested column is not NULL in any matching row.  The column is not NULL in a
+matching row if ON compares it or tests it for NOT NULL.  A column that may be NULL in a matching row is refused,
+because the query would also return such matching rows.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
 ``lower_from`` translates FROM, ``lower_predicate`` translates conditions, and ``lower_scalar`` translates scalars.
 
 This module also limits the size of a query, because the derived queries grow with each part of the query that may cause
-an answer.  The limits far exceed the size of practical queries.  They bound the time of an explanation to seconds, and
-prevent that a malicious text reaches Spark as megabytes of SQL (design section 8).
+an answer.  The limits far exceed the size of practical queries.  The limits bound the time of an explanation to
+seconds, and prevent a malicious text from reaching Spark as megabytes of SQL (design section 8).
 """
 
 from __future__ import annotations
@@ -424,7 +424,7 @@ def _body_only(node: exp.Expr, scope: Scope) -> Relation:
 MOST_DRIVERS: Final = 64
 """The maximal number of tables and time thresholds of a query.
 
-Each of them causes a branch, and occurs in all other branches.
+Each table and each threshold causes a branch, and occurs in all other branches.
 """
 _APART: Final = "Split it into several queries. NOT IN counts its subquery up to three times, NOT EXISTS once."
 DEEPEST: Final = 64

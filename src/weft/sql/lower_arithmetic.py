@@ -51,7 +51,8 @@ def _instead(operator: str, left: DataType, right: DataType, node: exp.Expr) -> 
 def beside_decimal(value: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
     """Return ``value``, converted to a DECIMAL with its own number of digits if it is an integer constant.
 
-    The conversion applies only if ``other`` is a DECIMAL.  Without it, the precision would be that of the integer type.
+    The conversion applies only if ``other`` is a DECIMAL.  Without the conversion, the DECIMAL would have the precision
+    of the integer type.
     """
     if other.type.name != "DECIMAL" or value.type.name not in INTEGRAL:
         return value

@@ -156,8 +156,8 @@ def _of_elements(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> 
     only(condition, "this", "expressions")
     if items.type.name != "ARRAY" or items.type.element is None:
         raise SqlError(f"{name.upper()} takes an ARRAY, not {items.type}", where=place(node), hint=f"Write {shown}.")
-    # Range variables never start with an underscore, so the names cannot clash.  The numbers increase inwards.  They
-    # cannot be the count of names, because an inner name may shadow an outer one.
+    # Range variables never start with an underscore, so the names cannot clash.  The numbers increase inwards.  The
+    # number cannot be the count of names, because an inner name may shadow an outer one.
     outer = max((int(each.name.removeprefix(_EACH)) for each in scope.elements.values()), default=0)
     element = Element(f"{_EACH}{outer + 1}", items.type.element)
     inner = replace(scope, elements={**scope.elements, condition.expressions[0].name.lower(): element})

@@ -88,7 +88,7 @@ def _of_integer(call: Call, arg: Scalar) -> Scalar:
 def _wide(factors: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
     """Return the factors of a decimal product with one factor widened.
 
-    Otherwise DuckDB would limit the product to 18 digits.
+    Without the wider factor, DuckDB would limit the product to 18 digits.
     """
     if any(as_decimal(each.type)[0] > _NARROW for each in factors):
         return factors

@@ -25,7 +25,7 @@ _ORDER: Final = re.compile(r"\border\s+by\b", re.IGNORECASE)
 def order_of(text: str, names: Sequence[str]) -> tuple[Key, ...]:
     """Return the sort keys of the standing query ``text``, whose answers have the columns ``names``.
 
-    The result is empty for a text without ORDER BY, and for a formula.
+    A text without ORDER BY, and a formula, have no sort keys.
     """
     if not _ORDER.search(text):
         return ()

@@ -1,9 +1,9 @@
 """Render the past operators over relations over time points as SQL (``points`` defines the relations).
 
-An *anchor* is an answer of Q, in ◇Q or Q1 since Q, to which later time points refer.  Its columns are ``v1 … vk, [n,]
-instant, from_tp, until``.  ``instant`` is the anchor's instant in microseconds, ``from_tp`` is the first time point
-that can see the anchor, and ``until`` is the first later time point at which Q1 has failed.  Anchors of earlier batches
-are stored with their instants.
+An *anchor* is an answer of Q, in ◇Q or Q1 since Q, to which later time points refer.  A relation of anchors has the
+columns ``v1 … vk, [n,] instant, from_tp, until``.  ``instant`` is the anchor's instant in microseconds, ``from_tp`` is
+the first time point that can see the anchor, and ``until`` is the first later time point at which Q1 has failed.
+Anchors of earlier batches are stored with their instants.
 
 With a window [a, b], an anchor with the instant i is visible at the time points whose instants are from i + a to i + b.
 Since instants never decrease, these time points are consecutive.  If a is 0, a period of Q is one anchor, because only
@@ -35,8 +35,8 @@ def shifted(steps: Steps | None, extent: Extent, stored: Steps | None, *, counte
     """Return SQL for the answers of Q one time point later, as in ▽Q.
 
     ``steps`` are the answers of Q in the batch.  ``stored`` are the answers of Q at the last time point before the
-    batch.  One of the two may be None.  With ``counted``, the result has counts even if ``steps`` and ``stored`` have
-    none.
+    batch.  One of ``steps`` and ``stored`` may be None.  With ``counted``, the result has counts even if ``steps`` and
+    ``stored`` have none.
     """
     parts = []
     if steps is not None:

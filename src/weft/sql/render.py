@@ -1,7 +1,7 @@
 """Render algebra as SQL text in Spark's dialect.
 
-The text names only temporary views, never a path (design section 7).  It is rendered from the algebra alone: a user's
-own text never reaches Spark (section 8).
+The text names only temporary views, never a path (design section 7).  The text is rendered from the algebra alone, so
+that a user's own text never reaches Spark (section 8).
 
 Spark's parser accepts different words as unquoted names, depending on the position (``SELECT a except FROM t``) and on
 settings.  Therefore the text has backquotes around every name that is not a plain word or that is a word of Spark's
@@ -83,17 +83,17 @@ The backslash is Spark's default escape character, but other engines have no def
 PART_OF: Final = "split at"
 """The name of the function that returns a part of a split text, from 0, or NULL if the text has no such part.
 
-Its arguments are the text, the number, the pattern and the limit.
+The arguments of the function are the text, the number, the pattern and the limit.
 """
 FIELD: Final = "field of"
 """The name of the function that returns a field of a STRUCT, or of the STRUCTs of an ARRAY.
 
-Its arguments are the value and the name of the field.
+The arguments of the function are the value and the name of the field.
 """
 ITEM: Final = "item of"
 """The name of the function that returns an element of an ARRAY by index (from 0), or a value of a MAP by key.
 
-The result is NULL if the element or the key does not exist.
+The function returns NULL if the element or the key does not exist.
 """
 OF_ELEMENTS: Final = ("exists", "forall")
 """The functions whose arguments are an ARRAY, its ``Element``, and a condition on the element."""
@@ -307,7 +307,8 @@ def rows(relation: Relation, views: Views, depth: int = 1) -> str:
         case Distinct(input=Project(input=inner, outputs=outputs)):
             return select(f"DISTINCT {', '.join(map(item, outputs))}", inner, views, depth)
         case Values(columns=columns, rows=value_rows):
-            # The first row names the columns.  A SELECT for each row would nest as deep as the number of rows.
+            # The SELECT of the first row names the columns.  A SELECT for each row would nest as deep as the number of
+            # rows.
             first = ", ".join(
                 item(Output(head.name, value)) for head, value in zip(columns, value_rows[0], strict=True)
             )
@@ -441,6 +442,6 @@ _WORDS: Final = """
 KEYWORDS: Final = frozenset(_WORDS.split())
 """The words of Spark 4.1's grammar.
 
-These are the words of ``sql_keywords()`` and four words that ``sql_keywords()`` omits because they have two spellings
-(RLIKE and REGEXP, TEMPORARY and TEMP).
+The set contains the words of ``sql_keywords()``, and four words that ``sql_keywords()`` omits because they have two
+spellings (RLIKE and REGEXP, TEMPORARY and TEMP).
 """

@@ -95,8 +95,8 @@ def value_steps(
 ) -> tuple[NamedQuery, ...]:
     """Return the chain of queries for the value of a relation.  The last query returns the value.
 
-    ``views`` returns the name of the view for a leaf.  This view has the columns of the leaf's table by name, including
-    the start and end.
+    ``views`` returns the name of the view for a leaf.  The view of a leaf has the columns of the leaf's table by name,
+    including the start and end.
     """
     chain = Chain(views, evaluation, prefix)
     last = chain.step(relation)
@@ -271,7 +271,7 @@ class Chain:
         return text if constant.rows else f"{text} WHERE 1 = 0"
 
     def projected(self, projection: Projection) -> str:
-        """Return the SQL of π.  It merges periods unless the outputs include all columns of the input."""
+        """Return the SQL of π.  The SQL merges periods unless the outputs include all columns of the input."""
         inner = projection.input
         names = _named(attributes(inner), "a")
         values = [self.text(output.value, names) for output in projection.outputs]

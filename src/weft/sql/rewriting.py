@@ -3,7 +3,8 @@
 A hint contains the complete rewritten query as a command, with the tables and columns of the text, or says that no
 equivalent query exists.  The constructs are window functions, subqueries used as values, and LIMIT.
 
-A query with a window function often selects the first row of each group.  NOT EXISTS expresses that no row precedes it.
+A query with a window function often selects the first row of each group.  NOT EXISTS expresses that no row precedes
+this first row.
 """
 
 from __future__ import annotations

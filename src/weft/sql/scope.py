@@ -130,7 +130,7 @@ class Variable:
 class Merged:
     """A column of USING, which several range variables share.
 
-    ``ref`` is the column of the first of them.
+    ``ref`` is the column of the first of these range variables.
     """
 
     ref: ColumnRef
@@ -141,7 +141,7 @@ class Merged:
 class Context:
     """The state shared by all parts of a text.
 
-    It consists of the tables, the names in use, and the functions that translate subqueries.
+    The shared state is the tables, the names in use, and the functions that translate subqueries.
     """
 
     tables: Mapping[str, TableSchema]
@@ -163,7 +163,7 @@ class Context:
     other: Callable[[], str | None] = lambda: None
     """The function that tries a query's text as a view, or a view's text as a standing query.
 
-    It returns None if the text is accepted, otherwise a hint.
+    The function returns None if the text is accepted, otherwise a hint.
     """
 
 
@@ -387,7 +387,7 @@ class Scope:
         return next(((ref, aliases) for aliases, ref in owned.items()), None)
 
     def starts(self) -> frozenset[ColumnRef]:
-        """Return the visible columns that contain the start of a row.  They are never NULL."""
+        """Return the visible columns that contain the start of a row.  The start of a row is never NULL."""
         variables = (variable for scope in self._visible() for variable in scope.variables.values())
         scans = (part for variable in variables for part in sources(variable.relation))
         return frozenset(scan.start for scan in scans if isinstance(scan, Scan))

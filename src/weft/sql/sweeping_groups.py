@@ -163,7 +163,8 @@ def _in_order(number: str) -> str:
 def _parts(value: str, type: DataType) -> tuple[str, ...]:
     """Return SQL for the addends of a value.
 
-    These are the low and high parts of the value if its type is too narrow for sums, otherwise the value itself.
+    A value whose type is too narrow for sums has two addends, its low and its high part; any other value is the only
+    addend.
     """
     if is_wide(type):
         return low_part(value, type), high_part(value, type)

@@ -2,12 +2,12 @@
 
     FROM due   is   FROM (SELECT DISTINCT id FROM s WHERE due < NOW()) AS due
 
-A view is evaluated at one instant when it is read, and then gains and loses rows with their whole past.  A standing
-query is evaluated at every instant: its answer at s has the rows of the view's definition with NOW = s (law 5).  A view
-without NOW, period functions and moving windows has the same rows in its stored periods.  The standing query therefore
-reads the stored periods of such a view.
+A reader of a view evaluates the view at one instant, so from one evaluation to the next the view gains and loses rows
+with their whole past.  A standing query is evaluated at every instant: its answer at s has the rows of the view's
+definition with NOW = s (law 5).  A view without NOW, period functions and moving windows has the same rows in its
+stored periods.  The standing query therefore reads the stored periods of such a view.
 
-The stored query of a view contains comparisons with NOW.  This module turns them into thresholds of NOW, as
+The stored query of a view contains comparisons with NOW.  This module turns the comparisons into thresholds of NOW, as
 ``lower_predicate`` does for the text of a query.
 """
 
@@ -64,7 +64,8 @@ _PERIOD_HINTS: Final = {
 def depends_on_now(query: Query) -> bool:
     """Return whether the rows of a view at an instant depend on the instant of the evaluation.
 
-    They depend on it if the view has NOW, a period function or a moving window, or reads a view that depends on it.
+    A view depends on the instant of its evaluation if it has NOW, a period function or a moving window, or reads a view
+    that depends on the instant.
     """
     return any(
         isinstance(part, (Now, PeriodOf))
@@ -106,7 +107,7 @@ def _refuse_periods(query: Query) -> None:
 class _Writing:
     """The state of the replacement of views in one query.
 
-    It consists of the replaced views, and of the reasons that prevent a replacement.
+    The state contains the replaced views, and the reasons that prevent a replacement.
     """
 
     names: Names

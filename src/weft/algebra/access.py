@@ -61,7 +61,7 @@ class Lookup:
 
     @property
     def step(self) -> int:
-        """The position of this lookup in its chain of lookups, from 1."""
+        """The number of this lookup in its chain of lookups, from 1."""
         return 1 + (self.via.step if isinstance(self.via, Lookup) else 0)
 
     @property

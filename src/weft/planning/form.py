@@ -33,8 +33,8 @@ JsonValue: TypeAlias = "str | int | float | bool | list[str | int] | None"
 class StoredForm:
     """The serialized plan of a query (``body``), its ``signature``, and the query's constants and names.
 
-    ``names`` are the query's range variables, in the order of the plan's t1, t2 ….  With these names, a tick of this
-    query alone runs the SQL that ``explain`` prints.
+    ``names`` are the query's range variables, in the order of the plan's t1, t2 ….  With the names of the query, a tick
+    of this query alone runs the SQL that ``explain`` prints.
     """
 
     signature: str

@@ -51,7 +51,7 @@ def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool 
     """Return an estimate of the number of answers in words, or None.
 
     The estimate is None if the size of a table is unknown, or if the query cannot have an answer.  With ``from_now``,
-    the estimate is a bound per row, because rows that are already stored are not answers.
+    the estimate is the greatest number of answers for each new row.
     """
     if not summary.when or any(name not in extents for name in summary.tables):
         return None

@@ -1,7 +1,7 @@
 """Rename range variables and columns.
 
-A plan has numbered names, a branch of one query has the query's own names, and no range variable may have the name of a
-column.
+A plan has numbered names, and a branch of one query has the query's own names.  A range variable that has the name of a
+column is renamed, because Spark would confuse the two.
 """
 
 from __future__ import annotations

@@ -41,13 +41,12 @@ class Summary:
 
     - ``when``: the causes of answers, as clauses that the text joins by "or".
     - ``holding``: the conditions that are true at the instant of an answer, as clauses.
-    - ``time``: the instants at which time alone makes answers appear.  If it is empty, time alone makes answers appear
-      only through rows of ``results``.
+    - ``time``: the instants at which time alone makes answers appear.  If ``time`` is empty, time alone makes answers
+      appear only through rows of ``results``.
     - ``arriving``, ``beginning``, ``ending``: whether rows that arrive, begin (in a tracked table) or end can cause
       answers.
-    - ``bounded_by``: for each SELECT, a table each row of which is the source of at most one answer, so that the number
-      of rows is a bound on the number of answers.  A table in two SELECTs occurs twice.  None if there is no such
-      bound.
+    - ``bounded_by``: for each SELECT, the one table that it reads.  A row of this table causes at most one answer of
+      the SELECT, so the number of rows bounds the number of answers.  None if a SELECT reads several tables.
     - ``tables``: all tables that the query reads.
     - ``tracked``: the tables with recorded history.
     - ``results``: the tables of other queries' answers.
@@ -133,7 +132,10 @@ def _by_time(event: Event) -> bool:
 
 
 def _as_rows_arrive(event: Event) -> bool:
-    """Return whether a row arrives at every instant of the event, because its rows cannot all have arrived before."""
+    """Return whether a row arrives at each instant of the event.
+
+    This is so if the conditions exclude that all rows of the event arrived before the instant.
+    """
     before = (Plain(call("<", scan.start, event.instant)) for scan in sources(event.block) if isinstance(scan, Scan))
     return exclude_each_other((*conjuncts(condition(event.block)), *before))
 

@@ -1,4 +1,4 @@
-"""Compute the events of a synopsis, which are the rows of its predicates, and its answers, as SQL over the tables.
+"""Compute SQL for the events of a synopsis, which are the rows of its predicates, and for its answers.
 
 The name of a predicate is a hash of the definition of its rows, so that equal subformulas of different queries are
 equal.  The SQL is for DuckDB (``sql.duckdb_dialect``).  An expression that Spark might compute differently is refused.

@@ -68,7 +68,7 @@ class FormulaOver:
 class SynopsisPlan:
     """A synopsis whose answers are the distinct rows of all ``parts``.
 
-    With ``discard``, Weft deletes the rows of the tables once they are processed.
+    With ``discard``, Weft deletes the rows of the tables after a tick has processed them.
     """
 
     source: Query | FormulaOver

@@ -15,9 +15,9 @@ from weft.algebra.scalar import Call, Literal, Scalar, shifted
 from weft.algebra.schema import TIMESTAMP
 
 _Bound: TypeAlias = "tuple[Scalar | None, Scalar | None, int]"
-"""A bound: the first instant is at most so many microseconds after the second.
+"""A bound on two instants: the first is at most the given number of microseconds after the second.
 
-None in place of an instant is the beginning of 1970.
+The value None in place of an instant means the beginning of 1970.
 """
 _NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 

@@ -107,10 +107,10 @@ def _named(body: Relation) -> frozenset[str]:
 
 
 def _may_come_later(scan: Scan, body: Relation | None, judged: Scan, others: Iterable[Source]) -> bool:
-    """Return whether a row of ``scan`` can arrive after the row of ``judged`` and block it.
+    """Return whether a row of ``scan`` can arrive after the row of ``judged`` and block the latter.
 
     The result is False if the conditions of ``body`` allow only earlier rows.  ``body`` is the body of the NOT EXISTS
-    in the query, or None if unknown.  The rows of ``others`` exist when the row of ``judged`` arrives.
+    in the query, or None if unknown.  The rows of ``others`` have arrived when the row of ``judged`` arrives.
     """
     if body is None:
         return True

@@ -1,8 +1,8 @@
 """Translate rendered SQL for DuckDB, and find the expressions that DuckDB might compute differently from Spark.
 
-The rendered text is Spark SQL.  DuckDB reads the text after identifiers and strings are quoted as DuckDB requires; a
-few functions have other names in DuckDB (``MACROS``).  A view cannot use an expression that the two engines might
-compute differently, such as a regular expression, the text of a DOUBLE, or a division of decimals.
+The rendered text is Spark SQL.  ``local_text`` changes the quotes of identifiers and strings to those of DuckDB.  A few
+functions have other names in DuckDB (``MACROS``).  A view cannot use an expression that the two engines might compute
+differently, such as a regular expression, the text of a DOUBLE, or a division of decimals.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _alike(scalar: Scalar) -> bool:
 
 
 def _same_product(factors: list[DataType], product: DataType) -> bool:
-    """Return whether both engines compute a product with these types alike.
+    """Return whether both engines compute the same product for factors and a product of these types.
 
     The engines agree on products of integers, of decimals that lose no digit, and of doubles.
     """

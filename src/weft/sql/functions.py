@@ -432,7 +432,7 @@ DISTINCT: Final = "distinct"
 Standing queries bind this call only to offer an equivalent formula.
 """
 WINDOW: Final = "moving_window"
-"""The function in GROUP BY whose argument is the length of the moving window."""
+"""The name of the function in GROUP BY whose argument is the length of the moving window."""
 
 
 def aggregate_type(function: Aggregate, argument: DataType | None) -> DataType:

@@ -49,10 +49,10 @@ def _instead(operator: str, left: DataType, right: DataType, node: exp.Expr) -> 
 
 
 def beside_decimal(value: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
-    """Return ``value``, converted to a DECIMAL with its own number of digits if it is an integer constant.
+    """Return ``value``, or if it is an integer constant, a DECIMAL with as many digits as the constant.
 
-    The conversion applies only if ``other`` is a DECIMAL.  Without the conversion, the DECIMAL would have the precision
-    of the integer type.
+    The conversion applies only if ``other`` is a DECIMAL.  Without this conversion, Spark would use the precision of
+    the integer type.
     """
     if other.type.name != "DECIMAL" or value.type.name not in INTEGRAL:
         return value

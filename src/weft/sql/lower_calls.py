@@ -116,7 +116,7 @@ def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
 def extracted(field: str, value: Scalar, node: exp.Expr) -> Scalar:
     """Return the scalar EXTRACT(field FROM value).
 
-    The names of fields differ from the names of functions.  Seconds have decimals.
+    The fields have other names than the functions that compute them.  EXTRACT(SECOND …) returns a number with decimals.
     """
     if field == "SECOND":
         _fitting("extract", FUNCTIONS["second"], [value], node)
@@ -182,7 +182,7 @@ def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) 
 def _in_range(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
     """Raise SqlError for an integer constant outside the range that Spark accepts.
 
-    Numbers of digits and positions are INTs in Spark.
+    In Spark, a number of digits and a position have the type INT.
     """
     if not isinstance(arg, Literal) or not isinstance(arg.value, int) or family not in ("INTEGRAL", "INDEX"):
         return
@@ -263,7 +263,7 @@ PERIOD_FUNCTIONS: Final[dict[str, tuple[int, DataType]]] = {
 
 
 def for_views_only(scope: Scope) -> str:
-    """Return the hint for a construct that only views have: create a view, if all tables of the text are tracked."""
+    """Return the hint for a construct that only views may use: create a view, if all tables of the text are tracked."""
     text, other = scope.context.text, scope.context.other()
     if other is not None and other != NOT_TODAY:
         return other

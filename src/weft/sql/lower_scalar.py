@@ -85,7 +85,7 @@ def lower_each(nodes: Iterable[exp.Expr], scope: Scope) -> list[Scalar]:
 
 
 def only_known_parts(node: exp.Expr) -> None:
-    """Raise SqlError for a node with a part that no rule reads, because to ignore the part would change the meaning."""
+    """Raise SqlError for a node with a part that no rule reads, because ignoring the part would change the meaning."""
     if type(node) in _RULES or type(node) in COMPARISONS or type(node) in _ARITHMETIC:
         only(node, *_PARTS.get(type(node), ("this", "expression")))
 

@@ -73,7 +73,7 @@ class Window:
     """The parameters of ◇ or since.
 
     ``interval`` decides which earlier instants are visible.  ``each`` makes every answer an anchor.  ``counted`` adds
-    counts.
+    counts to the answers.
     """
 
     interval: Interval
@@ -125,7 +125,7 @@ def lasting(
     """Return SQL for the anchors ``found`` with the column ``until``, the time point at which Q1 has failed.
 
     If Q1 does not fail, ``until`` is the end of the batch.  ``found`` comes from ``anchors``.  ``left`` is Q1, or with
-    ``negated`` the formula that Q1 negates.  ``left`` is None if the batch has no answers of that formula.
+    ``negated`` the formula that Q1 negates.  ``left`` is None if this formula has no answers in the batch.
     """
     instants = ["a.instant", *(["a.last"] if window.runs else [])]
     heads = [*found.values("a"), *(["a.n"] if window.counted else []), *instants, "a.from_tp"]
@@ -194,8 +194,12 @@ def kept(found: Steps, window: Window, extent: Extent, now: int) -> str:
     """Return SQL for the anchors to store: ``v1 … vk [, instant [, last]] [, n]``.
 
     ``now`` is the last instant of the batch.  The SQL omits anchors after which Q1 has failed, and anchors that no
-    later time point can see.  Several anchors with the same values become one, with the sum of their counts, if all
-    remain visible equally long (no upper bound) or if one of them outlives the others (no lower bound).
+    later time point can see.
+
+    Without counts, anchors with the same values become one: the earliest if the interval has no upper bound, the latest
+    if the lower bound is 0, and otherwise runs.  With counts, anchors with the same values and the same instant become
+    one, with the sum of their counts.  If the interval has no upper bound, all visible anchors with the same values
+    become one.
     """
     low, high = window.interval.low, window.interval.high
     keys = columns_of(len(found.variables))
@@ -235,8 +239,8 @@ def seen_before(stored: Steps, interval: Interval, at: int, *, runs: bool) -> st
 def since_the_last(alive: Steps, marks: Steps | None, stored: Steps | None, dialect: Dialect) -> str:
     """Return SQL for since2, the number of answers of Q1 since the last answer of Q2, at each time point.
 
-    ``alive`` has the time points at which Q1 has held since then, with the counts of Q1.  ``marks`` has the answers of
-    Q2. ``stored`` has the counts at the end of the previous batch.
+    ``alive`` has the time points at which Q1 has held since the last answer of Q2, with the counts of Q1.  ``marks``
+    has the answers of Q2. ``stored`` has the counts at the end of the previous batch.
     """
     keys = columns_of(len(alive.variables))
     values = [f"{alive.column(variable, 'a')} AS {key}" for variable, key in zip(alive.variables, keys, strict=True)]

@@ -139,7 +139,7 @@ def _around(node: exp.Expr) -> exp.Expr | None:
 def _asserted(comparison: exp.Expr) -> bool:
     """Return whether only AND and OR are between a comparison and its WHERE or ON.
 
-    In such a place, an unknown comparison has the same effect as a false one.
+    If so, an unknown comparison has the same effect as a false comparison.
     """
     around = comparison.parent
     while isinstance(around, (exp.And, exp.Or, exp.Paren)):
@@ -316,7 +316,7 @@ def where_of(select: exp.Select, alias: str) -> str:
 
 
 def known(columns: Sequence[str], alias: str) -> str:
-    """Return the condition that ``columns`` are not NULL, followed by AND.
+    """Return the SQL condition that ``columns`` are not NULL, followed by AND.
 
     The condition omits ``ts``, which is never NULL.
     """
@@ -337,7 +337,7 @@ def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
 
 
 def same(keys: Sequence[str], one: str, other: str) -> str:
-    """Return the condition that the columns ``keys`` are equal in two aliases, followed by AND.
+    """Return the SQL condition that the columns ``keys`` are equal in the rows of two aliases, followed by AND.
 
     ``one`` and ``other`` are the aliases.
     """

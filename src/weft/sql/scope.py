@@ -255,7 +255,7 @@ class Scope:
     def source(self, node: exp.Expr) -> Iterator[None]:
         """Mark an item of FROM as refused if the body of the ``with`` statement raises SqlError.
 
-        The columns of a refused item cause no further errors.
+        The error is raised again.  The columns of a refused item cause no further errors.
         """
         try:
             yield

@@ -30,7 +30,7 @@ def columns_of(width: int, alias: str = "") -> list[str]:
 
 
 def listed(*parts: str | Iterable[str]) -> str:
-    """Return the items of ``parts`` joined by commas, without empty items."""
+    """Return the items of ``parts`` joined by commas.  Empty items are omitted."""
     flat = [item for part in parts for item in ((part,) if isinstance(part, str) else part)]
     return ", ".join(item for item in flat if item)
 

@@ -83,5 +83,5 @@ class Event:
         return tuple(output for output in self.projection.outputs if output.name != INSTANT)
 
     def with_block(self, block: Relation) -> Event:
-        """Return a copy of the branch whose projection reads ``block``."""
+        """Return a copy of the branch in which the projection reads ``block``."""
         return self.over(replace(self.projection, input=block))

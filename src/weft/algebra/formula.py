@@ -321,7 +321,7 @@ def parts(formula: Formula) -> tuple[Formula, ...]:
 
 
 def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
-    """Return a copy of ``formula`` whose direct subformulas are ``below``, in the order of ``parts``."""
+    """Return a copy of ``formula`` with its direct subformulas replaced by ``below``, in the order of ``parts``."""
     match formula:
         case Truth() | Atom() | Comparison() | Matches() | Defined():
             return formula

@@ -224,7 +224,7 @@ UNIT = Join(())
 @hashed_once
 @dataclass(frozen=True)
 class Query:
-    """A standing query, whose answer is the distinct rows of ``outputs`` over ``input``."""
+    """A standing query.  The answer is the distinct rows of ``outputs`` over ``input``."""
 
     input: Relation
     outputs: tuple[Output, ...]

@@ -318,7 +318,7 @@ class TableSchema:
     ``start`` names the column with the first instant of a row's lifetime.  ``end`` names the column with the instant at
     which the lifetime ended, which is NULL for a row that has not ended.  ``end`` is None for an append-only table.
     ``source`` is the kind of object that ``id`` identifies: "table" for a table of the home, "results" for a standing
-    query. The answers of a standing query are the table ``results.NAME``, whose start is ``_first_at``.
+    query.  The answers of a standing query are the table ``results.NAME``, whose start is ``_first_at``.
     """
 
     id: int

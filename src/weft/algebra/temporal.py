@@ -223,7 +223,7 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
 
 
 def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
-    """Return a copy of the operator whose direct inputs are ``parts``, in the order of ``inputs``."""
+    """Return a copy of the operator with its direct inputs replaced by ``parts``, in the order of ``inputs``."""
     if all(map(is_, parts, inputs(relation))):
         return relation
     match relation:

@@ -40,8 +40,8 @@ def formula_synopsis(
     With ``duplicates``, the answers of a formula of 2-FOL have counts.  The answers of µTL always have counts.
 
     Raise FormulaError for an invalid formula or for infinitely many answers.  Raise SynopsisError for a table that a
-    formula cannot read, and for a division whose divisor may be 0, because a division by 0 would make every later tick
-    fail.
+    formula cannot read.  Raise SynopsisError also for a division by a term that may be 0, because a division by 0 would
+    make every later tick fail.
     """
     points = _points(tables)
     logs = {name for name, table in tables.items() if points is not None and _numbered(table)} - {TIME_POINTS}

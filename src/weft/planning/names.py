@@ -33,8 +33,7 @@ def numbered_columns(query: Query) -> Query:
 def renumbered(event: Event, names: Sequence[str]) -> Event:
     """Return a branch of a plan with the range variables ``names`` of a query.
 
-    For example, the second of ``names`` replaces t2, and the second of ``names`` with the suffix ``_was`` replaces
-    t2_was.
+    The second name replaces t2, and the second name with the suffix ``_was`` replaces t2_was.
     """
     names_by_alias = {}
     for alias in range_variables(event.relation):
@@ -48,7 +47,7 @@ def without_clashes(event: Event, keep: Sequence[str]) -> Event:
     """Return the event with new names for range variables that are called like a column that the event reads.
 
     In a subquery over a table with a column ``sender``, Spark reads ``sender.name`` as a field of the column
-    ``sender``. The range variables in ``keep`` are not renamed.
+    ``sender``.  The range variables in ``keep`` are not renamed.
     """
     columns: set[str] = set()
     for part in walk(event.relation):

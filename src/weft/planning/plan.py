@@ -69,8 +69,8 @@ class Plan:
     """The shape of a query, and the constants of one query.
 
     ``from_now`` marks a query that delivers only rows that were not in the answer just before the installation
-    (``--from now``).  ``definitions`` are the views whose definitions the compiler inserted into the query.  A plan
-    from the catalog has no definitions.
+    (``--from now``).  ``definitions`` are the views that the compiler replaced by their definitions.  A plan from the
+    catalog has no definitions.
     """
 
     lifted: Query

@@ -219,7 +219,7 @@ def is_synopsis(body: str) -> bool:
 
 
 def relations_of(body: str) -> tuple[str, ...]:
-    """Return the names of the relations that the stored plan ``body`` keeps between ticks."""
+    """Return the names of the relations that the synopsis of the stored plan ``body`` stores between ticks."""
     return tuple(json.loads(body)["relations"])
 
 

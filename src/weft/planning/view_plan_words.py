@@ -102,7 +102,7 @@ def explained_view(
     """Return the explanation of a view's maintenance after deletions, after insertions, and after time passes.
 
     ``parts`` are the queries of auxiliary views by name.  ``called`` has, for the name of each auxiliary view, the name
-    of the table whose part it is.
+    of the table that the view is a part of.
     """
     plan, naming = view_plan.plan, Naming()
     bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Base)}

@@ -107,7 +107,7 @@ def _named(body: Relation) -> frozenset[str]:
 
 
 def _may_come_later(scan: Scan, body: Relation | None, judged: Scan, others: Iterable[Source]) -> bool:
-    """Return whether a row of ``scan`` can arrive after the row of ``judged`` and block the latter.
+    """Return whether a row of ``scan`` can arrive later than a row of ``judged`` and block the row of ``judged``.
 
     The result is False if the conditions of ``body`` allow only earlier rows.  ``body`` is the body of the NOT EXISTS
     in the query, or None if unknown.  The rows of ``others`` have arrived when the row of ``judged`` arrives.

@@ -1,8 +1,8 @@
 """Refuse an aggregate in a standing query, with a hint that contains an equivalent text that Weft accepts today.
 
-The hint is the first of these that fits: the condition in WHERE and SELECT DISTINCT if nothing is aggregated; NOT
-EXISTS for MIN and MAX; a temporal view if all tables are tracked; a formula of past temporal logic.  If none fits, the
-hint says so.
+If nothing is aggregated, the hint offers SELECT DISTINCT with the condition in WHERE.  Otherwise it offers NOT EXISTS
+for MIN and MAX, a temporal view if all tables are tracked, or a formula of past temporal logic, whichever is possible
+first.  If none fits, the hint says so.
 
 This module also translates a SELECT with aggregates over one table into a formula of past temporal logic.
 

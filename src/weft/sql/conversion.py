@@ -99,8 +99,8 @@ def opened(value: Scalar) -> Scalar:
 def compared_as_text(values: Sequence[Scalar], node: exp.Expr) -> None:
     """Raise SqlError for IN with strings and times, because Spark compares them as text.
 
-    A constant string is accepted if it is written as Spark writes such a time, because both comparisons then have the
-    same result: ``born IN ('1993-04-05')``.
+    A constant string is accepted if it is written as Spark writes such a time, because a comparison as times would then
+    have the same result: ``born IN ('1993-04-05')``.
     """
     times = {value.type for value in values if value.type in (TIMESTAMP, DATE)}
     strings = [value for value in values if value.type == STRING]

@@ -160,7 +160,7 @@ def _alike(scalar: Scalar) -> bool:
 
 
 def _same_product(factors: list[DataType], product: DataType) -> bool:
-    """Return whether both engines compute the same product for factors and a product of these types.
+    """Return whether both engines compute the same product of factors with the types ``factors``.
 
     The engines agree on products of integers, of decimals that lose no digit, and of doubles.
     """

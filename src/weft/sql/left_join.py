@@ -22,7 +22,7 @@ _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 def with_anti_joins(select: exp.Select) -> None:
-    """Replace each LEFT JOIN whose partner WHERE tests for absence by a LEFT ANTI JOIN, in place.
+    """Replace LEFT JOIN by LEFT ANTI JOIN, in place, where WHERE tests that the partner is absent.
 
     A LEFT JOIN without such a test is left unchanged.  Raise SqlError if the tested column may be NULL in a matching
     row, or if the query uses another column of the partner.

@@ -10,7 +10,7 @@ because time is discrete (design section 2).  With a NULL threshold neither the 
 
 This module also simplifies comparisons of NOW rounded down to a unit (CURRENT_DATE, DATE_TRUNC) or counted in units
 (DATEDIFF) until they have the form ``NOW op threshold``.  trunc(NOW) is at least a given midnight from that midnight
-on. With ``reached`` and ``following`` from ``algebra.calendar``:
+on.  With ``reached`` and ``following`` from ``algebra.calendar``:
 
     trunc(NOW) >= x   is  NOW >= reached(x)        trunc(NOW) >  x   is  NOW >= following(x)
     trunc(NOW) <  x   is  NOW <  reached(x)        trunc(NOW) <= x   is  NOW <  following(x)
@@ -244,7 +244,7 @@ def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count
 def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Scalar, node: exp.Expr) -> NowComparison:
     """Return the comparison of NOW that is equivalent to a comparison of whole units with a constant.
 
-    ``between`` are the two instants between which the units are counted; one of them contains NOW.
+    ``between`` are the start and the end of the counted units; one of them contains NOW.
     """
     count = other.value if isinstance(other, Literal) and other.type.name in INTEGRAL else None
     if unit not in FIXED or not isinstance(count, int):

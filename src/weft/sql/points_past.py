@@ -240,7 +240,7 @@ def since_the_last(alive: Steps, marks: Steps | None, stored: Steps | None, dial
     """Return SQL for since2, the number of answers of Q1 since the last answer of Q2, at each time point.
 
     ``alive`` has the time points at which Q1 has held since the last answer of Q2, with the counts of Q1.  ``marks``
-    has the answers of Q2. ``stored`` has the counts at the end of the previous batch.
+    has the answers of Q2.  ``stored`` has the counts at the end of the previous batch.
     """
     keys = columns_of(len(alive.variables))
     values = [f"{alive.column(variable, 'a')} AS {key}" for variable, key in zip(alive.variables, keys, strict=True)]

@@ -1,7 +1,7 @@
 """Refuse a text whose operators the parser groups differently from Spark.
 
 The parser binds IN, BETWEEN, LIKE and IS tighter than comparisons, ``=`` looser than ``<``, and ``||`` looser than
-``+``, and it accepts NOT as an operand.  Spark does none of this (grammar of Spark 4.1, ``booleanExpression`` and
+``+``, and it accepts NOT as an operand.  Spark's grammar differs in all of this (Spark 4.1, ``booleanExpression`` and
 ``valueExpression``).  If Spark's grammar allows every operand of the tree without parentheses, Spark builds the same
 tree.  If Spark's grammar does not allow some operand, the two trees may differ, and the text needs parentheses.
 """

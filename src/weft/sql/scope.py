@@ -175,7 +175,7 @@ class Grouping:
     groups: dict[Scalar, ColumnRef] = field(default_factory=dict)
     measures: list[Measure] = field(default_factory=list)
     incomplete: bool = False
-    """Whether an item of GROUP BY was refused, in which case a column without a group may be this item."""
+    """Whether an item of GROUP BY was refused.  If so, a column that is not grouped may be the refused item."""
 
     def group(self, value: Scalar) -> None:
         """Add a grouping expression."""

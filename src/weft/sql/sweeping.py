@@ -53,7 +53,7 @@ def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str],
     """Return SQL that merges the periods of each key that start within the ``reach`` of an earlier period.
 
     ``period`` names the start and end columns of ``query``.  ``reach`` is SQL for the last start that merges with a
-    period. ``latest`` is SQL for the end of a merged period.
+    period.  ``latest`` is SQL for the end of a merged period.
     """
     start, end = period
     before = over(keys, start, "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING")
@@ -184,14 +184,14 @@ def cut(name: str, width: int, until: Until) -> str:
 
 
 def pairs(outer: tuple[str, int], inner: tuple[str, int], condition: str, until: Until, *, contained: bool) -> str:
-    """Return SQL for the pairs of an outer and an inner tuple whose periods, up to an instant, are related.
+    """Return SQL for the pairs of an outer and an inner tuple with related periods up to an instant.
 
     If ``contained``, the outer tuple is valid at every instant of the inner one, otherwise at some instant.  The
     columns are ``c1 …`` of both tuples, in order, and ``holds``.  ``outer`` and ``inner`` are names and widths;
     ``condition`` is over the aliases ``a`` and ``b``.
 
     Since periods are maximal, each period of the inner tuple lies within one period of the outer tuple or is not
-    covered. The SQL therefore counts the covered periods.
+    covered.  The SQL therefore counts the covered periods.
     """
     pair = [*columns_of(outer[1], "a"), *columns_of(inner[1], "b")]
     named = [f"{column} AS c{number}" for number, column in enumerate(pair, 1)]

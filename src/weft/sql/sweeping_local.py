@@ -2,8 +2,8 @@
 
 Window functions dominate the cost.  Most rows have only one period, or equal no row of the other relation, and bypass
 the window functions.  For the other rows, the window functions read all rows in one order instead of one partition per
-row. The single order is correct because the counts at the bounds of each row sum to 0, so that no count carries over
-into the next row. An open period ends at ``FOREVER``.
+row.  The single order is correct because the counts at the bounds of each row sum to 0, so that no count carries over
+into the next row.  An open period ends at ``FOREVER``.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class _Writing:
     def over(self, query: Query, path: tuple[str, ...]) -> Query:
         """Return the query with its views replaced.
 
-        ``path`` are the views to whose definition the query belongs, the outermost last.
+        ``path`` are the views that contain the query in their definitions, the outermost last.
         """
 
         def change(node: Any) -> Any:

@@ -7,7 +7,7 @@ Values with more digits are summed in two parts, x = high * U + low with U = 10^
 - high, an integer below 10^13, is exact in a DOUBLE.
 
 The sums of the two parts are exact.  ``total`` combines them into one number, which is NULL if it has more than 38
-digits. Spark computes the same number, except that it rounds the last digit of a total of 38 digits with more than 6
+digits.  Spark computes the same number, except that it rounds the last digit of a total of 38 digits with more than 6
 digits after the point.
 """
 

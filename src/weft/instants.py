@@ -1,7 +1,7 @@
 """Convert instants and lengths of time between numbers, text and Python objects.
 
 An instant is microseconds since 1970-01-01 UTC, a length of time is microseconds, a day is days since 1970-01-01.
-Nothing here reads a clock.
+This module does not read a clock.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 from weft.errors import Refused
 
 MIN_INSTANT: Final = -(2**62)
-"""An instant before all others: the watermark of a home where nothing happened yet."""
+"""An instant before all others, which is the watermark of a new home."""
 
 FIRST_INSTANT: Final = -62_135_596_800_000_000
 LAST_INSTANT: Final = 253_402_300_799_999_999
-"""The first and the last instant of the years 1 to 9999, the years that can be written as text."""
+"""``FIRST_INSTANT`` and ``LAST_INSTANT`` limit the years 1 to 9999, which can be written as text."""
 
 SECOND_US: Final = 1_000_000
 HOUR_US: Final = 3_600 * SECOND_US
@@ -42,13 +42,13 @@ UNITS_US: Final = {
     "d": DAY_US,
     "w": 7 * DAY_US,
 }
-"""Microseconds of each unit in a length of time such as ``1h30m``."""
+"""The microseconds of each unit in a length of time such as ``1h30m``."""
 _PART: Final = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)\s*", re.IGNORECASE)
 _LONGEST_US: Final = 10_000 * 366 * DAY_US
 
 
 def from_datetime(moment: dt.datetime) -> int:
-    """Return the instant of a datetime; a naive datetime is UTC.
+    """Return the instant of ``moment``.  A datetime without a time zone is in UTC.
 
     >>> from_datetime(dt.datetime(1993, 4, 5))
     733968000000000
@@ -58,12 +58,12 @@ def from_datetime(moment: dt.datetime) -> int:
 
 
 def to_datetime(instant: int) -> dt.datetime:
-    """Return the instant as a datetime in UTC; raise OverflowError outside the years 1 to 9999."""
+    """Return ``instant`` as a datetime in UTC.  Raise OverflowError for an instant outside the years 1 to 9999."""
     return _EPOCH + dt.timedelta(microseconds=instant)
 
 
 def to_date(day: int) -> dt.date:
-    """Return the day as a date; raise OverflowError outside the years 1 to 9999.
+    """Return ``day`` as a date.  Raise OverflowError for a day outside the years 1 to 9999.
 
     >>> to_date(8495)
     datetime.date(1993, 4, 5)
@@ -72,9 +72,9 @@ def to_date(day: int) -> dt.date:
 
 
 def read_instant(text: str) -> int | None:
-    """Return the instant of an ISO 8601 text (a day, with or without a time), or None if the text is not an instant.
+    """Return the instant of an ISO 8601 text, which is a day with or without a time.  Return None for any other text.
 
-    Without an offset, the text is in UTC.  Digits beyond the microsecond are cut off, as in Spark.
+    A text without an offset is in UTC.  Digits beyond the microsecond are cut off, as in Spark.
 
     >>> read_instant("1993-04-05T14:00:00.5+02:00") == read_instant("1993-04-05 12:00:00.5 UTC")
     True
@@ -96,7 +96,7 @@ def read_instant(text: str) -> int | None:
 
 
 def read_day(text: str) -> int | None:
-    """Return the day of a text such as ``1993-04-05``, or None if the text is not a day."""
+    """Return the day of a text such as ``1993-04-05``, or None for any other text."""
     match = _DAY.fullmatch(text)
     if match is None:
         return None
@@ -107,9 +107,9 @@ def read_day(text: str) -> int | None:
 
 
 def parse_instant(text: str) -> int:
-    """Return the instant of a text that a person typed; raise Refused if the text is not an instant.
+    """Return the instant of a text that a person typed.  Raise Refused if the text is not an instant.
 
-    Besides what :func:`read_instant` accepts, it accepts small letters and a decimal comma.
+    In addition to the texts that :func:`read_instant` accepts, ``text`` may be in lower case and have a decimal comma.
 
     >>> parse_instant("1993-04-05")
     733968000000000
@@ -138,7 +138,7 @@ def format_instant(instant: int) -> str:
 
 
 def format_rfc3339(instant: int) -> str:
-    """Format an instant for a program (RFC 3339, UTC); outside the years 1 to 9999 return its number.
+    """Format an instant for a program: as RFC 3339 in UTC, or as a number if it is outside the years 1 to 9999.
 
     >>> format_rfc3339(733968000500000), format_rfc3339(10**18)
     ('1993-04-05T00:00:00.500000Z', '1000000000000000000')
@@ -149,7 +149,9 @@ def format_rfc3339(instant: int) -> str:
 
 
 def format_full(instant: int) -> str:
-    """Format an instant with six decimals and without a zone, clamped to the years 1 to 9999.
+    """Format an instant as a UTC time with six decimals and without the name of the zone.
+
+    An instant outside the years 1 to 9999 is replaced by the nearest instant inside.
 
     >>> format_full(0)
     '1970-01-01 00:00:00.000000'
@@ -159,7 +161,9 @@ def format_full(instant: int) -> str:
 
 
 def parse_interval(text: str) -> int:
-    """Return the microseconds of a length of time such as ``10m``, ``90s`` or ``1h30m``; raise Refused for other text.
+    """Return the microseconds of a length of time such as ``10m``, ``90s`` or ``1h30m``.
+
+    Raise Refused for any other text.
 
     >>> parse_interval("10m"), parse_interval("1h30m")
     (600000000, 5400000000)
@@ -182,7 +186,7 @@ def parse_interval(text: str) -> int:
 
 
 def format_interval(length: int) -> str:
-    """Format microseconds as a length of time that parse_interval reads.
+    """Format a length in microseconds as a text that ``parse_interval`` accepts if the length is positive.
 
     >>> format_interval(5400000000)
     '1h30m'
@@ -199,7 +203,10 @@ def format_interval(length: int) -> str:
 
 
 def _offset(zone: str | None) -> dt.timedelta:
-    """Return the offset of a zone; raise ValueError beyond 18 hours, Spark's limit."""
+    """Return the offset of a zone from UTC.
+
+    Raise ValueError for more than 18 hours, which is Spark's limit, or more than 59 minutes.
+    """
     if zone is None or zone.upper() in ("Z", "UTC"):
         return dt.timedelta()
     digits = zone[1:].replace(":", "").ljust(4, "0")

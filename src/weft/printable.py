@@ -1,4 +1,4 @@
-"""Make text from data safe to show: escape everything that a terminal or a mail program would interpret."""
+"""Escape everything in a text that a terminal or a mail program would interpret."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from weft.errors import Refused
 _LONGEST: Final = 160
 _SHOWN: Final = 60
 _NOT_UTF_8: Final = re.compile("[\udc80-\udcff]")
-"""Surrogates that Python uses for bytes of arguments, variables and file names that are not UTF-8 (PEP 383)."""
+"""The surrogates by which Python represents bytes that are not UTF-8 (PEP 383).
+
+Arguments, environment variables and file names may contain such bytes.
+"""
 
 
 def visible(text: str, allowed: str = "") -> str:
@@ -24,7 +27,9 @@ def visible(text: str, allowed: str = "") -> str:
 
 
 def require_text(text: str, what: str) -> str:
-    r"""Return the text; raise Refused if it cannot be encoded in UTF-8 because it holds bytes of another encoding.
+    r"""Return ``text``.  Raise Refused if ``text`` contains bytes that are not UTF-8.
+
+    ``what`` names the text in the error message.
 
     >>> require_text("caf\u00e9", "the argument")
     'café'
@@ -47,9 +52,9 @@ def require_text(text: str, what: str) -> str:
 
 
 def one_line(text: str, longest: int, allowed: str = "") -> str:
-    r"""Return the text on one line of at most ``longest`` characters.
+    r"""Return ``text`` on one line of at most ``longest`` characters.
 
-    White space is collapsed, and control characters are escaped as in ``visible``.
+    Successive white space becomes one space, and control characters are escaped as in ``visible``.
 
     >>> one_line("a\nb\x1b[31m", 80), one_line("abcdef", 4)
     ('a b\\x1b[31m', 'abc…')
@@ -62,12 +67,12 @@ def one_line(text: str, longest: int, allowed: str = "") -> str:
 class Brief:
     """An object whose ``repr`` is one line of at most 160 characters, for programs and notebooks.
 
-    Declare a dataclass that inherits from it with ``repr=False``; otherwise the dataclass generates its own
-    ``__repr__``.
+    A dataclass that inherits from ``Brief`` must be declared with ``repr=False``, because otherwise it generates its
+    own ``__repr__``.
     """
 
     def _brief(self) -> str:
-        """Return the object in words."""
+        """Return a description of the object in words."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -75,11 +80,14 @@ class Brief:
 
 
 class InLines(Brief):
-    """An object described by several lines (``brief``): a notebook shows all, ``repr`` joins them into one."""
+    """An object described by several lines (``brief``).
+
+    A notebook shows all lines, while ``repr`` joins the lines into one.
+    """
 
     @property
     def brief(self) -> tuple[str, ...]:
-        """The lines."""
+        """The lines that describe the object."""
         raise NotImplementedError
 
     def _brief(self) -> str:

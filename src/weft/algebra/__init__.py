@@ -1,1 +1,1 @@
-"""The representation of queries: types, scalars, relations, lives.  No I/O, no parser, no Spark."""
+"""The representation of queries: types, scalars, relations and formulas.  The package does no I/O and uses no Spark."""

@@ -1,8 +1,10 @@
-"""Access paths: how a branch reads a table (``derivation.access_paths`` chooses).
+"""Define the access paths by which a branch reads a table; ``derivation.access_paths`` chooses among them.
 
-A branch reads the whole table, only the rows of the window, or only the rows with given keys.  Each access path has its
-own view, ``<table>__<suffix>``.  The suffix is ``news``, ``by_<column>``, or ``by2_<column>`` for a second step.  The
-name is unambiguous because no table name has two _ in a row (``catalog.naming``).
+A branch reads the whole table, only the rows of the window, or only the rows with given keys.  Each access path reads a
+view of the table.  The view of a whole table has the table's name; the others are named ``<table>__<suffix>``.  The
+suffix is ``news`` for the rows of the window.  For a lookup by ``<column>`` the suffix is ``by_<column>``, or
+``same_<column>`` if NULL equals NULL.  A lookup at step 2 of a chain has the suffix ``by2_<column>``.  View names are
+unambiguous because no table name has two successive underscores (``catalog.naming``).
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ class FullScan:
 class DeltaScan:
     """The rows whose ``column`` + ``shift`` lies in the window: new rows, or rows whose threshold is reached.
 
-    It also reads rows up to ``slack`` (microseconds) outside the window, because the instant is rounded to a day or
-    another unit.
+    The scan also reads rows up to ``slack`` microseconds outside the window, because calendar functions round instants
+    to a day or another unit.
     """
 
     table: str
@@ -46,7 +48,10 @@ class DeltaScan:
 
 @dataclass(frozen=True)
 class Lookup:
-    """The rows whose ``column`` equals ``via_column`` of a row of ``via``; with ``null_safe`` NULL equals NULL."""
+    """The rows whose ``column`` equals the column ``via_column`` of some row of ``via``.
+
+    With ``null_safe``, NULL equals NULL.
+    """
 
     table: str
     column: str
@@ -56,7 +61,7 @@ class Lookup:
 
     @property
     def step(self) -> int:
-        """The number of look-ups in the chain, this one included."""
+        """The number of this lookup in its chain of lookups, from 1."""
         return 1 + (self.via.step if isinstance(self.via, Lookup) else 0)
 
     @property

@@ -1,8 +1,8 @@
-"""Calendar arithmetic in expressions: beginnings of days, months and years, and times near the years 1 to 9999.
+"""Build expressions for calendar arithmetic: the beginnings of days, months and other units.
 
 truncated("DAY", x)   the last midnight not after x        0:00 on the day of x
 following("DAY", x)   the first midnight after x           0:00 on the next day
-reached("DAY", x)     the first midnight not before x      x itself if it is a midnight
+reached("DAY", x)     the first midnight not before x      x itself if x is a midnight
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weft.algebra.scalar import (
 from weft.algebra.schema import BIGINT, BOOLEAN, DATE, INTERVAL, MONTHS, STRING, TIMESTAMP
 
 DAY: Final = 86_400_000_000
-"""Microseconds."""
+"""The length of a day in microseconds."""
 FIXED: Final = {
     "MICROSECOND": 1,
     "MILLISECOND": 1_000,
@@ -38,22 +38,22 @@ FIXED: Final = {
     "DAY": DAY,
     "WEEK": 7 * DAY,
 }
-"""Units of fixed length, in microseconds."""
+"""The lengths of the units of fixed length, in microseconds."""
 IN_MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-"""Units of the calendar, in months."""
+"""The lengths of the units of the calendar, in months."""
 _LONGEST_MONTH: Final = 31 * DAY
 _EARLIEST: Final = -(2**63) + 400 * DAY
-"""Before this instant (microseconds) Spark fails to compute the day.  No row has a time near it."""
+"""The instant (microseconds) before which Spark fails to compute the day.  No row has a time near this instant."""
 _DEEPEST: Final = 4
 
 
 def truncated(unit: str, instant: Scalar) -> Scalar:
-    """Return the last beginning of a unit that is not after the instant."""
+    """Return an expression for the last beginning of ``unit`` that is not after ``instant``."""
     return Call("date_trunc", (Literal(unit, STRING, fixed=True), dated(instant)), TIMESTAMP)
 
 
 def dated(instant: Scalar) -> Scalar:
-    """Return the instant, or NULL if it is so early that Spark fails to compute its day."""
+    """Return an expression for ``instant`` that is NULL where Spark would fail to compute the day."""
     if within_calendar(instant):
         return instant
     late = Call(">", (Call("unix_micros", (instant,), BIGINT), Literal(_EARLIEST, BIGINT, fixed=True)), BOOLEAN)
@@ -61,7 +61,7 @@ def dated(instant: Scalar) -> Scalar:
 
 
 def following(unit: str, instant: Scalar) -> Scalar:
-    """Return the first beginning of a unit after the instant."""
+    """Return an expression for the first beginning of ``unit`` after ``instant``."""
     begun = instant if _is_beginning(unit, instant) else truncated(unit, instant)
     if unit in IN_MONTHS:
         return Call("+", (begun, Literal(IN_MONTHS[unit], MONTHS, fixed=True)), TIMESTAMP)
@@ -69,12 +69,15 @@ def following(unit: str, instant: Scalar) -> Scalar:
 
 
 def reached(unit: str, instant: Scalar) -> Scalar:
-    """Return the first beginning of a unit that is not before the instant."""
+    """Return an expression for the first beginning of ``unit`` that is not before ``instant``."""
     return instant if _is_beginning(unit, instant) else following(unit, minus(instant, MICROSECOND))
 
 
 def _is_beginning(unit: str, instant: Scalar) -> bool:
-    """Return whether the instant certainly begins a unit: the first instant of a DATE, moved by whole days."""
+    """Return whether the expression ``instant`` always yields the beginning of a ``unit``.
+
+    The function recognizes the first instant of a DATE, moved by whole days.
+    """
     match instant:
         case Cast(arg=day, type=type):
             return day.type == DATE and type == TIMESTAMP and unit in FIXED and unit != "WEEK"
@@ -87,9 +90,9 @@ def _is_beginning(unit: str, instant: Scalar) -> bool:
 
 
 def within_calendar(value: Scalar, depth: int = 0) -> bool:
-    """Return whether the value is a time near the years 1 to 9999, or a length between two such times.
+    """Return whether the expression yields a time near the years 1 to 9999, or a length between two such times.
 
-    Spark's range is thirty times as wide, so a few sums of such values stay within 64 bits.
+    Spark's range of times is thirty times as wide, so sums of a few such values stay within 64 bits.
     """
     match value:
         case ColumnRef() | Literal() | Param() | Now():
@@ -107,7 +110,7 @@ def within_calendar(value: Scalar, depth: int = 0) -> bool:
 
 
 def near(instant: Scalar) -> tuple[Shifted, int]:
-    """Return a simpler instant near this one, and the greatest distance between the two (microseconds).
+    """Return a simpler instant near ``instant``, and the greatest distance between the two in microseconds.
 
     >>> ts = ColumnRef("m", "ts", TIMESTAMP)
     >>> moved, slack = near(following("DAY", plus(ts, Literal(5, INTERVAL))))

@@ -1,4 +1,4 @@
-"""Instants and events, the vocabulary of ``at``, ``starts`` and ``ends`` (design section 2)."""
+"""Define instants and events, the arguments and results of ``at``, ``starts`` and ``ends`` (design section 2)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from weft.algebra.relation import Output, Predicate, Project, Relation, Scan, Se
 from weft.algebra.scalar import Scalar
 
 INSTANT: Final = "_instant"
-"""The column of a derived relation with an event's instant.  No user column begins with _."""
+"""The column of a derived relation that contains the instant of each event.
+
+No user column starts with an underscore.
+"""
 
 
 @dataclass(frozen=True)
 class Instant:
-    """The instant s, or the instant just before it (s⁻) with ``before``."""
+    """The instant ``s``, or the instant just before ``s`` (s⁻) if ``before`` is true."""
 
     s: Scalar
     before: bool = False
@@ -28,10 +31,10 @@ DriverKind: TypeAlias = OneOf["arrival", "departure", "beginning", "now_from", "
 class Driver:
     """The cause of an event: a row that begins or ends, or a threshold of time that is reached.
 
-    ``scan`` is the range variable that began or ended (None for a threshold), ``instant`` is its instant, and
+    ``scan`` is the scan whose row begins or ends, or None for a threshold.  ``instant`` is the instant of the event.
     ``inside`` names the enclosing subqueries, outermost first (``NOT EXISTS``, ``EXISTS``).  The kind ``beginning`` is
-    the beginning of time, when constant rows begin.  The kind ``greatest`` belongs to the closed form of Q^M: the
-    latest of several starts.
+    the beginning of time, when constant rows begin.  The kind ``greatest`` occurs only in the closed form of Q^M, where
+    the instant is the latest of several starts.
     """
 
     kind: DriverKind
@@ -42,9 +45,9 @@ class Driver:
 
 @dataclass(frozen=True)
 class Event:
-    """One branch of ``starts`` or ``ends``: the pairs (row of ``relation``, ``instant``).
+    """One branch of ``starts`` or ``ends``: the pairs of a row of ``relation`` and an instant.
 
-    The instant is an expression over the columns of the relation.  NOW does not occur in it.
+    The instant is an expression over the columns of the relation.  NOW does not occur in the expression.
     """
 
     driver: Driver
@@ -52,33 +55,33 @@ class Event:
 
     @property
     def instant(self) -> Scalar:
-        """s, as an expression over the columns of the relation."""
+        """The instant of the event, as an expression over the columns of the relation."""
         return self.driver.instant
 
     def over(self, relation: Relation) -> Event:
-        """Return the event of the same driver over another relation."""
+        """Return an event with the same driver and with ``relation`` in place of the event's relation."""
         return replace(self, relation=relation)
 
     def where(self, predicate: Predicate) -> Event:
-        """Return the event restricted to the rows for which a predicate is true."""
+        """Return the event restricted to the rows for which ``predicate`` is true."""
         return self.over(Select(self.relation, predicate))
 
     @property
     def projection(self) -> Project:
-        """The relation of a branch, which is a projection of a block (``derivation.merge``)."""
+        """The relation of the branch, which must be a projection of a block (``derivation.merge``)."""
         assert isinstance(self.relation, Project)
         return self.relation
 
     @property
     def block(self) -> Relation:
-        """The input of the branch's projection: sources and a condition."""
+        """The input of the branch's projection: the sources and the condition on them."""
         return self.projection.input
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """The answer's columns, without the column of the instant."""
+        """The columns of the answer, without the column of the instant."""
         return tuple(output for output in self.projection.outputs if output.name != INSTANT)
 
     def with_block(self, block: Relation) -> Event:
-        """Return the same branch over another block."""
+        """Return a copy of the branch in which the projection reads ``block``."""
         return self.over(replace(self.projection, input=block))

@@ -28,7 +28,7 @@ from typing import Literal as OneOf
 from weft.algebra.schema import BIGINT, DOUBLE, INTERVAL, STRING, DataType, hashed_once
 
 VARIABLE_TYPES: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "BOOLEAN"))
-"""The types of variables."""
+"""The names of the types that a variable can have."""
 _TERM_TYPES: Final = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), BIGINT),
     **dict.fromkeys(("FLOAT", "DOUBLE"), DOUBLE),
@@ -37,7 +37,7 @@ _TERM_TYPES: Final = {
 
 
 def term_type(column: DataType) -> DataType | None:
-    """Return the type of a predicate's term for a column of this type (BIGINT, DOUBLE or STRING), or None if none fits.
+    """Return the type (BIGINT, DOUBLE or STRING) of the term for a column of type ``column``, or None if no type fits.
 
     >>> from weft.algebra.schema import INT, TIMESTAMP
     >>> str(term_type(INT)), term_type(TIMESTAMP)
@@ -48,7 +48,7 @@ def term_type(column: DataType) -> DataType | None:
 
 @dataclass(frozen=True, order=True)
 class Variable:
-    """A variable over data values, with the type of a column."""
+    """A variable over data values, or over time points if its type is ``TIME``."""
 
     name: str
     type: DataType
@@ -56,7 +56,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant: an int, a float or a string, according to its type."""
+    """A constant.  The value is an int, a float or a string, according to ``type``."""
 
     value: int | float | str
     type: DataType
@@ -68,7 +68,7 @@ Operation: TypeAlias = OneOf["+", "-", "*", "/", "MOD", "negate", "i2f", "f2i"]
 @hashed_once
 @dataclass(frozen=True)
 class Computed:
-    """An operation over terms.  ``negate``, ``i2f`` and ``f2i`` are unary.  Division of integers truncates."""
+    """An operation over terms.  ``negate``, ``i2f`` and ``f2i`` have one argument.  Division of integers truncates."""
 
     operation: Operation
     arguments: tuple[Term, ...]
@@ -80,7 +80,10 @@ Term: TypeAlias = "Variable | Constant | Computed"
 
 @dataclass(frozen=True)
 class Interval:
-    """Lengths of time from ``low`` to ``high``, both inclusive, in microseconds; ``high`` None is unbounded."""
+    """The lengths of time from ``low`` to ``high``, both inclusive, in microseconds.
+
+    If ``high`` is None, the interval is unbounded.
+    """
 
     low: int = 0
     high: int | None = None
@@ -97,7 +100,7 @@ ALWAYS = Interval()
 @hashed_once
 @dataclass(frozen=True)
 class Truth:
-    """True with count 1 at every time point, or false."""
+    """The constant true or false.  True has the count 1 at every time point."""
 
     value: bool
 
@@ -105,7 +108,7 @@ class Truth:
 @hashed_once
 @dataclass(frozen=True)
 class Atom:
-    """S(t1, …, tk): the rows of a predicate in the state that match the terms, each with its count."""
+    """S(t1, …, tk): the rows of a predicate in the current state that match the terms, each with its count."""
 
     predicate: str
     terms: tuple[Term, ...]
@@ -114,11 +117,11 @@ class Atom:
 @hashed_once
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of two terms, with count 1.  Other orders are written with these operators.
+    """A comparison of two terms, with count 1.  The parsers express > and >= by < and <= with exchanged terms.
 
-    ``<>`` is an operator of its own, as x ≠ y is in the paper: Q ∧ ¬(x = y) subtracts one from the count of the rows
-    with x = y, which differs from Q ∧ x ≠ y if Q has duplicates.  ``substring``: the left term is a part of the right
-    one.
+    The operator ``<>`` is not the negation of ``=``, as in the paper.  Q ∧ ¬(x = y) subtracts one from the count of the
+    rows with x = y, which differs from Q ∧ x ≠ y if Q has duplicates.  The operator ``substring`` is true if the left
+    term is a part of the right term.
     """
 
     operator: OneOf["=", "<>", "<", "<=", "substring"]
@@ -129,11 +132,11 @@ class Comparison:
 @hashed_once
 @dataclass(frozen=True)
 class Matches:
-    """A match of a regular expression (RE2 syntax) somewhere in a text, with count 1.
+    """A match of a regular expression (RE2 syntax) anywhere in a text, with count 1.
 
-    ``groups`` are terms for the capturing groups of the first match, from the first group on; None places no condition
-    on a group.  A group that did not participate in the match equals no term.  A variable in ``groups`` that the left
-    side of the enclosing And does not have is bound to the group's text.
+    ``groups`` has one term for each capturing group of the first match, from the first group on.  A term None places no
+    condition on its group.  A group that did not participate in the match equals no term.  If a variable in ``groups``
+    does not occur in the left side of the enclosing And, the match binds the variable to the group's text.
     """
 
     text: Term
@@ -144,12 +147,12 @@ class Matches:
 @hashed_once
 @dataclass(frozen=True)
 class And:
-    """Q1 ∧ Q2: counts are multiplied.  With a Not on the right, Q1 ∧ ¬Q2: counts are subtracted, down to 0.
+    """Q1 ∧ Q2, which multiplies counts; or Q1 ∧ ¬Q2 with a Not on the right, which subtracts counts, down to 0.
 
-    A Comparison or a Matches occurs only on the right, where it filters the rows of Q1.  Its Not subtracts one from the
-    count of the rows that match; under set semantics this is a filter.  An equality between a variable that Q1 does not
-    have and a term over variables that Q1 has extends each row by the value of the term.  A Matches extends each row by
-    its groups.
+    A Comparison or a Matches occurs only on the right, where it filters the rows of Q1.  The negation of a Comparison
+    or a Matches subtracts one from the count of each row that matches; under set semantics this is a filter.  An
+    equality between a variable that does not occur in Q1 and a term over variables of Q1 extends each row by the value
+    of the term.  A Matches extends each row by the texts of its groups.
     """
 
     left: Formula
@@ -159,7 +162,7 @@ class And:
 @hashed_once
 @dataclass(frozen=True)
 class Or:
-    """Q1 ∨ Q2: counts are added."""
+    """Q1 ∨ Q2, which adds counts."""
 
     left: Formula
     right: Formula
@@ -170,8 +173,8 @@ class Or:
 class Not:
     """¬Q, with count 1 where Q has no answer.
 
-    After the safe-range rewriting it stands on the right of an And, on the left of a Since, or above a formula without
-    free variables.
+    After the safe-range rewriting, a Not occurs only on the right of an And, on the left of a Since, or above a formula
+    without free variables.
     """
 
     formula: Formula
@@ -180,7 +183,7 @@ class Not:
 @hashed_once
 @dataclass(frozen=True)
 class Exists:
-    """∃x.Q: the counts of all values of the variables are added."""
+    """∃x.Q, which adds the counts of all values of the variables."""
 
     variables: tuple[Variable, ...]
     formula: Formula
@@ -189,7 +192,7 @@ class Exists:
 @hashed_once
 @dataclass(frozen=True)
 class Distinct:
-    """εQ: each answer with count 1."""
+    """εQ: each answer of Q, with count 1."""
 
     formula: Formula
 
@@ -197,14 +200,17 @@ class Distinct:
 @hashed_once
 @dataclass(frozen=True)
 class Previous:
-    """▽Q: the answers at the previous time point, if the time since then lies in the interval."""
+    """▽Q: the answers of Q at the previous time point, if the time since that time point lies in the interval."""
 
     interval: Interval
     formula: Formula
 
 
 Counting: TypeAlias = OneOf["any", "first", "second"]
-"""How Since and Once count (section 4.1): since1 and ◇1, since2 and ◇2, or ``any`` under set semantics."""
+"""The counting of Since and Once (section 4.1).
+
+``first`` means since1 and ◇1, ``second`` means since2 and ◇2, ``any`` means set semantics.
+"""
 
 
 @hashed_once
@@ -212,8 +218,9 @@ Counting: TypeAlias = OneOf["any", "first", "second"]
 class Since:
     """Q1 since Q2: Q2 held at a time point within the interval, and Q1 has held at every later time point up to now.
 
-    The free variables of Q1 are among those of Q2.  ``first`` is the paper's since1 = µX.(εQ1) ∧ (Q2 ∨ ▽X), in which Q1
-    must also hold where Q2 does.  ``second`` is the paper's since2; it has no interval.
+    The free variables of Q1 must occur in Q2.  The counting ``first`` is the paper's since1 = µX.(εQ1) ∧ (Q2 ∨ ▽X), in
+    which Q1 must also hold at the time point of Q2.  The counting ``second`` is the paper's since2, which has no
+    interval.
     """
 
     interval: Interval
@@ -227,8 +234,8 @@ class Since:
 class Once:
     """◇Q: Q held at a time point within the interval before now.
 
-    ``first`` adds the counts of all such time points (◇1).  ``second`` counts the time points since the last one, with
-    1 at that time point itself (◇2 = true since2 Q).
+    The counting ``first`` (◇1) adds the counts of all such time points.  The counting ``second`` (◇2 = true since2 Q)
+    is the number of time points since the last such time point, which itself has the number 1.
     """
 
     interval: Interval
@@ -244,8 +251,8 @@ AggregateFunction: TypeAlias = OneOf["CNT", "SUM", "AVG", "MIN", "MAX", "MED"]
 class Aggregate:
     """y <- SUM t; g Q: an aggregate of ``item`` over the distinct answers of Q at a time point, for each group.
 
-    The free variables are the groups and ``output``.  Without groups the aggregate has one row, even if Q has no
-    answer.
+    The free variables of the aggregate are ``groups`` and ``output``.  Without groups the aggregate has one row, even
+    if Q has no answer.
     """
 
     output: Variable
@@ -258,7 +265,10 @@ class Aggregate:
 @hashed_once
 @dataclass(frozen=True)
 class Definition:
-    """A relation defined by a formula, in which it may occur (``Defined``), always below a Previous."""
+    """A relation of a fixpoint, defined by a formula.
+
+    The formula may refer to the relation (``Defined``), but only below a Previous.
+    """
 
     name: str
     parameters: tuple[Variable, ...]
@@ -268,9 +278,10 @@ class Definition:
 @hashed_once
 @dataclass(frozen=True)
 class Fixpoint:
-    """µ: mutually recursive definitions, and the relation to evaluate with ``arguments`` for its parameters.
+    """µ: mutually recursive ``definitions``, of which the one called ``name`` is evaluated with ``arguments``.
 
-    µX.Q is one definition X with the free variables of Q.  The names of definitions are unique in a formula.
+    µX.Q has one definition X, whose parameters are the free variables of Q.  The names of definitions are unique in a
+    formula.
     """
 
     definitions: tuple[Definition, ...]
@@ -294,7 +305,7 @@ Formula: TypeAlias = (
 
 
 def parts(formula: Formula) -> tuple[Formula, ...]:
-    """Return the direct subformulas."""
+    """Return the direct subformulas of ``formula``."""
     match formula:
         case Truth() | Atom() | Comparison() | Matches() | Defined():
             return ()
@@ -309,7 +320,7 @@ def parts(formula: Formula) -> tuple[Formula, ...]:
 
 
 def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
-    """Return the same formula with other subformulas, in the order of ``parts``."""
+    """Return a copy of ``formula`` with its direct subformulas replaced by ``below``, in the order of ``parts``."""
     match formula:
         case Truth() | Atom() | Comparison() | Matches() | Defined():
             return formula
@@ -323,7 +334,10 @@ def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
 
 
 def with_terms(formula: Formula, change: Callable[[Term], Term]) -> Formula:
-    """Apply ``change`` to the formula's own terms, not to terms that bind variables and not to subformulas."""
+    """Return the formula with ``change`` applied to its terms.
+
+    Terms that bind variables, and terms of subformulas, are not changed.
+    """
     match formula:
         case Atom(terms=terms):
             return replace(formula, terms=tuple(map(change, terms)))
@@ -339,7 +353,7 @@ def with_terms(formula: Formula, change: Callable[[Term], Term]) -> Formula:
 
 
 def rewritten(formula: Formula, rule: Callable[[Formula], Formula]) -> Formula:
-    """Apply a rule to every subformula, innermost first."""
+    """Return the formula with ``rule`` applied to every subformula, innermost first."""
     return rule(with_parts(formula, tuple(rewritten(part, rule) for part in parts(formula))))
 
 
@@ -351,7 +365,7 @@ def subformulas(formula: Formula) -> Iterator[Formula]:
 
 
 def with_variables(term: Term, change: Callable[[Variable], Term]) -> Term:
-    """Return the term with ``change`` applied to its variables."""
+    """Return the term with ``change`` applied to each of its variables."""
     match term:
         case Variable():
             return change(term)
@@ -362,7 +376,7 @@ def with_variables(term: Term, change: Callable[[Variable], Term]) -> Term:
 
 
 def variables_of(term: Term) -> tuple[Variable, ...]:
-    """Return the variables of a term, each once, in the order of their first occurrence."""
+    """Return the variables of a term without duplicates, in the order of their first occurrence."""
     match term:
         case Variable():
             return (term,)
@@ -373,7 +387,7 @@ def variables_of(term: Term) -> tuple[Variable, ...]:
 
 
 def free_variables(formula: Formula) -> tuple[Variable, ...]:
-    """Return the free variables, each once, in the order of their first occurrence."""
+    """Return the free variables of a formula without duplicates, in the order of their first occurrence."""
     match formula:
         case Atom(terms=terms) | Fixpoint(arguments=terms) | Defined(arguments=terms):
             return _each_once(variable for term in terms for variable in variables_of(term))
@@ -401,17 +415,17 @@ _DATED: Final = "@"
 
 
 def dated(predicate: str) -> str:
-    """Return the name of a predicate's rows with their time points."""
+    """Return the name of the dated predicate, which has the rows of ``predicate`` with their time points."""
     return f"{predicate}{_DATED}"
 
 
 def undated(predicate: str) -> str | None:
-    """Return the predicate of a dated predicate, or None if the name is not dated."""
+    """Return the name of the predicate for the name of a dated predicate, or None for any other name."""
     return predicate[: -len(_DATED)] if predicate.endswith(_DATED) and predicate != POINTS else None
 
 
 def distance(term: Term) -> tuple[Variable, Variable] | None:
-    """Return the later and the earlier time point of a difference of two, or None for other terms."""
+    """Return the two time points, the later one first, if ``term`` is a difference of two; otherwise None."""
     match term:
         case Computed(operation="-", arguments=(Variable() as later, Variable() as earlier)) if term.type == INTERVAL:
             return later, earlier

@@ -30,8 +30,8 @@ from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
 class Scan:
     """The rows of a table under the range variable ``alias``.
 
-    With ``whole`` it returns all rows of the table's history (``FOR SYSTEM_TIME``), otherwise the rows that hold at the
-    instant of the query.
+    With ``whole``, the scan returns all rows of the table's history (``FOR SYSTEM_TIME``).  Without ``whole``, the scan
+    returns the rows that are valid at the instant of the query.
     """
 
     table: TableSchema
@@ -39,21 +39,24 @@ class Scan:
     whole: bool = False
 
     def ref(self, column: str) -> ColumnRef:
-        """Return a column of this scan."""
+        """Return a reference to the column of this scan that is called ``column``."""
         match = self.table.column(column)
         assert match is not None, f"{self.table.name} has no column {column}"
         return ColumnRef(self.alias, match.name, match.type)
 
     @property
     def start(self) -> ColumnRef:
-        """The column with the first instant of a row's life."""
+        """The column that contains the first instant of each row's lifetime."""
         return self.ref(self.table.start)
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Values:
-    """Constant rows under the range variable ``alias``, with one scalar without column references per column."""
+    """Constant rows under the range variable ``alias``.
+
+    Each row has one scalar per column.  The scalars contain no column references.
+    """
 
     alias: str
     columns: tuple[Column, ...]
@@ -63,7 +66,10 @@ class Values:
 @hashed_once
 @dataclass(frozen=True)
 class Join:
-    """The cross product of the inputs.  Its condition is a Select above it.  Without inputs it has one row."""
+    """The cross product of the inputs, which has one row if there are no inputs.
+
+    A Select above the Join has the join condition.
+    """
 
     inputs: tuple[Relation, ...]
 
@@ -80,7 +86,7 @@ class Select:
 @hashed_once
 @dataclass(frozen=True)
 class Output:
-    """A named column of a projection."""
+    """A named column of a projection, with the scalar that computes the column."""
 
     name: str
     value: Scalar
@@ -89,7 +95,7 @@ class Output:
 @hashed_once
 @dataclass(frozen=True)
 class Project:
-    """A derived relation: ``outputs`` computed over ``input``, under the range variable ``alias``."""
+    """A derived relation under the range variable ``alias``: ``outputs``, computed from each row of ``input``."""
 
     input: Relation
     alias: str
@@ -111,7 +117,7 @@ class Union:
 @hashed_once
 @dataclass(frozen=True)
 class Distinct:
-    """The distinct rows of ``input``; NULL equals NULL."""
+    """The distinct rows of ``input``.  NULL equals NULL."""
 
     input: Relation
 
@@ -119,7 +125,10 @@ class Distinct:
 @hashed_once
 @dataclass(frozen=True)
 class Measure:
-    """An aggregate over the input's columns: ``COUNT(*)`` (no argument), COUNT, SUM, AVG, MIN or MAX of a scalar."""
+    """An aggregate over the rows of the input: COUNT, SUM, AVG, MIN or MAX of a scalar.
+
+    ``argument`` is None for ``COUNT(*)``.
+    """
 
     function: OneOf["count", "sum", "avg", "min", "max"]
     argument: Scalar | None
@@ -131,8 +140,8 @@ class Measure:
 class Grouped:
     """GROUP BY of a temporal view: ``groups`` and ``measures`` over ``input``, under the range variable ``alias``.
 
-    ``window`` is the length (an INTERVAL) of the moving window, or None to aggregate only the rows that hold at the
-    instant (see ``algebra.temporal.Aggregation``).  A standing query has no window.
+    ``window`` is the length of the moving window (an INTERVAL).  If ``window`` is None, the measures aggregate only the
+    rows that are valid at the instant (see ``algebra.temporal.Aggregation``).  A standing query has no window.
     """
 
     input: Relation
@@ -158,7 +167,7 @@ class Plain:
 @hashed_once
 @dataclass(frozen=True)
 class And:
-    """The conjunction of ``items``; true without items."""
+    """The conjunction of ``items``.  An empty conjunction is true."""
 
     items: tuple[Predicate, ...]
 
@@ -166,7 +175,7 @@ class And:
 @hashed_once
 @dataclass(frozen=True)
 class Or:
-    """The disjunction of ``items``; false without items."""
+    """The disjunction of ``items``.  An empty disjunction is false."""
 
     items: tuple[Predicate, ...]
 
@@ -174,7 +183,7 @@ class Or:
 @hashed_once
 @dataclass(frozen=True)
 class NowFrom:
-    """NOW >= threshold; never true if the threshold is NULL."""
+    """The predicate NOW >= ``threshold``, which is never true if the threshold is NULL."""
 
     threshold: Scalar
 
@@ -182,7 +191,7 @@ class NowFrom:
 @hashed_once
 @dataclass(frozen=True)
 class NowBefore:
-    """NOW < threshold; never true if the threshold is NULL."""
+    """The predicate NOW < ``threshold``, which is never true if the threshold is NULL."""
 
     threshold: Scalar
 
@@ -190,7 +199,7 @@ class NowBefore:
 @hashed_once
 @dataclass(frozen=True)
 class Exists:
-    """True if ``body`` has a row (A ⋉ B)."""
+    """The predicate that ``body`` has a row (A ⋉ B)."""
 
     body: Relation
 
@@ -198,7 +207,7 @@ class Exists:
 @hashed_once
 @dataclass(frozen=True)
 class NotExists:
-    """True if ``body`` has no row (A ▷ B)."""
+    """The predicate that ``body`` has no row (A ▷ B)."""
 
     body: Relation
 
@@ -208,13 +217,13 @@ Predicate: TypeAlias = "Plain | And | Or | NowFrom | NowBefore | Exists | NotExi
 TRUE = And(())
 FALSE = Or(())
 UNIT = Join(())
-"""The relation with one row and no columns: the input of a predicate's events."""
+"""The relation with one row and no columns.  The events of a predicate have this relation as their input."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Query:
-    """The distinct rows of ``outputs`` over ``input``: the answer of a standing query."""
+    """A standing query.  The answer is the distinct rows of ``outputs`` over ``input``."""
 
     input: Relation
     outputs: tuple[Output, ...]
@@ -228,12 +237,12 @@ class Query:
 @hashed_once
 @dataclass(frozen=True)
 class ViewSchema(TableSchema):
-    """The schema of a temporal view: a table of its stored periods.
+    """The schema of a temporal view, as a table of the view's stored periods.
 
-    A view that ``depends_on_now`` is evaluated at one instant when it is read, and its stored periods are those of that
-    instant.  A standing query is evaluated at every instant, so it reads the ``definition`` of such a view instead of
-    the stored periods (design section 11).  The definition is the bound query of the view, or None if the caller did
-    not ask for it.
+    If ``depends_on_now`` is true, the stored periods are those of the one instant at which the view was evaluated.  A
+    standing query is evaluated at every instant, so it reads the ``definition`` of such a view instead of the stored
+    periods (design section 11).  The definition is the bound query of the view, or None if the caller did not request
+    the definition.
     """
 
     depends_on_now: bool = False
@@ -241,12 +250,12 @@ class ViewSchema(TableSchema):
 
 
 def needs_definition(table: TableSchema) -> bool:
-    """Return whether a standing query reads this view's definition instead of its stored periods."""
+    """Return whether a standing query must read the definition of the view ``table`` instead of the stored periods."""
     return isinstance(table, ViewSchema) and table.depends_on_now
 
 
 def conjunction(*predicates: Predicate) -> Predicate:
-    """Return the AND of predicates, with nested ANDs flattened and duplicates removed.
+    """Return the AND of ``predicates``, with nested ANDs flattened and duplicates removed.
 
     >>> conjunction(TRUE, Or(()), Or(())) == Or(())
     True
@@ -260,7 +269,7 @@ def conjunction(*predicates: Predicate) -> Predicate:
 
 
 def disjunction(*predicates: Predicate) -> Predicate:
-    """Return the OR of predicates, with nested ORs flattened and duplicates removed."""
+    """Return the OR of ``predicates``, with nested ORs flattened and duplicates removed."""
     items: dict[Predicate, None] = {}
     for predicate in predicates:
         if predicate == TRUE:
@@ -270,12 +279,12 @@ def disjunction(*predicates: Predicate) -> Predicate:
 
 
 def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    """Return the conjuncts of a predicate."""
+    """Return the items of a conjunction, or the predicate itself if it is not a conjunction."""
     return predicate.items if isinstance(predicate, And) else (predicate,)
 
 
 def sources(relation: Relation) -> tuple[Source, ...]:
-    """Return the sources below joins and selections: the items of FROM."""
+    """Return the items of the relation's FROM: the sources below its joins and selections."""
     match relation:
         case Join(inputs=inputs):
             return tuple(source for part in inputs for source in sources(part))
@@ -286,7 +295,7 @@ def sources(relation: Relation) -> tuple[Source, ...]:
 
 
 def condition(relation: Relation) -> Predicate:
-    """Return the condition on the sources of a relation: its WHERE."""
+    """Return the relation's WHERE: the conjunction of the predicates of its selections."""
     match relation:
         case Join(inputs=inputs):
             return conjunction(*(condition(part) for part in inputs))
@@ -297,13 +306,13 @@ def condition(relation: Relation) -> Predicate:
 
 
 def block(parts: tuple[Relation, ...], demanded: Predicate) -> Relation:
-    """Return the relation with these sources and this condition."""
+    """Return a relation with the sources ``parts`` and the condition ``demanded``."""
     joined: Relation = parts[0] if len(parts) == 1 else Join(parts)
     return joined if demanded == TRUE else Select(joined, demanded)
 
 
 def attributes(relation: Relation) -> tuple[ColumnRef, ...]:
-    """Return the columns of a relation, in order."""
+    """Return references to the columns of ``relation``, in order."""
     match relation:
         case Scan(table=table, alias=alias):
             return tuple(ColumnRef(alias, column.name, column.type) for column in table.columns)
@@ -324,7 +333,10 @@ def attributes(relation: Relation) -> tuple[ColumnRef, ...]:
 
 @dataclass(frozen=True)
 class Key:
-    """A sort key: a column number (from 0), a direction, and whether NULLs sort first in either direction."""
+    """A sort key: a column number (from 0), a direction, and whether NULLs sort first.
+
+    ``nulls_first`` applies to both directions.
+    """
 
     column: int
     descending: bool = False
@@ -332,7 +344,7 @@ class Key:
 
 
 def compared(keys: Sequence[Key], left: Sequence[Any], right: Sequence[Any]) -> int:
-    """Return a negative number if ``left`` sorts first, a positive one if ``right`` does, 0 if the keys are equal.
+    """Return a number that is negative if ``left`` sorts first, positive if ``right`` sorts first, and otherwise 0.
 
     >>> compared([Key(0, descending=True, nulls_first=False)], ["a"], [None])
     -1
@@ -352,6 +364,6 @@ def compared(keys: Sequence[Key], left: Sequence[Any], right: Sequence[Any]) -> 
 
 
 def _ranked(value: Any) -> tuple[bool, Any]:
-    """Return a sortable value in which NaN equals itself and exceeds every other number."""
+    """Return a sortable form of ``value``, in which NaN equals itself and exceeds every other number."""
     undefined = isinstance(value, float) and math.isnan(value)
     return undefined, 0.0 if undefined else value

@@ -1,4 +1,4 @@
-"""Scalar expressions: a closed union of frozen values.
+"""Define scalar expressions, a closed union of frozen values.
 
 Every expression has a ``type``.  Time literals are integers: TIMESTAMP and INTERVAL in microseconds (UTC), DATE in days
 since 1970-01-01.  ``Now`` is the instant at which the query is evaluated; a replay replaces every ``Now``.
@@ -29,7 +29,7 @@ class ColumnRef:
 @hashed_once
 @dataclass(frozen=True)
 class Literal:
-    """A constant.  ``fixed`` marks a constant that the rewriting inserted; it is never lifted."""
+    """A constant.  ``fixed`` marks a constant that the rewriting inserted and that is never replaced by a parameter."""
 
     value: Value
     type: DataType
@@ -39,10 +39,10 @@ class Literal:
 @hashed_once
 @dataclass(frozen=True)
 class Param:
-    """A literal lifted out of a query (design section 5).
+    """A parameter that replaces a literal of a query (design section 5).
 
-    ``sign`` is the sign of an interval (-1, 0 or 1; None if unknown).  The simplifier relies on it, and it is part of
-    the plan's signature.
+    ``sign`` is the sign of an interval (-1, 0 or 1), or None if unknown.  The simplifier relies on the sign, so the
+    sign is part of the plan's signature.
     """
 
     name: str
@@ -61,12 +61,13 @@ class Now:
 @hashed_once
 @dataclass(frozen=True)
 class PeriodOf:
-    """The period set of the tuple of the range variable ``scan``: an argument of the period functions.
+    """The period set of the tuple of the range variable ``scan``, which is an argument of the period functions.
 
-    ``PERIOD_START``, ``PERIOD_END`` (the last instant; t_now while open), ``PERIOD_LENGTH``, ``PERIOD_CONTAINS`` and
-    ``PERIOD_OVERLAPS`` are calls over it.  Only temporal views have them (``algebra.temporal``).
+    The period functions are ``PERIOD_START``, ``PERIOD_END``, ``PERIOD_LENGTH``, ``PERIOD_CONTAINS`` and
+    ``PERIOD_OVERLAPS``.  ``PERIOD_END`` returns the last instant, or t_now for an open period.  Only temporal views
+    have period functions (``algebra.temporal``).
 
-    ``at`` is the instant at which an open period ends for this evaluation (None: t_now).  A refresh also evaluates
+    ``at`` is the instant at which an open period ends in this evaluation, or None for t_now.  A refresh also evaluates
     predicates as of the previous refresh.
     """
 
@@ -78,7 +79,10 @@ class PeriodOf:
 @hashed_once
 @dataclass(frozen=True)
 class Element:
-    """The array element in a condition within EXISTS(array, x -> …) or FORALL.  It has no value outside."""
+    """The current array element in the condition of EXISTS(array, x -> …) or FORALL.
+
+    The element has no value outside such a condition.
+    """
 
     name: str
     type: DataType
@@ -87,7 +91,7 @@ class Element:
 @hashed_once
 @dataclass(frozen=True)
 class Call:
-    """An operator or an allowed function applied to its arguments."""
+    """A call of an operator or of an allowed function."""
 
     name: str
     args: tuple[Scalar, ...]
@@ -97,7 +101,7 @@ class Call:
 @hashed_once
 @dataclass(frozen=True)
 class Cast:
-    """A conversion.  A value that cannot be converted becomes NULL."""
+    """A conversion to ``type``.  A value that cannot be converted becomes NULL."""
 
     arg: Scalar
     type: DataType
@@ -106,7 +110,7 @@ class Cast:
 @hashed_once
 @dataclass(frozen=True)
 class Case:
-    """CASE WHEN condition THEN value … ELSE default END."""
+    """The expression CASE WHEN condition THEN value … ELSE default END."""
 
     branches: tuple[tuple[Scalar, Scalar], ...]
     default: Scalar | None
@@ -116,9 +120,9 @@ class Case:
 Scalar: TypeAlias = "ColumnRef | Literal | Param | Now | PeriodOf | Element | Call | Cast | Case"
 
 TICK_START = Param("tau", TIMESTAMP)
-"""The query's last t: the first instant of the window."""
+"""The first instant of the window: the t of the query's previous tick."""
 TICK_END = Param("t", TIMESTAMP)
-"""The tick's t: the first instant after the window."""
+"""The first instant after the window: the t of this tick."""
 TIME_START = Param("t0", TIMESTAMP)
 """The beginning of time, when constant relations begin (design section 2)."""
 REFRESHED = Param("refreshed", TIMESTAMP)
@@ -129,19 +133,19 @@ MICROSECOND = Literal(1, INTERVAL, fixed=True)
 
 
 def call(name: str, *args: Scalar, type: DataType = BOOLEAN) -> Call:
-    """Return a call of an operator, BOOLEAN by default."""
+    """Return a call of the operator or function ``name``."""
     return Call(name, args, type)
 
 
 def plus(instant: Scalar, interval: Scalar) -> Scalar:
-    """Return ``instant + interval``, with constants folded."""
+    """Return an expression for ``instant + interval``, with constants folded."""
     if isinstance(instant, Literal) and isinstance(interval, Literal) and instant.fixed and interval.fixed:
         return Literal(_micros(instant) + _micros(interval), TIMESTAMP, fixed=True)
     return Call("+", (instant, interval), TIMESTAMP)
 
 
 def minus(instant: Scalar, interval: Scalar) -> Scalar:
-    """Return ``instant - interval``."""
+    """Return an expression for ``instant - interval``."""
     return Call("-", (instant, interval), TIMESTAMP)
 
 
@@ -151,12 +155,12 @@ def _micros(literal: Literal) -> int:
 
 
 def greatest(instants: tuple[Scalar, ...]) -> Scalar:
-    """Return the latest of several instants (paper section 4.2, MAX)."""
+    """Return an expression for the latest of several instants (MAX in section 4.2 of the paper)."""
     return instants[0] if len(instants) == 1 else Call("greatest", instants, TIMESTAMP)
 
 
 def children(scalar: Scalar) -> tuple[Scalar, ...]:
-    """Return the direct subexpressions."""
+    """Return the direct subexpressions of ``scalar``."""
     match scalar:
         case Call(args=args):
             return args
@@ -170,7 +174,7 @@ def children(scalar: Scalar) -> tuple[Scalar, ...]:
 
 
 def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
-    """Return the same expression with other subexpressions."""
+    """Return a copy of the expression with ``parts`` as its direct subexpressions, in the order of ``children``."""
     match scalar:
         case Call(name=name, type=type):
             return Call(name, parts, type)
@@ -184,14 +188,14 @@ def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
 
 
 def columns(scalar: Scalar) -> frozenset[ColumnRef]:
-    """Return every column that occurs in the expression."""
+    """Return all columns that occur in the expression."""
     if isinstance(scalar, ColumnRef):
         return frozenset((scalar,))
     return frozenset().union(*(columns(child) for child in children(scalar)))
 
 
 def is_constant(scalar: Scalar) -> bool:
-    """Return whether the expression is the same for all rows: it has no column and no array element."""
+    """Return whether the expression has no column and no array element, so that its value is the same for all rows."""
     return not isinstance(scalar, (ColumnRef, Element)) and all(is_constant(child) for child in children(scalar))
 
 
@@ -210,7 +214,7 @@ class Shifted:
 
 
 def shifted(instant: Scalar) -> Shifted:
-    """Split an instant into a base and the intervals added to it.
+    """Return ``instant`` split into a base and the intervals added to the base.
 
     >>> x = ColumnRef("m", "ts", TIMESTAMP)
     >>> shifted(Call("+", (x, Literal(5, INTERVAL)), TIMESTAMP)).micros

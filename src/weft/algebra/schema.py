@@ -1,6 +1,7 @@
-"""Types, columns and table schemas.
+"""Define types, columns and table schemas.
 
-A table is append-only (``end is None``), or its rows have lives that end.  Time is microseconds since 1970-01-01 UTC.
+In an append-only table (``end`` is None) rows never end; in other tables they have lifetimes.  Time is microseconds
+since 1970-01-01 UTC.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ C = TypeVar("C", bound="type[Any]")
 
 
 def hashed_once(cls: C) -> C:
-    """Cache the hash of a frozen class's objects, because rewriting looks up whole trees at each of their levels.
+    """Make the objects of a frozen class cache their hashes, and compare each pair of parts only once.
 
-    Equality compares each pair of parts once.  Expressions share parts, so a plain comparison could take exponential
-    time.
+    The cached hash makes lookups of whole trees fast; a rewriting looks up the tree at each of its levels.  Expressions
+    share parts, so a comparison that visited a pair of parts more than once could take exponential time.
     """
     worked_out: Callable[[Any], int] = cls.__hash__  # type: ignore[assignment]
     compared: Callable[[Any, Any], Any] = cls.__eq__  # type: ignore[assignment]
@@ -56,7 +57,7 @@ def hashed_once(cls: C) -> C:
 
 
 _comparing: Final = threading.local()
-"""Pairs already found equal in the current comparison, per thread."""
+"""The pairs that the current comparison has found equal, for each thread."""
 
 
 @hashed_once
@@ -64,10 +65,10 @@ _comparing: Final = threading.local()
 class DataType:
     """A type, written as in Spark (``STRING``, ``DECIMAL(10,2)``, ``ARRAY<STRUCT<a: INT>>``).
 
-    ``element`` is the type of an ARRAY's elements or a MAP's values, ``key`` the type of a MAP's keys, ``fields`` the
-    fields of a STRUCT.  Only expressions within a query have nested types.  A column declared with a nested type is a
-    STRING of JSON text, and ``shape`` is the nested type under which a query reads parts of it.  Comparisons ignore
-    ``shape``, because the column as a whole is text.
+    ``element`` is the type of an ARRAY's elements or a MAP's values, ``key`` is the type of a MAP's keys, and
+    ``fields`` are the fields of a STRUCT.  Only expressions within a query have nested types.  A column declared with a
+    nested type is a STRING of JSON text, and ``shape`` is the declared nested type, by which a query reads parts of the
+    text.  Comparisons of types ignore ``shape``, because the column as a whole is text.
 
     >>> DataType.parse("decimal(10, 2)")
     DataType(name='DECIMAL', precision=10, scale=2)
@@ -83,9 +84,9 @@ class DataType:
 
     @classmethod
     def of_column(cls, text: str) -> DataType:
-        """Return the type of a column declared with this text, which may be nested.
+        """Return the type of a column declared as ``text``, which may be a nested type.
 
-        Raise ValueError as ``parse_nested`` does.
+        Raise ValueError as ``parse_nested`` does, or if JSON cannot represent the type.
 
         >>> kind = DataType.of_column("array<int>")
         >>> str(kind), kind.declared
@@ -95,7 +96,7 @@ class DataType:
 
     @classmethod
     def of_json(cls, shape: DataType) -> DataType:
-        """Return the type of JSON text read as ``shape``, or ``shape`` itself if it is not nested.
+        """Return the type of JSON text with the nested type ``shape``, or ``shape`` itself if it is not nested.
 
         Raise ValueError for a type that JSON cannot represent (``beyond_json``).
         """
@@ -107,7 +108,7 @@ class DataType:
 
     @classmethod
     def parse(cls, text: str) -> DataType:
-        """Return the type of a text; raise ValueError for a type that Weft does not store."""
+        """Return the type written as ``text``.  Raise ValueError if Weft does not store this type."""
         match = re.fullmatch(r"\s*([A-Za-z ]+?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", text)
         if match is None:
             raise ValueError(f"not a type: {text!r}")
@@ -120,14 +121,18 @@ class DataType:
 
     @classmethod
     def of_expression(cls, text: str) -> DataType:
-        """Return the type of an expression, as ``str`` writes it; raise ValueError as ``parse`` does."""
+        """Return the type of an expression from its text as ``str`` writes it.
+
+        Raise ValueError as ``parse_nested`` does.
+        """
         return cls(text) if text in (PERIOD.name, MONTHS.name) else cls.parse_nested(text)
 
     @classmethod
     def parse_nested(cls, text: str, depth: int = 0) -> DataType:
-        """Return the type of a text, which may be an ARRAY, a MAP or a STRUCT.
+        """Return the type written as ``text``, which may be an ARRAY, a MAP or a STRUCT.
 
-        Raise ValueError as ``parse`` does, for more than ``MOST_NESTED`` levels, and for two fields with one name.
+        Raise ValueError as ``parse`` does, for more than ``MOST_NESTED`` levels of nesting, and for two fields with one
+        name.
 
         >>> str(DataType.parse_nested("struct<a int, `b c`: map<string, array<double>>>"))
         'STRUCT<a: INT, `b c`: MAP<STRING, ARRAY<DOUBLE>>>'
@@ -163,11 +168,13 @@ class DataType:
 
     @property
     def declared(self) -> str:
-        """The type with which the column was declared, nested or not."""
+        """The text of the type with which the column was declared: the nested type if the column has one."""
         return str(self.shape or self)
 
     def extended(self, other: DataType) -> DataType:
-        """Return the type with the fields that only ``other`` has added; fields in both keep their type here.
+        """Return the type extended by the fields that occur only in ``other``.
+
+        A field that occurs in both types keeps the type that it has in ``self``.
 
         >>> read = DataType.parse_nested
         >>> str(read("ARRAY<STRUCT<a: INT>>").extended(read("ARRAY<STRUCT<A: STRING, b: DATE>>")))
@@ -183,7 +190,10 @@ class DataType:
         return replace(self, fields=(*fields, *new))
 
     def beyond_json(self) -> tuple[DataType, str] | None:
-        """Return the first part that JSON cannot represent, and the reason, or None."""
+        """Return the first part of the type that JSON cannot represent, with the reason.
+
+        Return None if JSON can represent the whole type.
+        """
         if self.name == "MAP" and self.key != STRING:
             return self, "the keys of JSON are strings"
         if self in (INTERVAL, NULL, BINARY):
@@ -199,7 +209,10 @@ class DataType:
         return self.name in NESTED
 
     def field_type(self, name: str) -> tuple[str, DataType] | None:
-        """Return a STRUCT's field by name, ignoring case: its name as declared, and its type."""
+        """Return the declared name and the type of the STRUCT field called ``name``, or None.
+
+        The comparison of names ignores case.
+        """
         return next((each for each in self.fields if each[0].lower() == name.lower()), None)
 
     @property
@@ -209,12 +222,15 @@ class DataType:
 
 
 def sums_fit(type: DataType) -> bool:
-    """Return whether a DECIMAL type with ten more digits exists, so that sums of ten billion values fit it."""
+    """Return whether a DECIMAL can have ten digits more than ``type``.
+
+    A DECIMAL with ten more digits can represent sums of ten billion values.
+    """
     return (type.precision or 10) + SUM_DIGITS <= MOST_DIGITS
 
 
 def between_commas(text: str) -> list[str]:
-    """Split a text at the commas outside brackets and backquotes."""
+    """Return the parts of a text between the commas that are outside brackets and backquotes."""
     parts, depth, quoted = [""], 0, False
     for sign in text:
         quoted ^= sign == "`"
@@ -241,9 +257,9 @@ def _field_name(name: str) -> str:
 NESTED: Final = ("ARRAY", "MAP", "STRUCT")
 MOST_DIGITS: Final = 38
 SUM_DIGITS: Final = 10
-"""The digits that a sum of DECIMALs has beyond those of its values."""
+"""The number of digits that the type of a SUM has beyond the digits of the summed DECIMAL type."""
 MOST_NESTED: Final = 20
-"""The most levels of a nested type."""
+"""The maximal number of levels of a nested type."""
 _ALIASES: Final = {
     "INTEGER": "INT",
     "LONG": "BIGINT",
@@ -275,15 +291,18 @@ BINARY: Final = DataType("BINARY")
 INTERVAL: Final = DataType("INTERVAL")
 NULL: Final = DataType("NULL")
 PERIOD: Final = DataType("PERIOD")
-"""A set of instants.  Only the period functions of temporal views take it; no column has this type."""
+"""The type of a set of instants.  Only the period functions of temporal views accept it; no column has this type."""
 MONTHS: Final = DataType("MONTHS")
-"""A length in calendar months (INTERVAL 1 YEAR is 12).  Only temporal views have it; no column has this type."""
+"""The type of a length in calendar months (INTERVAL 1 YEAR is 12).
+
+Only temporal views may use it; no column has this type.
+"""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Column:
-    """A named column.  Its ``id`` never changes; queries bind to the id."""
+    """A named column.  The ``id`` of a column never changes, and queries refer to the column by the id."""
 
     id: int
     name: str
@@ -294,12 +313,12 @@ class Column:
 @hashed_once
 @dataclass(frozen=True)
 class TableSchema:
-    """A table as queries see it.
+    """The schema of a table as queries read it.
 
-    ``start`` names the column with the first instant of a row's life.  ``end`` names the column with the instant at
-    which the life ended (NULL: not yet); it is None for an append-only table.  ``source`` is the kind of object that
-    ``id`` identifies: a table of the home, or a standing query, whose answers are the table ``results.NAME`` with
-    ``_first_at`` as its start.
+    ``start`` names the column with the first instant of a row's lifetime.  ``end`` names the column with the instant at
+    which the lifetime ended, which is NULL for a row that has not ended.  ``end`` is None for an append-only table.
+    ``source`` is the kind of object that ``id`` identifies: "table" for a table of the home, "results" for a standing
+    query.  The answers of a standing query are the table ``results.NAME``, whose start is ``_first_at``.
     """
 
     id: int
@@ -310,11 +329,11 @@ class TableSchema:
     source: Literal["table", "results"] = "table"
 
     def column(self, name: str) -> Column | None:
-        """Return the column with this name, ignoring case, or None."""
+        """Return the column called ``name``, ignoring case, or None if the table has no such column."""
         folded = name.lower()
         return next((c for c in self.columns if c.name.lower() == folded), None)
 
     @property
     def append_only(self) -> bool:
-        """Whether no row's life ever ends."""
+        """Whether the rows of the table never end."""
         return self.end is None

@@ -1,9 +1,10 @@
-"""Serialize a bound query as JSON, and read it back.
+"""Serialize a bound query as JSON, and deserialize the JSON.
 
-The JSON holds the ids of tables and of their columns, so that neither a new column nor a new name changes the meaning
-of an installed query.  ``FORMAT`` is the version of this form.
+The JSON contains the ids of tables and of their columns.  Therefore neither a new column nor a new name changes the
+meaning of an installed query.  ``FORMAT`` is the version of this JSON format.
 
-A node is a list of its class's name and its parts, in the order of the class.  A type is its text.
+Each node is a JSON list of the name of its class and the values of its fields, in the order of the class.  A type is
+serialized as its text.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from weft.errors import DerivationError
 FORMAT: Final = 1
 
 TableKey = tuple[str, int]
-"""The kind of table (``TableSchema.source``) and its id."""
+"""The key of a table: its kind (``TableSchema.source``) and its id."""
 
 _RELATIONS: Final = (
     "Values",
@@ -49,7 +50,10 @@ _CLASSES: Final[dict[str, Any]] = {
 
 
 def stored(query: Query) -> str:
-    """Return the query as JSON text; equal queries have equal texts."""
+    """Return the query as JSON text.  Equal queries have equal texts.
+
+    Raise DerivationError for a query with FOR SYSTEM_TIME.
+    """
     tables = {scan.alias: scan.table for scan in scans(query)}
     listed = {alias: [table.source, table.id] for alias, table in tables.items()}
     body = {"format": FORMAT, "tables": listed, "query": _encoded(query, tables)}
@@ -57,9 +61,10 @@ def stored(query: Query) -> str:
 
 
 def restored(text: str, tables: Mapping[TableKey, TableSchema]) -> Query:
-    """Read a query from JSON text, over the current schemas of its tables.
+    """Return the query of a JSON text, with the current schemas ``tables`` of the tables that the query reads.
 
-    Raise DerivationError for another format, and if a table or a column is gone or has another type.
+    Raise DerivationError if the text has another format, or if a table or a column no longer exists or has another
+    type.
     """
     body = json.loads(text)
     if body.get("format") != FORMAT:

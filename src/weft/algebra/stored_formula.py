@@ -1,6 +1,7 @@
-"""Serialize a formula as JSON, and read it back: the definition of an installed synopsis.
+"""Serialize a formula as JSON, and deserialize the JSON.  The JSON is the definition of an installed synopsis.
 
-A node is a list of its class's name and its parts, in the order of the class.  A type is its text.
+Each node is a JSON list of the name of its class and the values of its fields, in the order of the class.  A type is
+serialized as its text.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _CLASSES: Final[dict[str, Any]] = {
 
 
 def encoded(part: Any) -> Any:
-    """Return a formula, or a part of one, as a value for JSON; equal formulas have equal values.
+    """Return a formula, or a part of a formula, as a JSON value.  Equal formulas have equal values.
 
     >>> encoded(formulas.Once(formulas.ALWAYS, formulas.Truth(True)))
     ['Once', ['Interval', 0, None], ['Truth', True], 'any']
@@ -42,12 +43,12 @@ def encoded(part: Any) -> Any:
 
 
 def decoded(form: Any) -> Formula:
-    """Return the formula of an encoded value; raise DerivationError for an unknown part."""
+    """Return the formula that ``encoded`` converted to ``form``.  Raise DerivationError for an unknown part."""
     return cast("Formula", _decoded(form))
 
 
 def decoded_variable(form: Any) -> Variable:
-    """Return the variable of an encoded value; raise DerivationError for an unknown part."""
+    """Return the variable that ``encoded`` converted to ``form``.  Raise DerivationError for an unknown part."""
     return cast("Variable", _decoded(form))
 
 

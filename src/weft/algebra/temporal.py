@@ -1,14 +1,15 @@
-"""Temporal relations and their operators: the expressions of temporal views (Yang and Widom 1998, sections 3 and 5).
+"""Define temporal relations and their operators: the expressions of temporal views (Yang and Widom 1998, 3 and 5).
 
 A temporal relation is a set of *tuples*.  A tuple is a row (its explicit attributes) with the set of instants at which
-the row holds.  No two tuples have the same row (BCDM), and NULL equals NULL.  The set of instants is stored as maximal
-periods [valid_from, valid_to), microseconds UTC.  A NULL ``valid_to`` marks an open period: the row holds now and until
-it is changed (NOW in the paper).  No period reaches beyond t_now, the instant of the evaluation; a period that would is
-open.
+the row is valid.  No two tuples have the same row (BCDM), and NULL equals NULL.  The set of instants is stored as
+maximal periods [valid_from, valid_to), microseconds UTC.  A NULL ``valid_to`` marks an open period, in which the row is
+valid now and until it is changed (NOW in the paper).  No period extends beyond t_now, the instant of the evaluation; a
+period that would extend beyond t_now is open.
 
 Operators that do not refer to time are τ-reducible: the snapshot of the result at each instant is the ordinary operator
-over the snapshots of its inputs.  A predicate that refers to NOW or to a period set (``mentions_time``) is evaluated at
-t_now, once per tuple with its full period set; it keeps or removes the tuple with all of its past (θ-reducible).
+over the snapshots of the inputs.  A predicate that refers to NOW or to a period set (``mentions_time``) is evaluated at
+t_now, once per tuple with its full period set.  The predicate retains or removes the tuple with all of the tuple's past
+(θ-reducible).
 
 Expressions are immutable values: an expression that occurs twice is computed once.  A column is a ``ColumnRef(range
 variable, name)``, as elsewhere in the algebra.
@@ -36,8 +37,8 @@ VALID_TO: Final = "valid_to"
 class Base:
     """R: the recorded history of a tracked table, or the stored periods of a view, under the range variable ``alias``.
 
-    Its attributes are the table's columns except its start and end.  In a maintenance expression it is the state before
-    the change.
+    The attributes of R are the table's columns except the table's start and end.  In a maintenance expression, R is the
+    state before the change.
     """
 
     table: TableSchema
@@ -47,7 +48,7 @@ class Base:
 @hashed_once
 @dataclass(frozen=True)
 class Deleted:
-    """∇R: the part of a base relation that a change removes."""
+    """∇R: the tuples and instants that a change removes from the base relation R."""
 
     base: Base
 
@@ -55,7 +56,7 @@ class Deleted:
 @hashed_once
 @dataclass(frozen=True)
 class Inserted:
-    """ΔR: the part that a change adds to a base relation."""
+    """ΔR: the tuples and instants that a change adds to the base relation R."""
 
     base: Base
 
@@ -63,7 +64,7 @@ class Inserted:
 @hashed_once
 @dataclass(frozen=True)
 class Constant:
-    """Constant rows, which hold since the beginning of time (t0).  Without rows: the empty relation."""
+    """Constant rows, which are valid from the beginning of time (t0).  Without rows it is the empty relation."""
 
     alias: str
     columns: tuple[Column, ...]
@@ -82,7 +83,10 @@ class Selection:
 @hashed_once
 @dataclass(frozen=True)
 class Projection:
-    """π: rows of ``outputs``, each with the instants of all tuples that produce it; ``alias`` is the range variable."""
+    """π: the rows of ``outputs``, each with the instants of all tuples from which the row is computed.
+
+    ``alias`` is the range variable of the rows.
+    """
 
     input: Temporal
     alias: str
@@ -92,7 +96,7 @@ class Projection:
 @hashed_once
 @dataclass(frozen=True)
 class TemporalJoin:
-    """⋈_p: combinations of tuples that share an instant, each with the shared instants (∩)."""
+    """⋈_p: the combinations of tuples that have an instant in common, each with the common instants (∩)."""
 
     inputs: tuple[Temporal, ...]
     predicate: Scalar
@@ -101,7 +105,10 @@ class TemporalJoin:
 @hashed_once
 @dataclass(frozen=True)
 class TemporalUnion:
-    """R ∪ S: the rows of both, with the union of their instants.  Columns match by position and have the left names."""
+    """R ∪ S: the rows of R and S, each with the union of its instants.
+
+    Columns match by position and have the names of the columns of R.
+    """
 
     left: Temporal
     right: Temporal
@@ -110,7 +117,7 @@ class TemporalUnion:
 @hashed_once
 @dataclass(frozen=True)
 class Difference:
-    """R − S: the rows of the left, minus the instants of the same row on the right.  Columns match by position."""
+    """R − S: the rows of R without the instants at which S has the same row.  Columns match by position."""
 
     left: Temporal
     right: Temporal
@@ -119,10 +126,10 @@ class Difference:
 @hashed_once
 @dataclass(frozen=True)
 class Semijoin:
-    """⋉: the tuples of the left, with all their instants, that equal some tuple of the right in the columns ``on``.
+    """⋉: the left tuples, with all their instants, that equal some right tuple in the columns ``on``.
 
-    ``on`` pairs columns of the left with columns of the right; NULL equals NULL.  Instants do not matter (section
-    4.2.2).
+    ``on`` pairs columns of ``left`` with columns of ``right``; NULL equals NULL.  The comparison ignores instants
+    (section 4.2.2).
     """
 
     left: Temporal
@@ -133,10 +140,10 @@ class Semijoin:
 @hashed_once
 @dataclass(frozen=True)
 class Extension:
-    """EX_w: each tuple holds for ``window`` (an INTERVAL) longer after each of its instants (section 5.2).
+    """EX_w: each tuple, valid for ``window`` (an INTERVAL) longer after each of its instants (section 5.2).
 
-    ``at`` is the instant of the evaluation (None: t_now).  An extended period that holds at ``at`` or ends after it is
-    open and continues until t_now.
+    ``at`` is the instant of the evaluation, or None for t_now.  An extended period that includes ``at`` or ends after
+    ``at`` is open and continues until t_now.
     """
 
     input: Temporal
@@ -147,10 +154,10 @@ class Extension:
 @hashed_once
 @dataclass(frozen=True)
 class Aggregation:
-    """Π_{A',0}: at each instant, the measures of each group over the rows that hold at that instant (section 5.1).
+    """Π_{A',0}: at each instant, the measures of each group over the rows that are valid at that instant (section 5.1).
 
-    A group exists while it has rows.  Without ``groups`` one group exists at all instants since t0; its count is 0
-    where no rows hold.  A moving window is an ``Extension`` below: Π_{A',w} = Π_{A',0}(EX_w).
+    A group exists while it has rows.  Without ``groups``, one group exists at all instants since t0, with the count 0
+    where no rows are valid.  A moving window is an ``Extension`` below the Aggregation: Π_{A',w} = Π_{A',0}(EX_w).
     """
 
     input: Temporal
@@ -162,7 +169,7 @@ class Aggregation:
 @hashed_once
 @dataclass(frozen=True)
 class Fragment:
-    """FR_[since, NOW]: the instants of the tuples from ``since`` on (Theorem 5.3)."""
+    """FR_[since, NOW]: the tuples restricted to their instants at and after ``since`` (Theorem 5.3)."""
 
     input: Temporal
     since: Scalar
@@ -176,7 +183,7 @@ Temporal: TypeAlias = (
 
 @lru_cache(maxsize=20_000)
 def attributes(relation: Temporal) -> tuple[ColumnRef, ...]:
-    """Return the explicit attributes of a temporal relation, in order."""
+    """Return references to the explicit attributes of a temporal relation, in order."""
     match relation:
         case Base(table=table, alias=alias):
             hidden = (table.start, table.end)
@@ -216,7 +223,7 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
 
 
 def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
-    """Return the same operator over other inputs, in the order of ``inputs``."""
+    """Return a copy of the operator with its direct inputs replaced by ``parts``, in the order of ``inputs``."""
     if all(map(is_, parts, inputs(relation))):
         return relation
     match relation:
@@ -238,12 +245,15 @@ def each(relation: Temporal) -> Iterator[Temporal]:
 
 
 def mentions_time(predicate: Scalar) -> bool:
-    """Return whether a predicate refers to NOW or to a period set, and so is evaluated at t_now (section 3.2.2)."""
+    """Return whether a predicate refers to NOW or to a period set (section 3.2.2).
+
+    A predicate that refers to time is evaluated at t_now.
+    """
     return isinstance(predicate, (Now, PeriodOf)) or any(mentions_time(child) for child in children(predicate))
 
 
 def periods_asked(scalar: Scalar) -> frozenset[str]:
-    """Return the range variables to whose period sets a scalar refers."""
+    """Return the range variables whose period sets occur in ``scalar``."""
     if isinstance(scalar, PeriodOf):
         return frozenset((scalar.scan,))
     return frozenset().union(*map(periods_asked, children(scalar)))

@@ -1,7 +1,7 @@
-"""The traversal of queries: the children of a node, and the same node with other children.
+"""Traverse and rewrite the tree of a query.
 
 A node is a relation, a predicate, a scalar or a ``Query``.  ``walk`` searches a tree and ``transform`` rewrites it.
-Add a new kind of node to ``children`` and ``rebuild`` and nowhere else.
+To add a new kind of node, extend only ``children`` and ``rebuild``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ N = TypeVar("N", bound="Relation | Predicate | Scalar | Query")
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """Return the direct parts of a node, in the order of the text (a projection's input before its outputs)."""
+    """Return the direct parts of a node, in the order of the text.  A projection's input precedes its outputs."""
     match node:  # the most frequent first
         case ColumnRef() | Literal() | Scan():
             return ()
@@ -82,7 +82,10 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def rebuild(node: N, parts: tuple[Node, ...]) -> N:
-    """Return the same node with other parts, in the number and kinds that ``children`` returned."""
+    """Return a copy of the node with its parts replaced by ``parts``.
+
+    ``parts`` must be as many, and of the same kinds, as ``children`` returned.
+    """
     new_parts: Any = parts
     result: Node
     match node:
@@ -119,7 +122,7 @@ def _regrouped(node: Grouped, parts: tuple[Any, ...]) -> Grouped:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield the node and everything below it, outermost first, in the order of the text."""
+    """Yield the node and all nodes below it, outermost first, in the order of the text."""
     waiting = [node]
     while waiting:
         part = waiting.pop()
@@ -143,9 +146,10 @@ def _above_scalars(node: Node) -> Iterator[Node]:
 
 
 def transform(node: N, change: Callable[[Any], Any]) -> N:
-    """Return the node with ``change`` applied to every part, innermost first.
+    """Return the node with ``change`` applied to the node and to all nodes below it, innermost first.
 
-    ``change`` returns a node of the same kind: a relation for a relation, a predicate for a predicate.
+    ``change`` must return a node of the same kind as its argument: a relation for a relation, a predicate for a
+    predicate.
     """
     parts = children(node)
     if not parts:
@@ -159,7 +163,7 @@ def _same(changed: tuple[Node, ...], parts: tuple[Node, ...]) -> bool:
 
 
 def map_scalars(node: N, change: Callable[[Scalar], Scalar]) -> N:
-    """Return the node with ``change`` applied to every outermost scalar (a condition, a threshold, an output)."""
+    """Return the node with ``change`` applied to every outermost scalar (each condition, threshold and output)."""
     parts = tuple(change(cast("Scalar", p)) if is_scalar(p) else map_scalars(p, change) for p in children(node))
     return rebuild(node, parts) if parts else node
 
@@ -170,12 +174,12 @@ def is_scalar(node: Node) -> bool:
 
 
 def scans(node: Node) -> Iterator[Scan]:
-    """Yield every scan, including those of subqueries, in the order of the text."""
+    """Yield every scan in the node and its subqueries, in the order of the text."""
     return (part for part in _above_scalars(node) if isinstance(part, Scan))
 
 
 def scalars(node: Node) -> Iterator[Scalar]:
-    """Yield every outermost scalar (conditions, thresholds, outputs), including those of subqueries."""
+    """Yield every outermost scalar (condition, threshold or output) in the node and its subqueries."""
     for part in children(node):
         if is_scalar(part):
             yield cast("Scalar", part)
@@ -184,34 +188,37 @@ def scalars(node: Node) -> Iterator[Scalar]:
 
 
 def thresholds(node: Node) -> Iterator[NowFrom | NowBefore]:
-    """Yield every threshold of time, including those of subqueries."""
+    """Yield every threshold predicate in the node and its subqueries."""
     return (part for part in _above_scalars(node) if isinstance(part, (NowFrom, NowBefore)))
 
 
 def mentioned(node: Node) -> frozenset[ColumnRef]:
-    """Return every column that occurs, including those in subqueries."""
+    """Return all columns that occur in the node and its subqueries."""
     return frozenset(part for part in walk(node) if isinstance(part, ColumnRef))
 
 
 def params(node: Node) -> frozenset[Param]:
-    """Return every parameter that occurs."""
+    """Return all parameters that occur in the node and its subqueries."""
     return frozenset(part for part in walk(node) if isinstance(part, Param))
 
 
 def range_variables(node: Node) -> tuple[str, ...]:
-    """Return the range variables bound in the node, each once, in the order of the text."""
+    """Return the range variables bound in the node without duplicates, in the order of the text."""
     bound = (part.alias for part in _above_scalars(node) if isinstance(part, (Scan, Values, Project, Union, Grouped)))
     return tuple(dict.fromkeys(bound))
 
 
 def free_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
-    """Return the columns of range variables that the node mentions but does not bind."""
+    """Return the columns that occur in the node but belong to range variables bound outside the node."""
     bound = set(range_variables(node))
     return frozenset(ref for ref in mentioned(node) if ref.scan not in bound)
 
 
 def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
-    """Replace parts of the node, outermost first.  Replacements are not searched again."""
+    """Return the node with each part that is a key of ``replacement`` replaced by its value, outermost first.
+
+    Parts of a replacement are not replaced.
+    """
     if node in replacement:
         return cast("N", replacement[node])
     parts = children(node)
@@ -222,7 +229,7 @@ def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
 
 
 def rename(node: N, names: Mapping[str, str]) -> N:
-    """Rename range variables, including free ones, according to ``names``."""
+    """Return the node with its range variables, bound and free, renamed according to ``names``."""
 
     def change(part: Node) -> Node:
         match part:

@@ -1,1 +1,1 @@
-"""Plans: the compilation of a query's text."""
+"""Compile the text of a query into a plan, and explain the plan."""

@@ -1,8 +1,8 @@
-"""Encode a table's values for a synopsis, because a formula's variables have few types and no NULL.
+"""Encode a table's values for a synopsis, because the variables of a formula have few types and cannot be NULL.
 
-A variable's type *carries* a column's type: TIMESTAMP and DATE as integers, DECIMAL and BINARY as text.  A nullable
-value that only passes through to the answer becomes text that marks NULL.  Rows with a NULL in another column are in no
-answer and are omitted.  The SQL is for DuckDB (``sql.duckdb_dialect``).
+TIMESTAMP and DATE are encoded as integers, DECIMAL and BINARY as text.  A nullable value that only passes through to
+the answer is encoded as text that marks NULL.  A row with a NULL in another column belongs to no answer and is omitted.
+The SQL is for DuckDB (``sql.duckdb_dialect``).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _NONE: Final = "'N'"
 
 @dataclass(frozen=True)
 class ValueEncoding:
-    """The encoding of values of the type ``column``; with ``nullable`` it also encodes NULL."""
+    """The encoding of the values of a column of type ``column``, and of NULL if ``nullable`` is true."""
 
     column: DataType
     nullable: bool
 
     @property
     def type(self) -> DataType:
-        """The type of the variable."""
+        """The type of the variable that has the encoded values."""
         return STRING if self.nullable else self._plain
 
     @property
     def ordered(self) -> bool:
-        """Whether the encoding keeps the order of the column's values."""
+        """Whether encoded values sort as the column's values do."""
         return self.column == STRING or self._plain != STRING
 
     def encoded(self, value: str) -> str:
@@ -41,7 +41,7 @@ class ValueEncoding:
         return f"CASE WHEN {value} IS NULL THEN {_NONE} ELSE CONCAT('V', CAST({plain} AS STRING)) END"
 
     def decoded(self, value: str) -> str:
-        """Return SQL that decodes ``value`` into the column's value."""
+        """Return SQL that decodes the encoded value ``value`` into the column's value."""
         if not self.nullable:
             return self._decoded(value)
         text = f"SUBSTRING({value}, 2)"

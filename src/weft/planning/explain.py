@@ -1,7 +1,8 @@
-"""Explain a plan before it is installed: the SQL that will run, and why each answer appears.
+"""Explain a plan before the query is installed: the SQL that will run, and why each answer appears.
 
-This module is pure and does not use Spark.  The SQL of a branch is what a tick of this query alone runs, with ``:tau``
-and ``:t`` for its two instants; ``views`` defines the names in it.
+This module has no side effects and does not use Spark.  The SQL of a branch is the SQL that a tick of this query alone
+runs.  ``:tau`` and ``:t`` in the SQL are the first instant of the window and the first instant after it.  ``views``
+defines the names of the views in the SQL.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ from weft.sql import render
 
 @dataclass(frozen=True)
 class BranchText:
-    """A branch: the kind of its driver, the table whose rows drive it (None: time does), the reason, and the SQL."""
+    """A branch: the kind of its driver, the table whose rows drive it, the reason for its answers, and its SQL.
+
+    ``table`` is None for a branch that time drives.
+    """
 
     driver: str
     table: str | None
@@ -45,7 +49,7 @@ class BranchText:
 
 @dataclass(frozen=True)
 class ViewText:
-    """A view in the SQL, and its definition over the tables."""
+    """A view that occurs in the SQL, and the definition of the view over the tables."""
 
     name: str
     sql: str
@@ -53,10 +57,12 @@ class ViewText:
 
 @dataclass(frozen=True, repr=False)
 class Explanation(InLines):
-    """The output of ``explain``.  ``first`` is Q^M, ``later`` is Q^I; ``parameters`` are (name, type, value as SQL).
+    """The output of ``explain``.
 
-    For an installed query, ``name`` is its name, and ``how_many`` (answers) and ``next_due`` say what the home knows,
-    in words.
+    ``first`` has the branches of the first delivery (Q^M), ``later`` has the branches of later ticks (Q^I).  Each of
+    the ``parameters`` is a tuple of name, type and value as SQL.  For an installed query, ``name`` is the name of the
+    query, ``how_many`` states the number of answers in words, and ``next_due`` states the next instant at which the
+    query is due.
     """
 
     query: str
@@ -79,7 +85,7 @@ class Explanation(InLines):
 
     @property
     def brief(self) -> tuple[str, ...]:
-        """What a person should know before installing the query, in about ten lines."""
+        """About ten lines of text with the facts that a person should know before the installation."""
         lines = [f"{note.level.upper()}: {note.line}" for note in self.notes if note.line]
         if self.first and not self.closed:
             lines.append("NOTE: the first delivery reads the whole history and takes longer than later ones")
@@ -89,14 +95,14 @@ class Explanation(InLines):
 
 
 _NOTES: Final = 3
-"""The most lines of warnings and notes in ``brief``."""
+"""The maximal number of lines for warnings and notes in ``brief``."""
 
 
 def explain(plan: Plan) -> Explanation:
     """Return the explanation of a plan."""
     runs = plan.with_numbered_columns
     later = branches(plan, runs.branches, whole=False)
-    # A query from now on starts with the window [now, t), so it has no separate first delivery.
+    # With --from now, the first window is [now, t), so the query has no separate first delivery.
     delivered = () if plan.from_now else runs.first
     lasting = lasts(plan.lifted)
     return Explanation(
@@ -118,22 +124,26 @@ def explain(plan: Plan) -> Explanation:
 
 
 def asked_once(plan: Plan) -> tuple[str, ...]:
-    """Return the SELECTs whose union is the answer at one instant (``:t``), as ``weft try`` runs them."""
+    """Return the SQL of the SELECTs whose union is the answer at one instant (``:t``), as ``weft try`` runs them."""
     return tuple(branch.sql for branch in at_instant(plan.with_numbered_columns.query, TICK_END))
 
 
 def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branch, ...]:
-    """Return the branches with this query's constants and ``:t`` unbound, as a tick of this query alone runs them.
+    """Return the branches of ``events`` with the query's constants, as a tick of this query alone runs them.
 
-    ``whole`` selects the first delivery, over whole tables from the beginning of time; otherwise ``:tau`` is unbound
-    too.
+    With ``whole``, the branches read whole tables from the beginning of time, as the first delivery does, and only
+    ``:t`` remains unbound.  Without ``whole``, both ``:tau`` and ``:t`` remain unbound.
     """
     window: dict[str, Scalar] = {"tau": BEGINNING} if whole else {}
     return tuple(for_one(event, plan.values, window, whole) for event in events)
 
 
 def _texts(plan: Plan, events: Sequence[Event], compiled: Sequence[Branch]) -> tuple[BranchText, ...]:
-    """Return the branches with the names of the query's text, from before the renaming for Spark."""
+    """Return the texts of the branches.
+
+    The reasons use the range variables of the query's text, which ``event`` contains; the rewriting for Spark has
+    renamed some range variables in ``compiled``.
+    """
     texts = []
     for event, branch in zip(events, compiled, strict=True):
         driver = event.driver
@@ -143,7 +153,7 @@ def _texts(plan: Plan, events: Sequence[Event], compiled: Sequence[Branch]) -> t
 
 
 def _views(compiled: Sequence[Branch]) -> tuple[ViewText, ...]:
-    """Return the SQL of the delta scans and look-ups that the branches share; whole tables need none."""
+    """Return the views of the delta scans and lookups of all branches.  A scan of a whole table has no view."""
     read: dict[str, set[str]] = {}
     for branch in compiled:
         for table, names in columns_read(branch).items():
@@ -182,7 +192,10 @@ def _rows(same: Sequence[Access]) -> str:
 
 
 def _slice(path: DeltaScan) -> str:
-    """Return ts >= :tau - shift AND ts < :t - shift, where the shift is a number of microseconds."""
+    """Return the SQL condition of a delta scan.
+
+    Without slack the condition is ts >= :tau - shift AND ts < :t - shift, where the shift is a number of microseconds.
+    """
     column = render.quoted(path.column)
     ends = ((TICK_START, path.shift.micros + path.slack), (TICK_END, path.shift.micros - path.slack))
     low, high = (render.scalar(_back(instant, micros)) for instant, micros in ends)

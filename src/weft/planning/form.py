@@ -1,8 +1,8 @@
-"""Serialize a plan and a query's constants for the catalog, and verify them on reading.
+"""Serialize a plan and a query's constants for the catalog, and verify a plan when it is deserialized.
 
-The form is JSON with its own format number (``algebra.stored``).  A plan's signature is a hash of the form.  So two
-queries share a plan exactly if they differ only in constants and names, and a form that reads back as another query is
-detected.
+The form is JSON with a format number of its own (``algebra.stored``).  The signature of a plan is a hash of the form.
+Therefore two queries share a plan exactly if they differ only in constants and names.  The verification detects a form
+that no longer yields the same query.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ JsonValue: TypeAlias = "str | int | float | bool | list[str | int] | None"
 
 @dataclass(frozen=True)
 class StoredForm:
-    """The stored form: ``signature`` and ``body`` of the plan, and the constants and names of the query.
+    """The serialized plan of a query (``body``), its ``signature``, and the query's constants and names.
 
-    ``names`` are the query's range variables in the order of the plan's t1, t2 …, so that a tick of this query alone
-    runs the SQL that ``explain`` prints.
+    ``names`` are the query's range variables, in the order of the plan's t1, t2 ….  With the names of the query, a tick
+    of this query alone runs the SQL that ``explain`` prints.
     """
 
     signature: str
@@ -44,7 +44,7 @@ class StoredForm:
 
 
 def stored_form(plan: Plan) -> StoredForm:
-    """Return the form of a plan, with the constants and names of its query."""
+    """Return the serialized plan, with the constants and names of its query."""
     body = _body(plan)
     return StoredForm(_signature(body), body, tuple(map(stored_parameter, plan.values)), plan.names)
 
@@ -52,9 +52,9 @@ def stored_form(plan: Plan) -> StoredForm:
 def form_of_text(
     text: str, parameters: Iterable[tuple[str, JsonValue]], tables: Mapping[str, TableSchema], *, from_now: bool
 ) -> StoredForm:
-    """Return the form of a plan that was stored as a text, for a query with other constants.
+    """Return the serialized plan of ``text``, with ``parameters`` in place of the constants of the text.
 
-    The constants are in the order of those in the text.  Raise SqlError if the text no longer compiles.
+    The parameters are in the order of the constants in the text.  Raise SqlError if the text no longer compiles.
     """
     shape = lift(normalize(bind(text, tables))).query
     constants = {f"p{n}": restored_parameter(*each) for n, each in enumerate(parameters, 1)}
@@ -77,9 +77,9 @@ def signature(plan: Plan) -> str:
 
 
 def restored_plan(form: str, expected: str, tables: Iterable[TableSchema]) -> Plan:
-    """Return the plan of a stored form, over the current schemas of its tables.
+    """Return the plan of the serialized form ``form``, with the current schemas ``tables``.
 
-    Raise PlanMismatch if the form has another format, reads a missing table or column, or lacks the signature
+    Raise PlanMismatch if the form has another format, if it reads a missing table or column, or if its signature is not
     ``expected``.
     """
     by_key: dict[TableKey, TableSchema] = {(table.source, table.id): table for table in tables}
@@ -96,7 +96,10 @@ def restored_plan(form: str, expected: str, tables: Iterable[TableSchema]) -> Pl
 
 
 def stored_parameter(value: Literal) -> tuple[str, JsonValue]:
-    """Return a constant as the catalog stores it; ``restored_parameter`` is the inverse."""
+    """Return a constant as the catalog stores it: the text of its type and its value in JSON.
+
+    ``restored_parameter`` is the inverse function.
+    """
     raw = value.value
     if isinstance(raw, bytes):
         return str(value.type), raw.hex()
@@ -106,7 +109,11 @@ def stored_parameter(value: Literal) -> tuple[str, JsonValue]:
 
 
 def restored_values(constants: Iterable[tuple[str, JsonValue]]) -> list[Any]:
-    """Return only the values of constants, quickly, because a tick reads each constant of each of its queries."""
+    """Return the values of constants without their types.
+
+    A tick reads each constant of each query, so this function avoids the creation of ``Literal`` objects where
+    possible.
+    """
     return [raw if kind in _STORED_UNCHANGED else restored_parameter(kind, raw).value for kind, raw in constants]
 
 
@@ -115,7 +122,7 @@ _constant_type: Final = cache(DataType.of_expression)
 
 
 def restored_parameter(type_name: str, raw: JsonValue) -> Literal:
-    """Return a constant as it was when it was lifted."""
+    """Return the constant that ``stored_parameter`` converted to ``type_name`` and ``raw``."""
     type = _constant_type(type_name)
     if isinstance(raw, list):
         return Literal(tuple(raw), type)

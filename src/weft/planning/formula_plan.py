@@ -34,12 +34,13 @@ _SEMANTICS: Final[Mapping[Language, Semantics]] = {"mutl": "bag", "mutl-minmax":
 def formula_synopsis(
     text: str, language: Language, tables: Mapping[str, TableSchema], *, duplicates: bool = False
 ) -> SynopsisPlan:
-    """Return the synopsis of a formula's text, whose predicates are named after the tables.
+    """Return the synopsis plan of the formula ``text``, whose predicates have the names of ``tables``.
 
-    ``duplicates`` counts the answers of a two-sorted formula; answers of µTL are always counted.
+    With ``duplicates``, the answers of a formula of 2-FOL have counts.  The answers of µTL always have counts.
 
-    Raise FormulaError for an invalid formula or infinite answers.  Raise SynopsisError for tables that a formula cannot
-    read, and for a division that may be by 0, because every later tick would fail.
+    Raise FormulaError for an invalid formula or for infinitely many answers.  Raise SynopsisError for a table that a
+    formula cannot read.  Raise SynopsisError also for a division by a term that may be 0, because a division by 0 would
+    make every later tick fail.
     """
     points = _points(tables)
     logs = {name for name, table in tables.items() if points is not None and _numbered(table)} - {TIME_POINTS}
@@ -77,7 +78,7 @@ def formula_synopsis(
 
 
 def _points(tables: Mapping[str, TableSchema]) -> TableSchema | None:
-    """Return the table of all states of a log, or None."""
+    """Return the table ``time_points`` with all states of a log, or None if the home has no such table."""
     table = tables.get(TIME_POINTS)
     at = None if table is None else table.column(AT)
     return table if table is not None and _numbered(table) and at is not None and at.type == TIMESTAMP else None
@@ -97,7 +98,7 @@ def _require_only_added(table: TableSchema) -> None:
 
 
 def _require_divisors(formula: Formula, semantics: Semantics) -> None:
-    """Raise SynopsisError for a division of integers if no condition keeps the divisor from being 0."""
+    """Raise SynopsisError if the formula divides integers and no condition excludes the divisor 0."""
     quotient = unguarded(prepared(formula, semantics), semantics)
     if quotient is not None:
         division, divisor = (bare_text(term) for term in (quotient, quotient.arguments[1]))
@@ -109,7 +110,10 @@ def _require_divisors(formula: Formula, semantics: Semantics) -> None:
 
 
 def _require_one_kind(over: Mapping[str, TableSchema], logs: set[str]) -> None:
-    """Require that all tables belong to the log or none does; otherwise their states differ."""
+    """Raise SynopsisError unless all tables, or none, belong to the log.
+
+    A log and other tables have different states.  Also raise SynopsisError if ``over`` is empty.
+    """
     if not over:
         raise SynopsisError("the formula names no table", hint="Name its predicates after tables.")
     others = over.keys() - logs
@@ -122,7 +126,10 @@ def _require_one_kind(over: Mapping[str, TableSchema], logs: set[str]) -> None:
 
 NOT_CONSTRUCTED: Final = "bounded by Proposition 2.4, not constructed here"
 NO_BOUND: Final = "no bound guaranteed (Theorem 3.2)"
-"""The verdicts on formulas beyond unions of conjunctive queries, with sets and with duplicates."""
+"""The verdicts on formulas that are not unions of conjunctive queries.
+
+``NOT_CONSTRUCTED`` applies to sets, ``NO_BOUND`` to answers with duplicates.
+"""
 
 
 def verdict_on_history(semantics: Semantics) -> str:
@@ -132,14 +139,17 @@ def verdict_on_history(semantics: Semantics) -> str:
 
 @dataclass(frozen=True)
 class TwoSortedPlan:
-    """The formula to evaluate; ``history`` is the reason why it reads the stored history (None: it has a synopsis)."""
+    """The formula to evaluate in place of a formula of 2-FOL.
+
+    ``history`` is the reason why the formula reads the stored history, or None if it has a synopsis.
+    """
 
     reading: ParsedFormula
     history: str | None
 
 
 def planned(formula: TwoSorted, semantics: Semantics) -> TwoSortedPlan:
-    """Return how to evaluate a formula; raise FormulaError if its answers are infinite."""
+    """Return the plan to evaluate ``formula``.  Raise FormulaError if the formula has infinitely many answers."""
     counts = semantics != "set"
     historic = over_history(formula.formula, counts=counts)
     try:

@@ -1,4 +1,4 @@
-"""Estimate, in words, how many answers a query may have, from the sizes of its tables."""
+"""Estimate from the sizes of a query's tables how many answers the query may have, and state the estimate in words."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _TIMES: Final = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
 
 @dataclass(frozen=True)
 class Extent:
-    """The number of rows of a table, and its first and last instants (microseconds UTC; None if empty).
+    """The number of rows of a table, and its first and last instants.
 
-    For a tracked table the rows are changes: one for each begin and each end of a period.  A ``view`` is refreshed
-    before it is read, so its present size is no bound.
+    The instants are in microseconds UTC, or None for an empty table.  A tracked table has one row for each begin and
+    each end of a period.  ``view`` marks a temporal view, whose number of rows is no bound because a refresh precedes
+    each read.
     """
 
     rows: int
@@ -29,7 +30,10 @@ class Extent:
 
 
 def why_no_answer(extents: Mapping[str, Extent], until: int) -> str:
-    """Say why a query over these tables had no new answer in a window that ends at ``until`` (µs UTC)."""
+    """Return a sentence that says why a query over these tables had no new answer in a window.
+
+    ``until`` is the end of the window in microseconds UTC.
+    """
     end = format_instant(until)
     extent_texts = "; ".join(_extent_text(name, extents[name]) for name in sorted(extents))
     if extents and all(each.first is None or each.first >= until for each in extents.values() if not each.view):
@@ -44,9 +48,10 @@ def _extent_text(name: str, extent: Extent) -> str:
 
 
 def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool = False) -> str | None:
-    """Return an estimate from the tables' sizes, or None if one is unknown or the query can have no answer.
+    """Return an estimate of the number of answers in words, or None.
 
-    With ``from_now``, present answers do not count.
+    The estimate is None if the size of a table is unknown, or if the query cannot have an answer.  With ``from_now``,
+    the estimate is the greatest number of answers for each new row.
     """
     if not summary.when or any(name not in extents for name in summary.tables):
         return None
@@ -67,7 +72,10 @@ def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool 
 
 
 def _each(summary: Summary) -> str:
-    """Return the answers per row; a table in several SELECTs counts once for each."""
+    """Return the number of answers for each row, in words.
+
+    A row of a table in several SELECTs counts once for each SELECT.
+    """
     alike: dict[tuple[int, str], list[str]] = {}
     for name, times in Counter(summary.bounded_by).items():
         alike.setdefault((times, _unit(summary, [name])), []).append(name)
@@ -87,7 +95,7 @@ def _size(extent: Extent, unit: str) -> str:
 
 
 def rate(extent: Extent) -> str | None:
-    """Return the rows per day, or None if they span less than a day.
+    """Return the number of rows per day in words, or None if the rows span less than a day.
 
     >>> rate(Extent(611, 0, 41 * 86_400_000_000)), rate(Extent(3, 0, 30 * 86_400_000_000)), rate(Extent(611, 5, 5))
     ('15 a day over 41 days', '3 in 30 days', None)

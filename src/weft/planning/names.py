@@ -1,4 +1,8 @@
-"""Rename range variables and columns: numbered names for plans, the query's own names, and names unlike any column."""
+"""Rename range variables and columns.
+
+A plan has numbered names, and a branch of one query has the query's own names.  A range variable that has the name of a
+column is renamed, because Spark would confuse the two.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +19,22 @@ _NUMBERED: Final = re.compile(r"t(\d+)(.*)")
 
 
 def numbered(query: Query) -> Query:
-    """Rename range variables to t1, t2 … in the order of the text, and columns to c1, c2 …"""
+    """Return the query with range variables named t1, t2 … in the order of the text, and columns named c1, c2 …."""
     names = {alias: f"t{number}" for number, alias in enumerate(range_variables(query), 1)}
     return rename(numbered_columns(query), names)
 
 
 def numbered_columns(query: Query) -> Query:
-    """Rename columns to c1, c2 …"""
+    """Return the query with its columns named c1, c2 …."""
     outputs = tuple(Output(f"c{number}", output.value) for number, output in enumerate(query.outputs, 1))
     return Query(query.input, outputs)
 
 
 def renumbered(event: Event, names: Sequence[str]) -> Event:
-    """Give a plan's branch the names of a query: t2 becomes its second name, t2_was that name with the suffix."""
+    """Return a branch of a plan with the range variables ``names`` of a query.
+
+    The second name replaces t2, and the second name with the suffix ``_was`` replaces t2_was.
+    """
     names_by_alias = {}
     for alias in range_variables(event.relation):
         match = _NUMBERED.fullmatch(alias)
@@ -37,9 +44,10 @@ def renumbered(event: Event, names: Sequence[str]) -> Event:
 
 
 def without_clashes(event: Event, keep: Sequence[str]) -> Event:
-    """Rename the range variables that have the name of a column that the event reads.
+    """Return the event with new names for range variables that are called like a column that the event reads.
 
-    In a subquery over a table with a column ``sender``, Spark reads ``sender.name`` as a field of that column.
+    In a subquery over a table with a column ``sender``, Spark reads ``sender.name`` as a field of the column
+    ``sender``.  The range variables in ``keep`` are not renamed.
     """
     columns: set[str] = set()
     for part in walk(event.relation):

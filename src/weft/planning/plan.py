@@ -1,9 +1,9 @@
-"""Compile a query's text into a plan.  The whole compiler on one screen, without side effects.
+"""Compile the text of a query into a plan.  This module is the whole compiler, without side effects.
 
 text -> bind (-> definitions of views) -> normalize -> canonical -> lift -> branches of Q^I, closed form of Q^M
 
-A plan belongs to a shape: the query without its constants and names (design section 5).  ``for_one`` returns the SQL of
-a branch for one query, with its constants; ``for_many`` returns it for many queries, joined with a table of their
+A plan belongs to a shape, which is a query without its constants and names (design section 5).  ``for_one`` returns a
+branch with the constants of one query.  ``for_many`` returns a branch for many queries, joined with a table of their
 parameters.
 """
 
@@ -37,18 +37,21 @@ from weft.sql.rewriting import viewed
 from weft.sql.view_definitions import with_definitions
 
 PARAMETERS: Final = "_p"
-"""The range variable of the parameter table; no user alias begins with _."""
+"""The range variable of the parameter table.  No alias of a user starts with an underscore."""
 MOST_SOURCES: Final = 1_000
-"""The most tables that all branches of a plan may name, including subqueries: about 400 kB of SQL.  It is checked
-before the derivation, to bound its time, and after it, because long names bring domains with them.
+"""The maximal number of tables in all branches of a plan, including subqueries.
+
+The limit bounds the SQL to about 400 kB.  The compiler checks the limit before the derivation, to bound the time of the
+derivation.  The compiler checks the limit again after the derivation, because the rewriting for Spark
+(``derivation.localize``) adds tables.
 """
 BEGINNING: Final = Literal(-(2**62), TIMESTAMP, fixed=True)
-"""The start of a window that has none, for branches that refer to it."""
+"""The start of the window for branches that refer to the start although the window has none."""
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A branch ready to run: its event, the access paths of its tables, and its SQL."""
+    """An executable branch: its event, the access paths of its tables, and its SQL."""
 
     event: Event
     paths: Mapping[str, Access]
@@ -57,7 +60,7 @@ class Branch:
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """The columns of the branch, before the instant."""
+        """The columns of the branch, without the column of the instant."""
         return (*self.leading, *self.event.outputs)
 
 
@@ -65,8 +68,9 @@ class Branch:
 class Plan:
     """The shape of a query, and the constants of one query.
 
-    ``from_now`` marks a query that delivers only rows that were not in the answer just before (``--from now``).
-    ``definitions`` are the views whose definitions are part of the query; a stored plan has none.
+    ``from_now`` marks a query that delivers only rows that were not in the answer just before the installation
+    (``--from now``).  ``definitions`` are the views that the compiler replaced by their definitions.  A plan from the
+    catalog has no definitions.
     """
 
     lifted: Query
@@ -76,32 +80,36 @@ class Plan:
 
     @cached_property
     def query(self) -> Query:
-        """The query with its constants."""
+        """The query with its constants in place of the parameters."""
         return bind_params(self.lifted, {f"p{number}": value for number, value in enumerate(self.values, 1)})
 
     @cached_property
     def branches(self) -> tuple[Event, ...]:
-        """The branches of Q^I, over parameters."""
+        """The branches of Q^I, with parameters in place of constants."""
         return incremental(self.lifted, from_now=self.from_now)
 
     @cached_property
     def verdict(self) -> ClosedFormVerdict:
-        """Whether Q^M has the closed form, with the reason."""
+        """The verdict on whether Q^M has the closed form, with the reason."""
         return closed_form_verdict(self.lifted)
 
     @cached_property
     def first(self) -> tuple[Event, ...]:
-        """Q^M over parameters: what the first tick of a query from the start runs."""
+        """The branches that the first tick of a query runs, with parameters in place of constants.
+
+        If Q^M has the closed form and ``from_now`` is false, the first tick runs the branches of Q^M, otherwise the
+        branches of Q^I.
+        """
         return minimum_bounding(self.lifted) if self.verdict.closed and not self.from_now else self.branches
 
     @cached_property
     def time_driven(self) -> bool:
-        """Whether rows can appear without new data."""
+        """Whether time alone can make answers appear."""
         return any(event.driver.kind in ("now_from", "now_before") for event in self.branches)
 
     @cached_property
     def has_constants(self) -> bool:
-        """Whether rows of constant relations can appear when time begins."""
+        """Whether constant rows can make answers appear when time begins."""
         return any(event.driver.kind == "beginning" for event in self.branches)
 
     @cached_property
@@ -111,48 +119,57 @@ class Plan:
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """The ids of the queries whose results the query reads."""
+        """The ids of the standing queries whose answers this query reads."""
         return tuple(table.id for table in self.tables if table.source == "results")
 
     @cached_property
     def parameters(self) -> tuple[Param, ...]:
-        """The parameters by number."""
+        """The parameters, in the order of their numbers."""
         return tuple(sorted(params(self.lifted), key=lambda p: int(p.name[1:])))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The range variables in the query's text, in the order of ``shape``'s t1, t2 …"""
+        """The range variables in the query's text, in the order of the t1, t2 … of ``shape``."""
         return range_variables(self.lifted)
 
     @cached_property
     def shape(self) -> Plan:
-        """The plan that queries share, with range variables t1, t2 … and columns c1, c2 …"""
+        """The plan that queries can share.
+
+        The shared plan has the range variables t1, t2 … and the columns c1, c2 …, and no constants.
+        """
         return Plan(numbered(self.lifted), (), self.from_now)
 
     @cached_property
     def with_numbered_columns(self) -> Plan:
-        """The plan with its columns named c1, c2 …, as in a tick; no user chose these names."""
+        """The plan with its columns named c1, c2 …, as a tick names them."""
         return replace(self, lifted=numbered_columns(self.lifted))
 
     @property
     def text(self) -> str:
-        """The normalized query as SQL."""
+        """The SQL of the normalized query."""
         return query_sql(self.query)
 
 
 def plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
-    """Compile a query that is evaluated once, over ``tables`` (by name); raise SqlError for an invalid query."""
+    """Return the plan of a query that is evaluated once, over ``tables`` (by name).
+
+    Raise SqlError for an invalid query.
+    """
     return planned(bind(text, tables), from_now=from_now)
 
 
 def standing_plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
-    """Compile a standing query; raise SqlError if it is not allowed or too large."""
+    """Return the plan of a standing query over ``tables`` (by name).
+
+    Raise SqlError if the query is invalid, not allowed as a standing query, or too large.
+    """
     query, definitions = bind_standing(text, tables)
     return planned(query, from_now=from_now, definitions=definitions)
 
 
 def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSchema, ...] = ()) -> Plan:
-    """Return the plan of a bound query; raise SqlError if it is too large."""
+    """Return the plan of a bound query.  Raise SqlError if the derived query is too large."""
     lifted = lift(canonical(normalize(query)))
     _within(size(lifted.query).sources)
     plan_ = Plan(lifted.query, lifted.values, from_now, definitions)
@@ -161,10 +178,10 @@ def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSch
 
 
 def bind_standing(text: str, tables: Mapping[str, TableSchema]) -> tuple[Query, tuple[TableSchema, ...]]:
-    """Return a standing query with the definitions of the views that depend on NOW, and those views.
+    """Return a standing query in which definitions replace the views that depend on NOW, and return these views.
 
-    Raise SqlError for an invalid query, and if it refers to the past or to the ends of rows.  While a row is in a
-    table, its end is not yet recorded, and an earlier answer cannot depend on it (laws 1 and 2).
+    Raise SqlError for an invalid query, and for a query that refers to the past or to the ends of rows.  While a row is
+    in a table, its end is not yet recorded, so an earlier answer cannot depend on the end (laws 1 and 2).
     """
     query = bind(text, tables)
     reasons = Reasons()
@@ -225,16 +242,17 @@ def for_one(
     whole: bool,
     names: Sequence[str] | None = None,
 ) -> Branch:
-    """Return a branch for one query, with its constants and, if given, its names for range variables.
+    """Return a branch for one query, with the constants ``values``.
 
-    ``window`` binds tau, t and t0; unbound ones remain :tau, :t, :t0.
+    If ``names`` is given, the branch has the query's ``names`` for range variables.  ``window`` binds tau, t and t0; an
+    instant that it does not bind remains :tau, :t or :t0 in the SQL.
     """
     known = {f"p{number}": value for number, value in enumerate(values, 1)} | dict(window)
     return _ready(_bound(event if names is None else renumbered(event, names), known), whole)
 
 
 def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
-    """Return the schema of a plan's parameter table: query_id, tau, p1 …"""
+    """Return the schema of a plan's parameter table, whose columns are query_id, tau, p1, p2 …."""
     fields = [("query_id", BIGINT), ("tau", TIMESTAMP), *((p.name, p.type) for p in shape.parameters)]
     return TableSchema(
         0, f"parameters__{plan_id}", tuple(Column(n, label, type) for n, (label, type) in enumerate(fields, 1)), "tau"
@@ -242,7 +260,10 @@ def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
 
 
 def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], whole: bool) -> Branch:
-    """Return a branch for all queries of a plan, joined with the parameter table (NiagaraCQ; design section 5)."""
+    """Return a branch for all queries of a plan (NiagaraCQ; design section 5).
+
+    The branch is joined with the parameter table ``table``.
+    """
     scan = Scan(table, PARAMETERS)
     known: dict[str, Scalar] = {column.name: scan.ref(column.name) for column in table.columns} | dict(window)
     joined = event.with_block(block((*sources(event.block), scan), condition(event.block)))
@@ -250,12 +271,12 @@ def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], who
 
 
 def at_instant(query: Query, s: Scalar) -> tuple[Branch, ...]:
-    """Return Q(s) as SELECTs whose union is the answer (``weft try``)."""
+    """Return the branches whose union is the answer of ``query`` at the instant ``s``, as ``weft try`` runs them."""
     return tuple(_ready(event, whole=True) for event in snapshot(query, s))
 
 
 def with_constants(event: Event, values: Sequence[Literal]) -> Event:
-    """Return a branch of a plan with the constants of one query."""
+    """Return a branch of a plan with the constants ``values`` in place of the parameters."""
     return _bound(event, {f"p{number}": value for number, value in enumerate(values, 1)})
 
 
@@ -272,7 +293,10 @@ def _ready(event: Event, whole: bool, leading: tuple[Output, ...] = ()) -> Branc
 
 
 def encoded(value: Scalar) -> str:
-    """Return SQL for a value's stored form, a string, lossless for every type (inverse: ``storage.ledger.decode``)."""
+    """Return SQL that encodes a value of any type as a string without loss.
+
+    ``storage.ledger.decode`` is the inverse function.
+    """
     text = render.scalar(value)
     match value.type.name:
         case "STRING":
@@ -293,7 +317,7 @@ def columns_of(query: Query) -> tuple[tuple[str, DataType], ...]:
 
 
 def columns_read(branch: Branch) -> dict[str, set[str]]:
-    """Return the names of the columns that a branch reads, by table."""
+    """Return, for each table that a branch reads, the names of the columns that the branch reads."""
     refs = mentioned(branch.event.projection).union(*(mentioned(output.value) for output in branch.leading))
     read: dict[str, set[str]] = {}
     for scan in scans(branch.event.projection):

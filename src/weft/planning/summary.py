@@ -1,7 +1,7 @@
-"""Summarize a query before it is installed: at most a dozen lines, with the names of its text.
+"""Summarize a query before it is installed, in at most a dozen lines and with the names of the query's text.
 
-The summary follows from the branches: their drivers make answers appear, and at the instant of a driver the conditions
-of the query hold.
+The summary is computed from the branches.  The drivers of the branches make answers appear, and at the instant of a
+driver the conditions of the query are true.
 """
 
 from __future__ import annotations
@@ -30,23 +30,26 @@ from weft.planning.time_order import exclude_each_other
 from weft.planning.words import appears, condition_words, instant_words, named, turned
 
 WIDTH: Final = 110
-"""The most characters of a line; longer parts of the query's text are cut."""
+"""The maximal number of characters of a line.  ``cut`` shortens longer lines."""
 _CLAUSES: Final = 3
-"""The most lines for the causes of answers, and for the conditions."""
+"""The maximal number of lines for the causes of answers, and for the conditions."""
 
 
 @dataclass(frozen=True)
 class Summary:
     """The causes of a query's answers.
 
-    - ``when``: causes of answers, as clauses joined by "or"; ``holding``: the conditions at that instant.
-    - ``time``: instants at which time alone makes answers appear.  If empty, time alone does not, except through rows
-      of ``results``, the tables of other queries' answers.
+    - ``when``: the causes of answers, as clauses that the text joins by "or".
+    - ``holding``: the conditions that are true at the instant of an answer, as clauses.
+    - ``time``: the instants at which time alone makes answers appear.  If ``time`` is empty, time alone makes answers
+      appear only through rows of ``results``.
     - ``arriving``, ``beginning``, ``ending``: whether rows that arrive, begin (in a tracked table) or end can cause
       answers.
-    - ``bounded_by``: for each SELECT the table each row of which gives at most one answer, so that the rows bound the
-      answers; a table in two SELECTs counts twice.  None: no such bound.
-    - ``tables``: all tables read; ``tracked``: those with recorded history.
+    - ``bounded_by``: for each SELECT, the one table that it reads.  A row of this table causes at most one answer of
+      the SELECT, so the number of rows bounds the number of answers.  None if a SELECT reads several tables.
+    - ``tables``: all tables that the query reads.
+    - ``tracked``: the tables with recorded history.
+    - ``results``: the tables of other queries' answers.
     """
 
     when: tuple[str, ...]
@@ -62,7 +65,7 @@ class Summary:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What makes answers appear, and whether time alone does."""
+        """The lines that say what makes answers appear, and whether time alone does so."""
         return (*_when(self.when), *_holding(self.holding), *([self._time] if self.when else []))
 
     @property
@@ -81,7 +84,7 @@ class Summary:
 
 
 def summary(plan: Plan) -> Summary:
-    """Return the summary of a plan with a query's constants."""
+    """Return the summary of a plan and its query's constants."""
     branches = (with_constants(event, plan.values) for event in plan.branches)
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
     kinds = {event.driver.kind for event in events}
@@ -107,14 +110,16 @@ def summary(plan: Plan) -> Summary:
 
 
 def cut(line: str) -> str:
-    """Cut a line to at most ``WIDTH`` characters."""
+    """Return the line without superfluous white space, shortened to at most ``WIDTH`` characters."""
     indent = line[: len(line) - len(line.lstrip())]
     line = indent + " ".join(line.split())
     return line if len(line) <= WIDTH else line[: WIDTH - 2].rstrip() + " …"
 
 
 def first(lines: Sequence[str], most: int, others: str) -> list[str]:
-    """Return at most ``most`` lines; the last one says how many ``others`` are omitted.
+    """Return at most ``most`` lines.
+
+    If lines are omitted, the last line is ``others`` with the number of omitted lines.
 
     >>> first("abcd", 3, "and {} more"), first("abc", 3, "and {} more")
     (['a', 'b', 'and 2 more'], ['a', 'b', 'c'])
@@ -127,7 +132,10 @@ def _by_time(event: Event) -> bool:
 
 
 def _as_rows_arrive(event: Event) -> bool:
-    """Return whether the event's instant is always one at which a row arrives, because not all rows can precede it."""
+    """Return whether a row arrives at each instant of the event.
+
+    This is so if the conditions exclude that all rows of the event arrived before the instant.
+    """
     before = (Plain(call("<", scan.start, event.instant)) for scan in sources(event.block) if isinstance(scan, Scan))
     return exclude_each_other((*conjuncts(condition(event.block)), *before))
 
@@ -138,7 +146,7 @@ def _turning(event: Event) -> str:
 
 
 def _clauses(events: Sequence[Event]) -> tuple[str, ...]:
-    """Return the drivers in words, with all tables whose arriving rows give answers in one clause."""
+    """Return the drivers of ``events`` as clauses.  One clause names all tables whose arriving rows cause answers."""
     clauses = []
     for verb in ("arrives", "begins"):
         scans = (event.driver.scan for event in events if _just_arrives(event))
@@ -165,7 +173,10 @@ def _clause(event: Event) -> str:
 
 
 def _demanded(parts: Sequence[Query], events: Sequence[Event]) -> tuple[str, ...]:
-    """Return the conditions at the instant of an answer, without its driver: plain ones in one clause first."""
+    """Return the conditions at the instant of an answer as clauses, without the condition that is the driver.
+
+    The first clause contains all conditions that do not depend on time.
+    """
     if not events:
         return ()
     if len(parts) != 1:
@@ -185,7 +196,7 @@ def _is_driver(item: Predicate, event: Event) -> bool:
 
 
 def _bound(parts: Sequence[Query]) -> tuple[str, ...] | None:
-    """Return the table of each part of the query, or None if a part reads more than one."""
+    """Return the table of each SELECT of the query, or None if a SELECT reads more than one table."""
     tables = []
     for part in parts:
         read = sources(part.input)

@@ -1,7 +1,7 @@
-"""The events of a synopsis: the rows of tables behind its predicates, and its answers as SQL over variables.
+"""Compute SQL for the events of a synopsis, which are the rows of its predicates, and for its answers.
 
-A predicate's name is a hash of the definition of its rows, so that equal subformulas of different queries are equal.
-The SQL is for DuckDB (``sql.duckdb_dialect``); expressions that Spark might compute differently are refused.
+The name of a predicate is a hash of the definition of its rows, so that equal subformulas of different queries are
+equal.  The SQL is for DuckDB (``sql.duckdb_dialect``).  An expression that Spark might compute differently is refused.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from weft.sql.duckdb_dialect import unlike
 from weft.sql.null_on_overflow import all_within_range
 
 EVENT: Final = "e"
-"""The alias of a table's rows in the SQL of events."""
+"""The alias for the rows of a table in the SQL of events."""
 ANSWER: Final = "a"
-"""The alias of answers ``tp, c1 … ck [, n]``."""
+"""The alias for encoded answers with the columns ``tp, c1 … ck [, n]``."""
 VALUES: Final = "v"
-"""The alias of decoded answers ``tp, v1 … vk [, n]`` in the SQL of outputs."""
+"""The alias for decoded answers with the columns ``tp, v1 … vk [, n]``, in the SQL of outputs."""
 _HINT: Final = "Remove --keep synopsis: Weft then evaluates the query over the tables' history."
 
 
 @dataclass(frozen=True)
 class Events:
-    """The rows of a predicate: SQL ``columns`` over the rows of ``table`` (as e) that satisfy all ``conditions``.
+    """The rows of a predicate: the SQL ``columns`` over the rows of ``table`` (as e) that satisfy all ``conditions``.
 
-    ``reads`` are the table's columns that they use.
+    ``reads`` are the columns of the table that occur in ``columns`` or ``conditions``.
     """
 
     predicate: str
@@ -49,10 +49,10 @@ class Events:
 
 @dataclass(frozen=True)
 class FormulaEvents:
-    """A formula of a query, and its events.
+    """A formula of a query, and the events of the formula's predicates.
 
-    ``values`` is SQL that decodes ``a.c1 … a.ck`` of its answers into v1 … vk.  ``outputs`` are the answer's columns as
-    SQL over these (as v), each with its type.
+    ``values`` is SQL that decodes the formula's answers ``a.c1 … a.ck`` into v1 … vk.  ``outputs`` are the columns of
+    the query's answer, each as SQL over the decoded answers (as v) and a type.
     """
 
     formula: algebra.Formula
@@ -62,7 +62,10 @@ class FormulaEvents:
 
 
 def of_query(query: Query) -> tuple[FormulaEvents, ...]:
-    """Return a formula for each SELECT of a query; raise SynopsisError if it has no synopsis."""
+    """Return a formula with its events for each SELECT of a query.
+
+    Raise SynopsisError if the query has no synopsis.
+    """
     return tuple(of_each(_part, nests(query)))
 
 
@@ -74,9 +77,10 @@ def of_atoms(
     log: bool,
     count: DataType | None,
 ) -> FormulaEvents:
-    """Return a formula whose predicates are tables; ``log`` means tables of a log with numbered states.
+    """Return ``formula`` with the rows of ``tables`` as the events of its predicates.
 
-    Its answers are the time point and the values of ``columns``, with a count if ``count`` gives its type.
+    ``log`` means that the tables belong to a log with numbered states.  An answer has the time point, the values of
+    ``columns``, and a count of the type ``count`` unless ``count`` is None.
     """
     events = {name: _whole_rows(table, log) for name, table in tables.items()}
     names = {algebra.POINTS: algebra.POINTS}
@@ -97,14 +101,15 @@ def of_atoms(
 def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[Column, DataType | None], ...]:
     """Return the columns of a table's predicate, each with the type of its terms.
 
-    None means that no formula can use the values.  They are then texts, so that rows that differ in them are distinct.
+    The type is None if a formula cannot use the values of the column.  Values that no formula can use are encoded as
+    texts, so that rows that differ only in such a value remain distinct.
     """
     hidden = ("ts", "tp") if log else ("ts",)
     return tuple((each, algebra.term_type(each.type)) for each in table.columns if each.name.lower() not in hidden)
 
 
 def _whole_rows(table: TableSchema, log: bool) -> Events:
-    """Return all rows of a table without NULLs, because a row with a NULL matches no terms."""
+    """Return the events with all rows of a table except rows with a NULL, which match no terms."""
     values, conditions, reads = [], [], []
     for column, type_ in terms_of(table, log=log):
         ref = f"{EVENT}.{render.quoted(column.name)}"
@@ -115,7 +120,10 @@ def _whole_rows(table: TableSchema, log: bool) -> Events:
 
 
 def _predicate(table: TableSchema, taken: Sequence[str], conditions: Sequence[str]) -> str:
-    """Return the name of the predicate with these rows."""
+    """Return the name of a predicate, which is a hash of the definition of its rows.
+
+    The rows are the columns ``taken`` of the rows of ``table`` that satisfy ``conditions``.
+    """
     definition = repr((table.id, tuple(taken), sorted(set(conditions))))
     return f"p{hashlib.sha256(definition.encode()).hexdigest()[:16]}"
 
@@ -161,7 +169,7 @@ def _variables(atom: algebra.Atom) -> list[algebra.Variable]:
 
 
 def _joined(formula: algebra.Formula) -> set[algebra.Variable]:
-    """Return the variables that are joined or compared, not only passed through to the answer."""
+    """Return the variables that are joined or compared.  Other variables only pass through to the answer."""
     places: Counter[algebra.Variable] = Counter()
     joined: set[algebra.Variable] = set()
     for atom in {part for part in algebra.subformulas(formula) if isinstance(part, algebra.Atom)}:
@@ -187,9 +195,9 @@ def _require_ordered(formula: algebra.Formula, carried: Mapping[algebra.Variable
 def _rows(
     project: Project, variables: Sequence[algebra.Variable], carried: Mapping[algebra.Variable, ValueEncoding]
 ) -> Events:
-    """Return the events of one table, under a name that depends on their definition.
+    """Return the events of one table, under a predicate name that depends on their definition.
 
-    The name is a hash of Spark's SQL, so that it does not change with the SQL for DuckDB.
+    The name is a hash of Spark's SQL, so that a change of the SQL for DuckDB does not change the name.
     """
     table = _scan(project).table
     for demanded in conjuncts(condition(project.input)):
@@ -206,7 +214,7 @@ def _selected(
     carried: Mapping[algebra.Variable, ValueEncoding],
     rendered: Callable[[Scalar], str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns and the conditions of one table's events."""
+    """Return the SQL of the columns and of the conditions for the events of one table."""
     own = {ref: ColumnRef(EVENT, ref.column, ref.type) for ref in _mentioned(project)}
     demanded = (part.condition for part in conjuncts(condition(project.input)) if isinstance(part, Plain))
     conditions = [rendered(substitute(each, own)) for each in demanded]
@@ -217,7 +225,7 @@ def _selected(
 
 
 def _local_sql(scalar: Scalar) -> str:
-    """Return SQL for DuckDB with the meaning that it has in Spark."""
+    """Return SQL for DuckDB that yields the value that Spark computes for ``scalar``."""
     return render.scalar(all_within_range(scalar))
 
 
@@ -252,7 +260,10 @@ def _with_carried(
 
 
 def _outputs(nest: Nest) -> tuple[tuple[str, DataType], ...]:
-    """Return the answer's columns as SQL over ``v1 … vk``, the free variables in order."""
+    """Return the columns of the answer, each as SQL over ``v1 … vk`` and a type.
+
+    ``v1 … vk`` are the free variables of the formula, in order.
+    """
     places = {variable.name: f"v{n}" for n, variable in enumerate(algebra.free_variables(nest.formula), 1)}
     outputs = []
     for output in nest.outputs:

@@ -1,7 +1,7 @@
-"""Plan a query as a synopsis: its events, its formulas over them, and its answers.
+"""Plan a query as a synopsis: its events, its formulas over the events, and its answers.
 
-As for a plan (``planning.form``), the catalog stores the bound form: for SQL the query, from which the formulas are
-derived again; for a formula the formula and its tables.  The signature is a hash of that form.
+The catalog stores the bound form, as for a plan (``planning.form``).  For SQL, this is the query, from which the
+formulas are derived again.  For a formula, this is the formula and its tables.  The signature is a hash of the form.
 """
 
 from __future__ import annotations
@@ -28,24 +28,30 @@ from weft.planning.plan import bind_standing, columns_of, planned
 from weft.planning.synopsis_events import FormulaEvents, of_atoms, of_query
 
 Language = Literal["sql", "monpoly", "mutl", "mutl-minmax", "2fol"]
-"""``mutl-minmax`` is µTL in which AND takes the smaller of two counts, OR and EXISTS the greatest (Toman 2007, sec.
-5).
+"""The languages of a synopsis.
+
+``mutl-minmax`` is µTL in which AND takes the smaller of two counts, and OR and EXISTS take the greatest count (Toman
+2007, section 5).
 """
 FORMAT: Final = 1
 _TABLE: Final = re.compile(r'\["table",(\d+)\]')
 TIME_POINTS: Final = "time_points"
-"""The table of all states of a log.  A table of the log has a column ``tp`` with the state of each row."""
+"""The name of the table with all states of a log.
+
+A table of the log has a column ``tp`` with the state of each row.
+"""
 TP: Final = "tp"
 AT: Final = "at"
 
 
 @dataclass(frozen=True)
 class FormulaOver:
-    """A formula, and the table of each of its predicates, with columns in order.
+    """A formula, and the table of each of its predicates with the columns in order.
 
-    ``columns`` are its free variables in the order of its answers.  ``points`` is the table of all states if the tables
-    belong to a log; otherwise a state is an instant at which rows arrived.  For a two-sorted formula, ``asked`` is its
-    text and ``why`` the reason if it has no synopsis; the catalog stores neither.
+    ``columns`` are the free variables in the order of the answer's columns.  If the tables belong to a log, ``points``
+    is the table of all states; otherwise ``points`` is None, and each instant at which rows arrived is a state.  For a
+    formula of 2-FOL, ``asked`` is the formula's text, and ``why`` is the reason if the formula has no synopsis.  The
+    catalog does not store ``asked`` and ``why``.
     """
 
     language: Language
@@ -60,9 +66,9 @@ class FormulaOver:
 
 @dataclass(frozen=True)
 class SynopsisPlan:
-    """A synopsis whose ``parts`` are evaluated together; the answers are the distinct rows of all parts.
+    """A synopsis whose answers are the distinct rows of all ``parts``.
 
-    With ``discard``, rows of its tables are deleted once they are processed.
+    With ``discard``, Weft deletes the rows of the tables after a tick has processed them.
     """
 
     source: Query | FormulaOver
@@ -70,7 +76,10 @@ class SynopsisPlan:
 
     @cached_property
     def parts(self) -> tuple[FormulaEvents, ...]:
-        """The formulas; raises SynopsisError if the query has none."""
+        """The formulas of the query, with their events.
+
+        The property raises SynopsisError if the query has no synopsis.
+        """
         if isinstance(self.source, Query):
             return of_query(self.source)
         of, log = self.source, self.points is not None
@@ -78,7 +87,10 @@ class SynopsisPlan:
 
     @property
     def _count(self) -> DataType | None:
-        """The type of a formula's counts, or None without counts; STRING if they may be of any size."""
+        """The type of the counts of a formula's answers, or None if answers have no counts.
+
+        The type is STRING if a count may exceed a BIGINT.
+        """
         if isinstance(self.source, Query) or self.semantics == "set":
             return None
         return STRING if stepped(prepared(self.source.formula, self.semantics)) else BIGINT
@@ -90,17 +102,20 @@ class SynopsisPlan:
 
     @property
     def semantics(self) -> Semantics:
-        """Whether answers are counted."""
+        """The semantics of the answers: sets, or one of the two ways to count."""
         return "set" if isinstance(self.source, Query) else self.source.semantics
 
     @property
     def points(self) -> TableSchema | None:
-        """The table of all states (``FormulaOver``)."""
+        """The table of all states if the tables belong to a log, otherwise None."""
         return None if isinstance(self.source, Query) else self.source.points
 
     @cached_property
     def synopsis(self) -> Synopsis:
-        """∅, Δ and Γ of its formulas; raises Refused for a formula that cannot be computed."""
+        """The initial state ∅, the step Δ and the answer Γ of the formulas.
+
+        The property raises Refused for a formula that cannot be computed.
+        """
         return shared([part.formula for part in self.parts], self.semantics)
 
     @cached_property
@@ -110,12 +125,12 @@ class SynopsisPlan:
 
     @property
     def stored(self) -> tuple[Stored, ...]:
-        """The relations stored between ticks."""
+        """The relations that are stored between ticks."""
         return () if self.history else self.synopsis.stored
 
     @cached_property
     def tables(self) -> tuple[TableSchema, ...]:
-        """The tables that it reads, including the table of states."""
+        """The tables that the synopsis reads, including the table of states."""
         read = {events.table.id: events.table for part in self.parts for events in part.events}
         if self.points is not None:
             read[self.points.id] = self.points
@@ -123,7 +138,7 @@ class SynopsisPlan:
 
     @property
     def columns(self) -> tuple[tuple[str, DataType], ...]:
-        """The answer's columns."""
+        """The names and types of the answer's columns."""
         if isinstance(self.source, Query):
             return columns_of(self.source)
         columns = ((each.name, each.type) for each in self.source.columns)
@@ -131,26 +146,30 @@ class SynopsisPlan:
 
     @property
     def states(self) -> str:
-        """A key of the sequence of states; queries with the same key share it."""
+        """A key of the sequence of states.  Queries with the same key have the same states."""
         if self.points is not None:
             return f"log:{self.points.id}"
         return "tables:" + ",".join(str(table.id) for table in self.tables)
 
     def relation(self, stored: Stored) -> str:
-        """Return the name of a stored relation, equal for queries with the same states and the same relation."""
-        # Earlier versions stored runs as single instants; such a table must not be read as a relation of runs.
+        """Return the name of a stored relation.
+
+        Two queries with the same states and the same relation have the same name for it.
+        """
+        # Earlier versions stored the single instants of runs.  The different name prevents that this version reads such
+        # a table.
         form = ["runs"] if stored.runs else []
         key = json.dumps([self.states, stored.semantics, stored_formula.encoded(stored.formula), *form])
         return hashlib.sha256(key.encode()).hexdigest()[:20]
 
     MARK: ClassVar = '{"synopsis":'
-    """The prefix of every stored synopsis."""
+    """The first characters of every stored synopsis."""
     has_constants: ClassVar = False
     time_driven: ClassVar = False
 
     @cached_property
     def body(self) -> str:
-        """The form that the catalog stores."""
+        """The JSON text that the catalog stores."""
         form: dict[str, Any]
         if isinstance(self.source, Query):
             form = {"query": json.loads(stored(self.source))}
@@ -162,7 +181,7 @@ class SynopsisPlan:
                 "predicates": {name: _stored_table(table) for name, table in sorted(self.source.tables.items())},
                 "points": None if self.source.points is None else _stored_table(self.source.points),
             }
-        # Include the stored relations, so that a version that names them differently does not read them as empty.
+        # The stored relations are included so that a version with other names for them does not read them as empty.
         relations = [self.relation(each) for each in self.stored]
         special = {**({"discard": True} if self.discard else {}), **({"history": True} if self.history else {})}
         marks = {"synopsis": FORMAT, **special, "language": self.language}
@@ -171,14 +190,17 @@ class SynopsisPlan:
 
     @cached_property
     def signature(self) -> str:
-        """A hash that is equal for two queries exactly if they are the same query over the same tables."""
+        """A hash of ``body``.
+
+        Two queries have equal hashes exactly if they are the same query over the same tables.
+        """
         return hashlib.sha256(self.body.encode()).hexdigest()[:16]
 
 
 def sql_synopsis(text: str, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
-    """Return the synopsis of a query's text over ``tables``.
+    """Return the synopsis of the SQL query ``text`` over ``tables``.
 
-    Raise SqlError if the query cannot be installed, SynopsisError if it has no synopsis.
+    Raise SqlError if the query cannot be installed.  Raise SynopsisError if the query has no synopsis.
     """
     query, _ = bind_standing(text, tables)
     planned(query)  # raises SqlError if it is too large
@@ -186,38 +208,42 @@ def sql_synopsis(text: str, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
 
 
 def complete(plan: SynopsisPlan) -> SynopsisPlan:
-    """Return the plan after deriving all of it, so that errors occur now and not in a tick."""
+    """Derive all parts of the plan, so that errors occur now and not in a tick, and return the plan."""
     assert plan.signature
     return plan
 
 
 def is_synopsis(body: str) -> bool:
-    """Return whether a stored plan is a synopsis."""
+    """Return whether the stored plan ``body`` is a synopsis."""
     return body.startswith(SynopsisPlan.MARK)
 
 
 def relations_of(body: str) -> tuple[str, ...]:
-    """Return the names of the stored relations of a stored plan."""
+    """Return the names of the relations that the synopsis of the stored plan ``body`` stores between ticks."""
     return tuple(json.loads(body)["relations"])
 
 
 def discards(body: str) -> bool:
-    """Return whether a stored plan discards the rows of its tables."""
+    """Return whether the stored plan ``body`` deletes the processed rows of its tables."""
     return bool(json.loads(body).get("discard"))
 
 
 def asks_history(body: str) -> bool:
-    """Return whether a stored plan reads the stored history."""
+    """Return whether the stored plan ``body`` reads the stored history."""
     return bool(json.loads(body).get("history"))
 
 
 def tables_of(body: str) -> tuple[int, ...]:
-    """Return the ids of the tables that a stored plan reads."""
+    """Return the ids of the tables that the stored plan ``body`` reads."""
     return tuple(sorted({int(table_id) for table_id in _TABLE.findall(body)}))
 
 
 def restored_synopsis(body: str, expected: str, tables: Iterable[TableSchema]) -> SynopsisPlan:
-    """Return the plan of a stored form over current schemas; raise PlanMismatch as ``form.restored_plan`` does."""
+    """Return the synopsis of the stored plan ``body``, with the current schemas ``tables``.
+
+    Raise PlanMismatch if the plan has another format, if it reads a missing table or column, or if its signature is not
+    ``expected``.
+    """
     by_key: dict[TableKey, TableSchema] = {(table.source, table.id): table for table in tables}
     try:
         form = json.loads(body)
@@ -245,12 +271,15 @@ def _source(form: Mapping[str, Any], tables: Mapping[TableKey, TableSchema]) -> 
 
 
 def _stored_table(table: TableSchema) -> list[Any]:
-    """Serialize a table: its id, and the ids and types of its columns."""
+    """Return a table as a JSON value: its id, and the ids and types of its columns."""
     return [["table", table.id], [[column.id, str(column.type)] for column in table.columns]]
 
 
 def _table(stored_table: Any, tables: Mapping[TableKey, TableSchema]) -> TableSchema:
-    """Return the table with its columns at installation; later columns do not belong to the predicate."""
+    """Return the table of a JSON value, with only the columns that it had at the installation of the query.
+
+    Columns that were added later do not belong to the predicate.
+    """
     (source, key), columns = stored_table
     table = tables.get((source, key))
     if table is None:

@@ -23,7 +23,7 @@ from weft.printable import InLines
 
 @dataclass(frozen=True)
 class PredicateRows:
-    """The rows of a table behind a predicate: SQL of its columns and conditions (over e)."""
+    """The rows of a predicate: its table, and the SQL of its columns and conditions over the table's rows (as e)."""
 
     name: str
     table: str
@@ -33,7 +33,7 @@ class PredicateRows:
 
 @dataclass(frozen=True)
 class Relation:
-    """A stored relation: its name in the home, its subformula, its columns, its key, and its bound."""
+    """A stored relation: its name in the home, its subformula, its columns, its key columns, and its bound in words."""
 
     name: str
     formula: str
@@ -44,7 +44,10 @@ class Relation:
 
 @dataclass(frozen=True)
 class MissingBound:
-    """A subformula without a bound, the reason, and the nearest subformula with a bound (None: none)."""
+    """A subformula without a bound, and the reason.
+
+    ``bounded`` is the nearest subformula with a bound, or None if no subformula has a bound.
+    """
 
     formula: str
     reason: str
@@ -53,7 +56,10 @@ class MissingBound:
 
 @dataclass(frozen=True, repr=False)
 class SynopsisExplanation(InLines):
-    """The output of ``explain`` for a synopsis; ``states`` says in words what its states are."""
+    """The output of ``explain`` for a synopsis.
+
+    ``states`` is a clause that says what a state of the synopsis is.
+    """
 
     signature: str
     columns: tuple[tuple[str, DataType], ...]
@@ -62,21 +68,28 @@ class SynopsisExplanation(InLines):
     predicates: tuple[PredicateRows, ...]
     relations: tuple[Relation, ...]
     gamma: tuple[str, ...]
-    """The answers at a state, over the state and the relations R1, R2 … in order."""
+    """The formulas of the answers at a state, over the rows of the state and the relations R1, R2 … in order."""
     delta: tuple[str, ...]
-    """Each relation after a state (``R1_now``), over the state and the relations before it."""
+    """The rule for each relation after a state (``R1_now``).
+
+    A rule refers to the rows of the state and to the relations before the state.
+    """
     verdict: str
     faults: tuple[MissingBound, ...]
     history: str | None = None
-    """The reason why each tick reads the stored history; then nothing else is stored."""
+    """The reason why each tick reads the stored history, or None.  With a reason, the synopsis stores no relations."""
     how_many: str | None = None
     next_due: str | None = None
     name: str | None = None
-    """For an installed query its name; ``how_many`` and ``next_due`` say what the home knows, in words."""
+    """The name of an installed query, or None.
+
+    For an installed query, ``how_many`` states the number of answers in words, and ``next_due`` states the next instant
+    at which the query is due.
+    """
 
     @property
     def brief(self) -> tuple[str, ...]:
-        """What a person should know before installing the query, in about ten lines."""
+        """About ten lines of text with the facts that a person should know before the installation."""
         formulas = first(self.formulas, 3, "one of {} other formulas")
         stored = len(self.relations)
         if self.history:
@@ -129,7 +142,7 @@ def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
 
 
 def _of_history(plan: SynopsisPlan, names: Mapping[str, str], events: tuple[Events, ...]) -> SynopsisExplanation:
-    """Return the explanation of a query that reads the stored history."""
+    """Return the explanation of a synopsis plan that reads the stored history."""
     source = plan.source
     assert isinstance(source, FormulaOver)
     formulas = (source.asked,) if source.asked else tuple(_text(each, names) for each in plan.synopsis.formulas)
@@ -147,7 +160,10 @@ def _of_history(plan: SynopsisPlan, names: Mapping[str, str], events: tuple[Even
 
 
 def require_bounded(plan: SynopsisPlan) -> None:
-    """Raise SynopsisError if a stored relation has no bound, with its formula, the reason and a bounded alternative."""
+    """Raise SynopsisError if a stored relation has no bound.
+
+    The error names the formula, the reason, and an alternative that has a bound.
+    """
     explanation = explain_synopsis(plan)
     if explanation.verdict == NO_BOUND:
         raise SynopsisError(
@@ -171,7 +187,10 @@ def _states(plan: SynopsisPlan) -> str:
 
 
 def _names(events: tuple[Events, ...]) -> dict[str, str]:
-    """Return readable names for predicates: those of their tables, numbered if a table has several."""
+    """Return a readable name for each predicate.
+
+    The readable name is the name of the predicate's table, with a number if the table has several predicates.
+    """
     seen: Counter[str] = Counter()
     names = {}
     for each in events:
@@ -189,7 +208,7 @@ def _text(formula: Formula, names: Mapping[str, str]) -> str:
 
 
 def _rule(change: Change, names: Mapping[str, str]) -> str:
-    """Return a rule of Δ, with the range of its visible instants."""
+    """Return the text of a rule of Δ, with the range of the instants that the rule can see."""
     interval = change.interval
     seen = f" from {format_interval(interval.low)}" if interval.low else ""
     seen += "" if interval.high is None else f" up to {format_interval(interval.high)}"

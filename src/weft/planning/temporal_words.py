@@ -45,12 +45,12 @@ from weft.sql import render
 
 @dataclass(frozen=True)
 class Words:
-    """A renderer with short names, such as p, for some expressions and predicates."""
+    """A renderer of expressions that writes a short name, such as p1, for each expression in ``names``."""
 
     names: Mapping[Temporal | Scalar, str] = field(default_factory=dict)
 
     def relation(self, relation: Temporal) -> str:
-        """Return an expression in one line."""
+        """Return the text of an expression in one line."""
         known = self.names.get(relation)
         if known is not None:
             return known
@@ -73,7 +73,7 @@ class Words:
                 return self._of_one(relation)
 
     def _of_one(self, relation: Selection | Projection | Extension | Aggregation | Fragment) -> str:
-        """Return an operator with one input."""
+        """Return the text of an operator that has one input."""
         inner = self.relation(relation.input)
         match relation:
             case Selection(predicate=predicate):
@@ -92,7 +92,10 @@ class Words:
                 return f"FR_[{self.scalar(since)}, NOW]({inner})"
 
     def scalar(self, scalar: Scalar) -> str:
-        """Return a predicate or value; AS_OF(r, :refreshed) is the period set of r at the last refresh."""
+        """Return the text of a predicate or value.
+
+        AS_OF(r, :refreshed) in the text is the period set of r at the last refresh.
+        """
         known = self.names.get(scalar)
         return render.scalar(_spelled(scalar)) if known is None else known
 
@@ -118,13 +121,13 @@ class Words:
         return f"{measure.function.upper()}({argument}) AS {measure.output.column}"
 
     def step(self, step: DerivationStep) -> str:
-        """Return an equation that was used, and its result."""
+        """Return the text of a step of a derivation: the number of the equation that was used, and the result."""
         of = [f"∇ = {self.relation(step.delta.deleted)}"] if step.delta.deleted is not None else []
         of += [f"Δ = {self.relation(step.delta.inserted)}"] if step.delta.inserted is not None else []
         return f"({step.rule}) {', '.join(of) or 'nothing'}"
 
     def dropped(self, dropped: Dropped) -> str:
-        """Return a term that was dropped, and the reason."""
+        """Return the text of a term that the derivation dropped, with the reason."""
         why = ", ".join(part if isinstance(part, str) else self.scalar(part) for part in dropped.why)
         so = ": the term is empty" if dropped.whole else ""
         return f"({dropped.rule}) {dropped.term} never by {self.scalar(dropped.part)}, since {why}{so}"
@@ -143,11 +146,14 @@ def _spelled(scalar: Scalar) -> Scalar:
 
 _WIDE: Final = 64
 _SHORT: Final = 16
-"""The most characters of a part without a name: if it occurs once, and if it occurs more often."""
+"""The greatest lengths in characters of a part that has no name.
+
+``_WIDE`` applies to a part that occurs once, ``_SHORT`` to a part that occurs more often.
+"""
 
 
 class Naming:
-    """The names of expressions and of predicates on time in one explanation."""
+    """The names of expressions, and of predicates that refer to time, in one explanation."""
 
     def __init__(self) -> None:
         self._names: dict[Temporal | Scalar, str] = {}
@@ -155,13 +161,13 @@ class Naming:
         self._lines: list[str] = []
 
     def call(self, relation: Temporal, name: str) -> None:
-        """Name an expression."""
+        """Give the expression ``relation`` the name ``name``."""
         self._names[relation] = name
 
     def lines(self, label: str, relation: Temporal, prefix: str) -> list[str]:
-        """Return ``label = expression``, preceded by the definitions of new names in it.
+        """Return the line ``label = expression``, preceded by a line for each new name in the expression.
 
-        Parts are named ``prefix`` and a number, predicates p and a number.
+        The name of a part is ``prefix`` and a number, the name of a predicate is p and a number.
         """
         self._lines = []
         if relation not in self._names:
@@ -194,12 +200,12 @@ class Naming:
 
     @property
     def words(self) -> Words:
-        """The rendering of expressions with these names."""
+        """A renderer that uses these names."""
         return Words(self._names)
 
 
 def _below(relation: Temporal, known: dict[Temporal | Scalar, str]) -> tuple[list[Temporal], Counter[Temporal]]:
-    """Return the parts of an expression, each once and inner ones first, and how often each is used."""
+    """Return the parts of an expression without duplicates, inner parts first, and the number of uses of each part."""
     order: list[Temporal] = []
     uses: Counter[Temporal] = Counter()
     waiting: list[tuple[Temporal, bool]] = [(relation, False)]

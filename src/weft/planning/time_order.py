@@ -1,7 +1,8 @@
-"""Decide whether conditions on instants contradict each other, such as o.ts > e.ts + 90 days and o.ts <= e.ts.
+"""Decide whether conditions on instants, such as o.ts > e.ts + 90 days and o.ts <= e.ts, contradict each other.
 
-Each comparison of two instants bounds their difference.  The bounds contradict each other exactly if some cycle of them
-has a negative sum (difference constraints: Bellman 1958, Pratt 1977).  Time is in whole microseconds.
+Each comparison of two instants bounds the difference of the instants.  The bounds contradict each other exactly if the
+sum of the bounds along some cycle is negative (difference constraints: Bellman 1958, Pratt 1977).  Time is in whole
+microseconds.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from weft.algebra.scalar import Call, Literal, Scalar, shifted
 from weft.algebra.schema import TIMESTAMP
 
 _Bound: TypeAlias = "tuple[Scalar | None, Scalar | None, int]"
-"""One instant is at most so many microseconds after another; None is the beginning of 1970."""
+"""A bound on two instants: the first is at most the given number of microseconds after the second.
+
+The value None in place of an instant means the beginning of 1970.
+"""
 _NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def exclude_each_other(predicates: Iterable[Predicate]) -> bool:
-    """Return whether the comparisons of instants among these conditions can never be true together.
+    """Return whether the comparisons of instants among ``predicates`` can never all be true.
 
     >>> from shown import M, R
     >>> from weft.algebra.scalar import call
@@ -74,7 +78,10 @@ def _of_comparison(name: str, args: tuple[Scalar, ...]) -> Iterator[_Bound]:
 
 
 def _place(instant: Scalar) -> tuple[Scalar | None, int] | None:
-    """Return a base and the distance from it, or None if the distance depends on a row or a parameter."""
+    """Return ``instant`` as a base and a distance from the base, or None if the distance is not constant.
+
+    The distance is in microseconds.  The base None is the beginning of 1970.
+    """
     parts = shifted(instant)
     if parts.intervals:
         return None

@@ -30,14 +30,17 @@ from weft.sql.view_definitions import depends_on_now
 
 @dataclass(frozen=True)
 class ViewPlan:
-    """A bound view and its maintenance; an ``auxiliary`` view is maintained from the changes of its table alone."""
+    """A bound view and its maintenance.
+
+    If ``auxiliary`` is true, the view is maintained from the changes of its one table alone.
+    """
 
     query: Query
     auxiliary: bool = False
 
     @cached_property
     def plan(self) -> Maintenance:
-        """The maintenance: the effects of time and of changes of the tables, and the stored value."""
+        """The maintenance of the view: the effects of time and of changes of the tables, and the value to store."""
         if self.auxiliary:
             return auxiliary_maintenance(auxiliary_of(self.query))
         return maintenance(self.value)
@@ -49,37 +52,39 @@ class ViewPlan:
 
     @property
     def depends_on_now(self) -> bool:
-        """Whether standing queries read its definition instead of its stored periods."""
+        """Whether standing queries read the definition of the view instead of its stored periods."""
         return depends_on_now(self.query)
 
     @property
     def columns(self) -> tuple[tuple[str, DataType], ...]:
-        """The view's columns."""
+        """The names and types of the view's columns."""
         return tuple((output.name, output.value.type) for output in self.query.outputs)
 
     @property
     def tables(self) -> tuple[TableSchema, ...]:
-        """The tables and views that it reads, each once, by id."""
+        """The tables and views that the view reads, without duplicates, in the order of their ids."""
         tables = {scan.table.id: scan.table for scan in scans(self.query)}
         return tuple(tables[key] for key in sorted(tables))
 
 
 def bound_view(text: str, tables: Mapping[str, TableSchema]) -> ViewPlan:
-    """Return the view that ``text`` defines over tables by name; raise SqlError for an invalid text."""
+    """Return the view that ``text`` defines over ``tables`` (by name).  Raise SqlError for an invalid text."""
     return ViewPlan(bind_view(text, tables))
 
 
 def stored_view(view_plan: ViewPlan) -> str:
-    """Return the bound form that the catalog stores."""
+    """Return the JSON text of the bound view that the catalog stores."""
     return stored(view_plan.query)
 
 
 def restored_view(
     form: str, tables: Iterable[TableSchema], reads: Mapping[int, Iterable[int]], *, auxiliary: bool = False
 ) -> ViewPlan:
-    """Return the view of a stored form, over the columns that its tables had when it was bound (ids by table).
+    """Return the view of the stored text ``form``.
 
-    Raise PlanMismatch if the form has another format, or reads a missing table or column.
+    ``reads`` has, for the id of each table, the ids of the columns that the table had when the view was bound.  The
+    view reads only these columns.  Raise PlanMismatch if the form has another format, or reads a missing table or
+    column.
     """
     known: dict[TableKey, TableSchema] = {}
     for table in tables:
@@ -92,19 +97,19 @@ def restored_view(
 
 
 def restricted(table: TableSchema, ids: Iterable[int]) -> TableSchema:
-    """Return the table with only these columns and the bounds of its periods."""
+    """Return the table with only the columns ``ids`` and the columns of its start and end."""
     selected = {*ids}
     bounds = (table.start, table.end)
     return replace(table, columns=tuple(c for c in table.columns if c.id in selected or c.name in bounds))
 
 
 def signature(form: str) -> str:
-    """Return a short name for a stored form."""
+    """Return a hash of the stored text of a view, as a short name for the view."""
     return hashlib.sha256(form.encode()).hexdigest()[:16]
 
 
 def query_of(auxiliary: Auxiliary) -> Query:
-    """Return the query of an auxiliary view: SELECT its columns FROM its table WHERE its conditions."""
+    """Return the query of an auxiliary view, which selects its columns from its table under its conditions."""
     scan = Scan(auxiliary.table, auxiliary.table.name)
     demanded = conjunction(*(Plain(each) for each in sorted(auxiliary.conditions, key=repr)))
     rows = Select(scan, demanded) if auxiliary.conditions else scan
@@ -112,14 +117,14 @@ def query_of(auxiliary: Auxiliary) -> Query:
 
 
 def auxiliary_of(query: Query) -> Auxiliary:
-    """Return the auxiliary view of a query in the form of ``query_of``."""
+    """Return the auxiliary view of a query that ``query_of`` returned."""
     (scan,) = scans(query)
     demanded = (part.condition for part in conjuncts(condition(query.input)) if isinstance(part, Plain))
     return Auxiliary(scan.table, tuple(output.name for output in query.outputs), frozenset(demanded))
 
 
 def text_of(auxiliary: Auxiliary) -> str:
-    """Return the query of an auxiliary view in one line.
+    """Return the SQL of an auxiliary view in one line.
 
     >>> from weft.algebra.schema import INT, TIMESTAMP, Column
     >>> bounds = Column(2, "valid_from", TIMESTAMP), Column(3, "valid_to", TIMESTAMP)
@@ -131,7 +136,10 @@ def text_of(auxiliary: Auxiliary) -> str:
 
 
 def over_tables(query: Query, others: Mapping[int, TableSchema]) -> Query:
-    """Replace tables of a query, by id, with others that have the same columns."""
+    """Return the query with tables replaced by the tables ``others``, which have the same columns.
+
+    The keys of ``others`` are the ids of the tables to replace.
+    """
 
     def change(node: Any) -> Any:
         return (

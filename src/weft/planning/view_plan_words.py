@@ -24,7 +24,7 @@ from weft.sql.scope import as_written
 
 @dataclass(frozen=True)
 class EventEffect:
-    """The effect of one kind of event on a view: the computation and its equations."""
+    """The effect of one kind of event on a view, as lines that state the computation and its equations."""
 
     event: str
     lines: tuple[str, ...]
@@ -56,7 +56,7 @@ class ViewExplanation(InLines):
 
     @property
     def brief(self) -> tuple[str, ...]:
-        """What a person should know of the view, in about ten lines."""
+        """About ten lines of text with the facts that a person should know about the view."""
         read = {self._table(each): None for each in self.changing}
         changing = f"It can change when a row of {' or '.join(read)} begins or ends." if read else "It never changes."
         if not self.timely:
@@ -82,7 +82,10 @@ class ViewExplanation(InLines):
         return as_written(alias.removesuffix(_STORED) if name in self.called else alias)
 
     def _table(self, name: str) -> str:
-        """Return the readable name of a table; an auxiliary view is a part of a table."""
+        """Return the readable name of a table.
+
+        For an auxiliary view, this is the name of the table whose rows and columns it contains.
+        """
         return self.called.get(name, name)
 
 
@@ -93,9 +96,10 @@ _STORED: Final = "_stored"
 def explained_view(
     view_plan: ViewPlan, parts: Mapping[str, str] | None = None, called: Mapping[str, str] | None = None
 ) -> ViewExplanation:
-    """Explain a view's maintenance: after deletions and insertions in each table, and after time passes.
+    """Return the explanation of a view's maintenance after deletions, after insertions, and after time passes.
 
-    ``parts`` are the queries of auxiliary views by name; ``called`` are the tables that they are parts of.
+    ``parts`` are the queries of auxiliary views by name.  ``called`` has, for the name of each auxiliary view, the name
+    of the table that the view is a part of.
     """
     plan, naming = view_plan.plan, Naming()
     bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Base)}
@@ -130,7 +134,7 @@ def explained_view(
 
 
 def _timely(view: Temporal) -> tuple[str, ...]:
-    """Return the view's conditions on time, and its moving windows."""
+    """Return the conditions of the view that refer to time, and its moving windows, in words."""
     conditions: dict[str, None] = {}
     for part in each(view):
         if isinstance(part, (Selection, TemporalJoin)):
@@ -158,7 +162,11 @@ _KINDS: tuple[tuple[str, Kind], ...] = (("deleted from", "deletions"), ("inserte
 
 
 def _lines(derived: Derived, naming: Naming) -> list[str]:
-    """Return the equations, the results, what was dropped and why, and what is read whole."""
+    """Return lines of text that explain a derivation.
+
+    The lines contain the equations, the results, the dropped terms with their reasons, and the tables that are read
+    whole.
+    """
     lines: list[str] = []
     for step in derived.trace:
         for sign, part in (("∇", step.delta.deleted), ("Δ", step.delta.inserted)):

@@ -23,9 +23,10 @@ from weft.sql.scope import as_written
 
 @dataclass(frozen=True)
 class Note:
-    """A ``warning`` (probably a mistake, or expensive) or a ``note``; ``line`` is its short form.
+    """A message about a query before its installation.
 
-    A note without a line is omitted from short output.
+    The level ``warning`` means that the query is probably a mistake or expensive.  ``line`` is the short form of the
+    message; a message without a line is omitted from short output.
     """
 
     level: Literal["warning", "note"]
@@ -34,7 +35,7 @@ class Note:
 
 
 def notes(plan: Plan, later: Sequence[Branch], *, lasting: bool) -> tuple[Note, ...]:
-    """Return the warnings and notes about a plan, warnings first."""
+    """Return the warnings about a plan, followed by the notes."""
     listed = [*_impossible(later), *_imprecise(plan), *_dear(plan, later)]
     if not lasting:
         listed.append(
@@ -56,7 +57,10 @@ def _impossible(later: Sequence[Branch]) -> list[Note]:
 
 
 def _imprecise(plan: Plan) -> list[Note]:
-    """Warn if NOT EXISTS is evaluated as a row arrives, without a minimum age (imprecise query, paper section 2)."""
+    """Return a message for each NOT EXISTS that is evaluated as soon as a row arrives.
+
+    A query that requires no minimum age of the arriving row is imprecise (paper section 2).
+    """
     branches = (with_constants(event, plan.values) for event in incremental(plan.lifted))
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
     if any(event.driver.kind == "now_from" and not event.driver.inside for event in events):
@@ -98,14 +102,15 @@ def _imprecise(plan: Plan) -> list[Note]:
 
 
 def _named(body: Relation) -> frozenset[str]:
-    """Return a key that identifies a body in the query and in its branches."""
+    """Return a key that is equal for a body in the query and the same body in a branch."""
     return frozenset(range_variables(body))
 
 
 def _may_come_later(scan: Scan, body: Relation | None, judged: Scan, others: Iterable[Source]) -> bool:
-    """Return whether a row of ``scan`` may block after ``judged`` arrived; not if ``body`` requires earlier rows.
+    """Return whether a row of ``scan`` can arrive later than a row of ``judged`` and block the row of ``judged``.
 
-    ``body`` is the body in the query (None: unknown); the rows of ``others`` exist when the ``judged`` row arrives.
+    The result is False if the conditions of ``body`` allow only earlier rows.  ``body`` is the body of the NOT EXISTS
+    in the query, or None if unknown.  The rows of ``others`` have arrived when the row of ``judged`` arrives.
     """
     if body is None:
         return True
@@ -115,7 +120,7 @@ def _may_come_later(scan: Scan, body: Relation | None, judged: Scan, others: Ite
 
 
 def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:
-    """Warn about tables that every tick reads whole."""
+    """Return warnings about the tables that every tick reads whole."""
     reached: dict[str, set[str]] = {}
     before: dict[str, None] = {}
     timed: dict[str, None] = {}
@@ -139,12 +144,15 @@ def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:
 
 
 def _of_before(alias: str, known: Collection[str]) -> bool:
-    """Return whether a range variable belongs to the query just before an instant."""
+    """Return whether a range variable belongs to the copy of the query that is evaluated just before an instant."""
     return alias.removesuffix(BEFORE) != alias and alias.removesuffix(BEFORE) in known
 
 
 def _written(alias: str, known: Collection[str]) -> str:
-    """Return a range variable as in the query's text; one named like a column runs under a longer name."""
+    """Return the range variable as the query's text writes it.
+
+    A range variable with the name of a column has underscores appended in the SQL that runs.
+    """
     while alias not in known and alias.endswith("_"):
         alias = alias[:-1]
     return as_written(alias)
@@ -183,7 +191,7 @@ REPLACE_WITH_DEFINITION: Final = (
 
 
 def reads_periods(names: Sequence[str]) -> str:
-    """Return the reason why a stored plan over the stored periods of these views does not run."""
+    """Return the reason why Weft does not run a stored plan that reads the stored periods of the views ``names``."""
     views = f"the view {names[0]}" if len(names) == 1 else f"the views {', '.join(names)}"
     return (
         f"it reads the stored periods of {views}, whose definition has NOW(), a period function or a moving window, "
@@ -192,7 +200,10 @@ def reads_periods(names: Sequence[str]) -> str:
 
 
 def view_notes(plan: Plan) -> Iterator[Note]:
-    """Yield a note for each view in the query: whether it reads the definition or the stored periods."""
+    """Yield a note for each view in the query.
+
+    The note says whether the query reads the view's definition or its stored periods.
+    """
     for view in plan.definitions:
         yield Note(
             "note",

@@ -49,14 +49,17 @@ _SPELLED: Final = re.compile(
     r"|`(\w+)`",
     re.DOTALL,
 )
-"""Parts of rendered SQL: a number, an instant, a string (unchanged), a name."""
+"""The parts of rendered SQL that are spelled differently in words: numbers, instants and names.
+
+The pattern also matches strings, which remain unchanged.
+"""
 
 JUST_AFTER: Final = "just after "
-"""Prefix of an instant in words: the first later microsecond."""
+"""The words before an instant that mean the first microsecond after this instant."""
 
 
 def length(micros: int, *, weeks: bool = True) -> str:
-    """Return a length of time in its largest whole unit.
+    """Return a length of time in words, in the largest unit of which it is a multiple.
 
     >>> length(28 * 86_400_000_000), length(28 * 86_400_000_000, weeks=False), length(5_400_000_000)
     ('4 weeks', '28 days', '90 minutes')
@@ -69,7 +72,7 @@ def length(micros: int, *, weeks: bool = True) -> str:
 
 
 def why(event: Event) -> str:
-    """Return the reason why rows of this branch become answers, as a clause with the names of the query's text."""
+    """Return a clause that says why rows of this branch become answers, with the names of the query's text."""
     driver = event.driver
     nested = _nested(driver.inside)
     match driver.kind:
@@ -92,13 +95,13 @@ def why(event: Event) -> str:
 
 
 def named(scan: Scan) -> str:
-    """Return a table with its alias in the query's text, if the alias differs."""
+    """Return the name of a table, followed by its alias in the query's text if the alias differs."""
     table, alias = scan.table.name, as_written(scan.alias)
     return table if alias.lower() == table.lower() else f"{table} (as {alias})"
 
 
 def appears(scan: Scan) -> str:
-    """Return the verb for a new row of a table: it arrives, or in a table whose rows end, it begins."""
+    """Return the verb for a new row of a table: "arrives" in an append-only table, otherwise "begins"."""
     return "arrives" if scan.table.append_only else "begins"
 
 
@@ -109,7 +112,7 @@ def _latest(instant: Scalar) -> str:
 
 
 def reached(instant: Scalar) -> str:
-    """Return a clause that NOW reaches an instant.
+    """Return a clause which says that NOW reaches an instant.
 
     >>> from weft.algebra.scalar import Literal
     >>> from weft.algebra.schema import INTERVAL, TIMESTAMP
@@ -122,7 +125,10 @@ def reached(instant: Scalar) -> str:
 
 
 def turned(instant: Scalar) -> tuple[str | None, str]:
-    """Return two clauses that NOW reaches an instant: relative to a column (None if it is not), and exact."""
+    """Return two clauses which say that NOW reaches an instant.
+
+    The first clause is relative to a column, or None if the instant is not near a column.  The second clause is exact.
+    """
     parts = shifted(instant)
     exact = instant_words(instant)
     if isinstance(_column(parts.base), ColumnRef) and not parts.intervals:
@@ -146,7 +152,7 @@ def turned(instant: Scalar) -> tuple[str | None, str]:
 
 
 def _many(micros: int, verb: Literal["have", "are"]) -> str:
-    """Return a length of time with its verb.
+    """Return a length of time in words, followed by the verb in the singular or plural.
 
     >>> _many(7 * 86_400_000_000, "have"), _many(2 * 3_600_000_000, "are")
     ('1 week has', '2 hours are')
@@ -157,7 +163,7 @@ def _many(micros: int, verb: Literal["have", "are"]) -> str:
 
 
 def instant_words(instant: Scalar) -> str:
-    """Return an instant as a person writes it: ``m.ts + 28 days``."""
+    """Return an instant as a person writes it, such as ``m.ts + 28 days``."""
     parts = shifted(instant)
     text, micros = scalar_words(_column(parts.base)), parts.micros
     just = ""
@@ -171,12 +177,12 @@ def instant_words(instant: Scalar) -> str:
 
 
 def _column(base: Scalar) -> Scalar:
-    """Return a DATE column instead of its midnight."""
+    """Return the DATE column if ``base`` is the midnight of a DATE, otherwise ``base``."""
     return base.arg if isinstance(base, Cast) and base.arg.type == DATE else base
 
 
 def scalar_words(scalar: Scalar) -> str:
-    """Return an expression as SQL with the names of the query's text, without needless quotes and casts.
+    """Return the SQL of an expression with the names of the query's text, without needless quotes and casts.
 
     >>> from decimal import Decimal
     >>> from weft.algebra.scalar import Literal, call
@@ -193,7 +199,7 @@ def scalar_words(scalar: Scalar) -> str:
 
 
 def _without_reading(part: Any) -> Any:
-    """Replace the parsing of a nested column by the column, and give an array element a plain name."""
+    """Return a nested column in place of the call that parses it, and an array element with a short name."""
     match part:
         case Call(name="from_json", args=(ColumnRef() as ref, _)) if ref.type.shape is not None:
             return ref
@@ -223,7 +229,7 @@ def _nested(inside: tuple[str, ...]) -> str:
 
 
 def condition_words(predicate: Predicate) -> str:
-    """Return a condition as a clause.
+    """Return the text of a condition as a clause.
 
     >>> from shown import M, R, TIED
     >>> from weft.algebra.relation import Select, conjunction
@@ -251,7 +257,11 @@ def condition_words(predicate: Predicate) -> str:
 
 
 def _compared(threshold: Scalar, after: str, at: str) -> str:
-    """Compare NOW with a threshold; one microsecond after an instant turns >= into >, and < into <=."""
+    """Return a comparison of NOW with a threshold.
+
+    If the threshold is one microsecond after an instant, the text compares NOW with the instant by ``after`` (> or <=)
+    instead of ``at`` (>= or <).
+    """
     words = instant_words(threshold)
     if shifted(threshold).micros % 1_000 == 1:
         return f"NOW() {after} {words.removeprefix(JUST_AFTER)}"

@@ -1,1 +1,4 @@
-"""Text to algebra (parse, bind, lower) and algebra to text (render); the only importer of sqlglot."""
+"""Translate SQL text into algebra (parse, bind, lower) and algebra into SQL text (render).
+
+No other package imports sqlglot.
+"""

@@ -1,7 +1,7 @@
-"""What to write instead of constructs and functions of other databases.
+"""Say what to write instead of constructs and functions of other databases.
 
-``refusal.refuse`` looks up the name of a construct when its caller gives no hint; ``lower_calls`` looks up functions.
-Names of functions are in lower case; names of constructs are as refusals write them.
+``refusal.refuse`` looks up the name of a construct if its caller passes no hint.  ``lower_calls`` looks up functions.
+The names of functions are in lower case; the names of constructs are as in error messages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TIMES: Final = frozenset(
     ("sysdate", "sysdatetime", "sysutcdatetime", "getutcdate", "utc_timestamp", "systimestamp", "clock_timestamp",
      "current_datetime", "statement_timestamp", "transaction_timestamp", "sysdatetimeoffset"),
 )  # fmt: skip
-"""Names that other databases use for NOW().  Some stand without parentheses, like a column."""
+"""The names that other databases use for NOW().  Some of the names are written without parentheses, like a column."""
 _MINUS: Final = "Write NOW() - INTERVAL 1 DAY."
 _DIFFERENCE: Final = "Write DATEDIFF(HOUR, start, end), or compare intervals: NOW() - ts > INTERVAL 24 HOURS."
 _SECONDS: Final = (
@@ -158,7 +158,7 @@ ADVICE: Final[dict[str, str]] = {
     "a column after a colon": _JSON,
     "a type of another database": "Use STRING, INT, BIGINT, DOUBLE, DECIMAL(p, s), BOOLEAN, DATE or TIMESTAMP.",
 }  # fmt: skip
-"""Construct or function -> what to write instead."""
+"""For the name of a construct or function, what to write instead."""
 
 _UNREADABLE: Final = (
     (r"\bSELECT\s+(?:DISTINCT\s+)?TOP\b", "TOP"),
@@ -170,17 +170,22 @@ _UNREADABLE: Final = (
     (r"\bAS\s+(?:UNSIGNED|SIGNED|MONEY|BIT|NVARCHAR|NUMBER|VARIANT|JSONB?)\b", "a type of another database"),
     (r"\bOUTER\s+APPLY\b|\bCROSS\s+APPLY\b", "LATERAL"),
 )
-"""Constructs that the parser rejects: a pattern over the text without its strings, and the name of the advice."""
+"""Constructs that the parser rejects.
+
+Each has a pattern that is searched in the text without its strings, and the name under which ``ADVICE`` has the hint.
+"""
 _STRING: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
 
 
 def advice(name: str) -> str | None:
-    """Return what to write instead of a function or construct, or None if the table has no entry."""
+    """Return what to write instead of the function or construct ``name``, or None if ``ADVICE`` has no entry."""
     return ADVICE.get(name) or ADVICE.get(name.lower())
 
 
 def unreadable(text: str) -> tuple[str, str] | None:
-    """Find a construct of another database in a text that does not parse; return its name and what to write instead.
+    """Return the name of a construct of another database in a text that does not parse, and what to write instead.
+
+    Return None if the text has no such construct.
 
     >>> unreadable("SELECT TOP 3 x FROM t")[0]
     'TOP'

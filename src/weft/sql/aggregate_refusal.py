@@ -43,8 +43,8 @@ def aggregates_refused(
 ) -> SqlError:
     """Return the error for a SELECT with GROUP BY, HAVING or aggregates.
 
-    ``grouped`` is its relation, or None if it could not be read.  ``nested`` is True for a SELECT within another query;
-    the hint then offers a query for its rows alone.
+    ``grouped`` is the relation of the SELECT, or None if the relation could not be computed.  ``nested`` is True for a
+    SELECT within another query; the hint then offers an equivalent for the SELECT alone.
     """
     construct, node = _construct(select)
     if _measures(select) is None:
@@ -53,7 +53,7 @@ def aggregates_refused(
 
 
 def is_plain(select: exp.Select) -> bool:
-    """Return whether the SELECT has HAVING but neither GROUP BY nor aggregates, so HAVING applies to single rows."""
+    """Return whether the SELECT has neither GROUP BY nor aggregates, so that HAVING applies to single rows."""
     return select.args.get("group") is None and _measures(select) is None
 
 
@@ -68,7 +68,7 @@ def _construct(select: exp.Select) -> tuple[str, exp.Expr]:
 
 
 def _measures(select: exp.Select) -> exp.Anonymous | None:
-    """Return the first aggregate of the select list or of HAVING."""
+    """Return the first aggregate of the select list or of HAVING, or None."""
     having = select.args.get("having")
     for part in (*select.expressions, *(() if having is None else (having.this,))):
         for node in part.walk(prune=lambda each: isinstance(each, (exp.Query, exp.Window))):
@@ -78,7 +78,10 @@ def _measures(select: exp.Select) -> exp.Anonymous | None:
 
 
 def _without_groups(select: exp.Select, *, nested: bool) -> str:
-    """Rewrite GROUP BY without aggregates as SELECT DISTINCT, and its HAVING as a condition on rows."""
+    """Return a hint with the SELECT rewritten without GROUP BY and HAVING.
+
+    GROUP BY without aggregates becomes SELECT DISTINCT, and HAVING becomes a condition on rows.
+    """
     plain = select.copy()
     having = plain.args.pop("having", None)
     plain.args.pop("group", None)
@@ -112,7 +115,11 @@ def _instead(select: exp.Select, grouped: relational.Relation | None, context: C
 
 
 def _as_view(grouped: relational.Relation, context: Context, *, nested: bool) -> str:
-    """Return the hint to create a view over tracked tables.  How to read the view depends on whether it uses NOW()."""
+    """Return the hint to create a view over tracked tables.
+
+    If the view uses NOW() or a moving window, the hint says to read it with `weft try`, otherwise to install a query
+    over it.
+    """
     if nested or context.text is None or context.other() is not None:
         return f"{NOT_TODAY} {_ROWS}"
     inner = grouped.input if isinstance(grouped, relational.Select) else grouped
@@ -129,7 +136,10 @@ def _as_view(grouped: relational.Relation, context: Context, *, nested: bool) ->
 
 
 def _greatest(select: exp.Select) -> str | None:
-    """Rewrite MIN or MAX of one column of one table as NOT EXISTS: a query for the row with that value."""
+    """Return a hint for MIN or MAX of one column of one table, or None.
+
+    The hint contains a query with NOT EXISTS for the row with the least or greatest value.
+    """
     table, having = single_table(select), select.args.get("having")
     group = select.args.get("group")
     keys = [] if group is None else group.expressions
@@ -162,7 +172,10 @@ def _greatest(select: exp.Select) -> str | None:
 
 
 def _of_row(part: exp.Expr, measure: exp.Anonymous) -> str:
-    """Rewrite an expression over groups for the row ``t`` with the group's least or greatest value."""
+    """Return the SQL of an expression over groups, rewritten for a single row.
+
+    The row ``t`` has the least or greatest value of its group.
+    """
     expression = exp.paren(part.copy()) if isinstance(part, exp.Or) else part.copy()
     holder = exp.Tuple(expressions=[expression])
     for each in list(holder.find_all(exp.Anonymous)):
@@ -181,19 +194,22 @@ _UNITS: Final = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"),
 
 
 class NoFormula(Exception):
-    """No equivalent formula exists; the message is the reason, as a clause."""
+    """The error that no equivalent formula exists.  The message is the reason, as a clause."""
 
 
 @dataclass(frozen=True)
 class _Names:
-    """The variables of columns, and the types of their terms."""
+    """The variables of the columns, and the types of the variables' terms."""
 
     variables: Mapping[ColumnRef, str]
     types: Mapping[ColumnRef, DataType]
 
 
 def aggregate_formula(relation: relational.Relation) -> str:
-    """Return the formula of a ``Grouped`` or of a selection of one (HAVING); raise NoFormula with the reason."""
+    """Return the formula of a ``Grouped``, or of a selection (HAVING) of a ``Grouped``.
+
+    Raise NoFormula with the reason if no formula is equivalent.
+    """
     having = relational.condition(relation)
     grouped = relation.input if isinstance(relation, relational.Select) else relation
     if not isinstance(grouped, relational.Grouped) or grouped.window is not None:
@@ -250,7 +266,7 @@ def _names(scan: relational.Scan) -> _Names:
 
 
 def _rows(grouped: relational.Grouped, scan: relational.Scan, names: _Names) -> str:
-    """Return the formula of the aggregated rows, at any time point up to the present one."""
+    """Return the formula of the aggregated rows at any time point up to the present one."""
     atom = f"{scan.table.name}({', '.join(names.variables.values())})"
     demanded, least, most = [], "[0", "*]"
     for item in relational.conjuncts(relational.condition(grouped.input)):
@@ -267,7 +283,11 @@ def _rows(grouped: relational.Grouped, scan: relational.Scan, names: _Names) -> 
 
 
 def _bound(threshold: Scalar, scan: relational.Scan, reached: str, passed: str) -> str:
-    """Return a bound of ONCE's interval from a comparison of NOW with ``ts`` plus a constant interval."""
+    """Return a bound of ONCE's interval from a comparison of NOW with ``ts`` plus a constant interval.
+
+    ``reached`` is the bracket if NOW may equal the threshold, ``passed`` the bracket if the threshold is one
+    microsecond later.
+    """
     parts = shifted(threshold)
     beyond = parts.micros % 1_000_000 == 1
     micros = parts.micros - beyond
@@ -286,7 +306,7 @@ def _bound(threshold: Scalar, scan: relational.Scan, reached: str, passed: str) 
 
 
 def _measured(measures: Iterable[relational.Measure], names: _Names) -> dict[ColumnRef, str]:
-    """Return a variable for each aggregate's value."""
+    """Return, for the output column of each aggregate, the variable with the aggregate's value."""
     taken, variables = set(names.variables.values()), {}
     for number, measure in enumerate(measures, 1):
         name = measure.output.column
@@ -326,7 +346,10 @@ def _measure_type(measure: relational.Measure, names: _Names) -> DataType:
 
 
 def _condition(predicate: relational.Predicate, names: _Names) -> str:
-    """Return a condition on columns and constants, or an empty text if every row of a formula satisfies it."""
+    """Return the text of a condition on columns and constants.
+
+    The text is empty if every row of a formula satisfies the condition.
+    """
     if not isinstance(predicate, relational.Plain):
         raise NoFormula("a formula can filter its table only by comparing columns with constants")
     return _compared(predicate.condition, names)

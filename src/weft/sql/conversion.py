@@ -1,4 +1,4 @@
-"""Convert operands to a common type: for comparisons, and to read strings as times."""
+"""Convert operands to a common type for comparisons, and read strings as times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from weft.sql.rewriting import as_number
 
 
 def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Scalar]:
-    """Return both sides in one type, converted without loss; raise SqlError if there is no such type."""
+    """Return both sides of a comparison converted without loss to types that can be compared.
+
+    Raise SqlError if the types cannot be compared.
+    """
     nested = next((side.type for side in (left, right) if side.type.nested), None)
     if nested is not None:
         raise SqlError(
@@ -46,7 +49,10 @@ def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Sca
 
 
 def cast(value: Scalar, node: exp.Cast) -> Scalar:
-    """Return CAST or TRY_CAST of a value; raise SqlError if the type is not stored or the conversion does not exist."""
+    """Return the scalar of a CAST or TRY_CAST.
+
+    Raise SqlError if Weft does not store the type, or if Spark has no such conversion.
+    """
     target = _type(node.to)
     if isinstance(value, Literal) and value.type == STRING and target in (TIMESTAMP, DATE):
         return as_time(value, target, node)
@@ -76,7 +82,7 @@ def _type(node: exp.Expr) -> DataType:
 
 
 def _alike(left: Scalar, right: Scalar, node: exp.Expr) -> str:
-    """Return a hint for making two values comparable."""
+    """Return a hint that says how to make two values comparable."""
     for side, other in ((left, right), (right, left)):
         if side.type == INTERVAL:
             length = "Compare it with an interval, such as INTERVAL 5 MINUTES"
@@ -85,15 +91,16 @@ def _alike(left: Scalar, right: Scalar, node: exp.Expr) -> str:
 
 
 def opened(value: Scalar) -> Scalar:
-    """Parse a JSON column that has a nested type; return any other value unchanged."""
+    """Return a call that parses ``value`` if it is a JSON column of a nested type, otherwise ``value``."""
     shape = value.type.shape
     return value if shape is None else Call("from_json", (value, Literal(str(shape), STRING, fixed=True)), shape)
 
 
 def compared_as_text(values: Sequence[Scalar], node: exp.Expr) -> None:
-    """Refuse IN with strings and times, which Spark compares as text, unless the result would be the same.
+    """Raise SqlError for IN with strings and times, because Spark compares them as text.
 
-    It is the same for a constant written as Spark writes such a time: ``born IN ('1993-04-05')``.
+    A constant string is accepted if it is written as Spark writes such a time, because a comparison as times would then
+    have the same result: ``born IN ('1993-04-05')``.
     """
     times = {value.type for value in values if value.type in (TIMESTAMP, DATE)}
     strings = [value for value in values if value.type == STRING]
@@ -115,26 +122,29 @@ _WRITTEN: Final = {
 
 
 def as_time(value: Scalar, type: DataType, node: exp.Expr) -> Scalar:
-    """Read a string as a time: a constant now, anything else at run time (NULL if it is not a time)."""
+    """Return a string as a time.
+
+    A constant is converted now.  Any other string is converted when the query runs, to NULL if it is not a time.
+    """
     if not isinstance(value, Literal):
         return Cast(value, type)
     return (literals.day if type == DATE else literals.timestamp)(str(value.value), node)
 
 
 def typed(value: Scalar, type: DataType) -> Scalar:
-    """Return ``value``; cast it to ``type`` if it is an untyped NULL."""
+    """Return ``value``, or a cast to ``type`` if ``value`` is an untyped NULL."""
     return Cast(value, type) if value.type == NULL else value
 
 
 def converted(value: Scalar, type: DataType) -> Scalar:
-    """Return ``value`` as ``type``, without a needless cast."""
+    """Return ``value`` converted to ``type``, without a needless cast."""
     if type == TIMESTAMP and isinstance(value, Cast) and value.type == DATE and _midnight(value.arg):
         return value.arg
     return value if value.type in (type, NULL) else Cast(value, type)
 
 
 def _midnight(value: Scalar) -> bool:
-    """Return whether the value is the first instant of a DATE, moved by whole days."""
+    """Return whether the value is the first instant of a DATE, moved by a constant number of whole days."""
     match value:
         case Call(name="+" | "-", args=(Cast(arg=day), Literal(value=int(span))), type=type):
             return type == TIMESTAMP and day.type == DATE and span % 86_400_000_000 == 0

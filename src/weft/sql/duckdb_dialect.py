@@ -1,8 +1,8 @@
 """Translate rendered SQL for DuckDB, and find the expressions that DuckDB might compute differently from Spark.
 
-The rendered text is Spark SQL.  DuckDB reads it after two changes of spelling, of names and of strings; a few functions
-have other names there (``MACROS``).  A view cannot use what the two engines might compute differently (regular
-expressions, text of doubles, division of decimals).
+The rendered text is Spark SQL.  ``local_text`` changes the quotes of identifiers and strings to those of DuckDB.  A few
+functions have other names in DuckDB (``MACROS``).  A view cannot use an expression that the two engines might compute
+differently, such as a regular expression, the text of a DOUBLE, or a division of decimals.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ MACROS: Final = {
     "LTRIM(x)": "system.main.ltrim(x, ' ')",
     "RTRIM(x)": "system.main.rtrim(x, ' ')",
 }
-"""Spark functions that have other names in DuckDB.
+"""DuckDB macros for Spark functions that have other names in DuckDB.
 
-AGGREGATE occurs only for sums of non-empty lists, which may contain NULLs here.
+AGGREGATE occurs only for sums of lists that are not empty; the lists may contain NULLs.
 """
 ALIKE: Final = frozenset(
     (
@@ -61,22 +61,22 @@ ALIKE: Final = frozenset(
         *("period_start", "period_end", "period_length", "period_contains", "period_overlaps"),
     )
 )
-"""Operators and functions that mean the same for arguments of all types."""
+"""The operators and functions that both engines compute alike for arguments of all types."""
 IN_PART: Final = frozenset(
     (*("concat", "substring", "substr", "left", "right"), *("mod", "abs", "floor", "ceil", "ceiling", "round"))
 )
-"""Functions that mean the same for some types, or with constants."""
+"""The functions that both engines compute alike for some types, or with constants."""
 _LIKE: Final = " LIKE "
 _TEXT_OF: Final = (*INTEGRAL, "BOOLEAN", "DATE", "TIMESTAMP")
 _PLAIN_SCALE: Final = 6
-"""With more decimals than these, Spark writes a number near 0 with an exponent."""
+"""The greatest scale at which Spark writes a number near 0 without an exponent."""
 _MOST_DIGITS: Final = 38
 _EXACT_IN_DOUBLE: Final = (*INTEGRAL, "DOUBLE")
 _QUOTED: Final = re.compile(r"""(?: LIKE )?'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|"(?:[^"]|"")*\"""", re.DOTALL)
 
 
 def local_text(sql: str) -> str:
-    r"""Return Spark SQL in DuckDB's spelling.
+    r"""Return Spark SQL with identifiers and strings quoted for DuckDB.
 
     >>> local_text(r"SELECT `a``b` FROM t WHERE x = 'it\'s \\'")
     'SELECT "a`b" FROM t WHERE x = \'it\'\'s \\\''
@@ -99,9 +99,9 @@ def _spelled(quoted: str) -> str:
 
 
 def not_local(relation: Temporal) -> Scalar | None:
-    """Return the first expression that DuckDB might compute differently from Spark, or None.
+    """Return the first expression of ``relation`` that DuckDB might compute differently from Spark, or None.
 
-    The expression is minimal: both engines agree on its subexpressions.
+    Both engines compute the subexpressions of this expression alike.
     """
     every = (scalar for part in each(relation) for scalar in _scalars(part))
     return next((difference for scalar in every if (difference := unlike(scalar)) is not None), None)
@@ -133,7 +133,7 @@ def unlike(scalar: Scalar) -> Scalar | None:
 
 
 def _alike(scalar: Scalar) -> bool:
-    """Return whether both engines compute the expression alike from its subexpressions."""
+    """Return whether both engines compute the expression alike if they compute its subexpressions alike."""
     match scalar:
         case Literal(type=type):
             return type.name not in ("BINARY", "ARRAY")
@@ -160,7 +160,10 @@ def _alike(scalar: Scalar) -> bool:
 
 
 def _same_product(factors: list[DataType], product: DataType) -> bool:
-    """Return whether the product is of integers, of decimals that lose no digit, or of doubles."""
+    """Return whether both engines compute the same product of factors with the types ``factors``.
+
+    The engines agree on products of integers, of decimals that lose no digit, and of doubles.
+    """
     if product.name == "DECIMAL":
         (p1, _), (p2, _) = map(as_decimal, factors)
         return p1 + p2 < _MOST_DIGITS
@@ -168,7 +171,10 @@ def _same_product(factors: list[DataType], product: DataType) -> bool:
 
 
 def _same_number(call: Call) -> bool:
-    """Return whether both engines compute the function alike: on integers, or on a decimal without a division."""
+    """Return whether both engines compute a function of a number alike.
+
+    The engines agree on functions of integers, and on functions of a decimal without a division.
+    """
     number, *others = call.args
     if any(not isinstance(each, Literal) or not isinstance(each.value, int) or each.value < 0 for each in others):
         return call.name in ("mod", "%") and all(each.type.name in INTEGRAL for each in call.args)
@@ -178,7 +184,10 @@ def _same_number(call: Call) -> bool:
 
 
 def _from_the_left(places: Sequence[Scalar], *, first: int) -> bool:
-    """Return whether the arguments are constant positions from 1 on (``first`` 1), or constant lengths."""
+    """Return whether all arguments are constant integers, the first at least ``first`` and the others at least 0.
+
+    ``first`` is 1 for a position and 0 for a length.
+    """
     values = [each.value for each in places if isinstance(each, Literal)]
     if len(values) < len(places) or not all(isinstance(each, int) for each in values):
         return False

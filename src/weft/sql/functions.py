@@ -45,7 +45,10 @@ from weft.algebra.schema import (
 )
 
 LONGEST_PADDING: Final = 1_000
-"""The most characters of LPAD and RPAD, and the most repetitions of REPEAT, to bound the size of answers."""
+"""The greatest length of LPAD and RPAD, and the greatest number of repetitions of REPEAT.
+
+The limit of padding and repetition bounds the size of answers.
+"""
 _STRINGS: Final = DataType("ARRAY", element=STRING)
 TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
 
@@ -54,9 +57,9 @@ TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
 class Function:
     """A function that a query may call.
 
-    ``takes`` names the family of types of each argument; the last one applies to all further arguments.  Arguments
-    from number ``constant`` on (from 0) must be constants: with a value from a row the call could fail, and one row
-    must not make a standing query fail.
+    ``takes`` names the family of types of each argument; the last family applies to all further arguments.  Arguments
+    from number ``constant`` on (from 0) must be constants, because a value from a row could make the call, and thereby
+    the standing query, fail.
     """
 
     least: int
@@ -67,12 +70,12 @@ class Function:
 
 
 def fixed(type: DataType) -> TypeRule:
-    """Return a rule that always gives the same type."""
+    """Return a rule that returns ``type`` for any arguments."""
     return lambda _: type
 
 
 def common(types: Sequence[DataType]) -> DataType:
-    """Return the common type of all arguments; raise TypeError if there is none."""
+    """Return the common type of all arguments.  Raise TypeError if the arguments have no common type."""
     known = [type for type in types if type != NULL]
     if not known:
         return NULL
@@ -83,7 +86,7 @@ def common(types: Sequence[DataType]) -> DataType:
 
 
 def wider(left: DataType, right: DataType) -> DataType:
-    """Return the common type of two types, as Spark widens them; raise TypeError if there is none."""
+    """Return the type to which Spark widens two types.  Raise TypeError if the types have no common type."""
     if left == right:
         return left if left.shape == right.shape else STRING
     if {left.name, right.name} == {"DATE", "TIMESTAMP"}:
@@ -103,14 +106,17 @@ def wider(left: DataType, right: DataType) -> DataType:
 
 
 def as_decimal(type: DataType) -> tuple[int, int]:
-    """Return the (precision, scale) of an exact number that Spark converts to a decimal."""
+    """Return the precision and scale of the DECIMAL to which Spark converts an exact number."""
     if type.name == "DECIMAL":
         return type.precision or 10, type.scale or 0
     return {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}[type.name], 0
 
 
 def bounded_decimal(precision: int, scale: int) -> DataType:
-    """Return Spark's adjustment to 38 digits: it cuts digits after the point first, but leaves at least six."""
+    """Return a DECIMAL that is reduced to 38 digits as Spark does.
+
+    Spark first removes digits after the point, but leaves at least six of them.
+    """
     if precision <= 38:
         return DataType("DECIMAL", precision, scale)
     return DataType("DECIMAL", 38, max(38 - (precision - scale), min(scale, 6)))
@@ -141,7 +147,10 @@ _OF_PARTS: Final = ("NESTED", "COLLECTION", "ARRAY", "MAP", "STRINGS", "PART")
 
 
 def fits(type: DataType, family: str) -> bool:
-    """Return whether an argument of this type fits a ``family`` of types.  NULL fits all but nested types."""
+    """Return whether an argument of type ``type`` belongs to the family of types ``family``.
+
+    NULL belongs to all families except nested types.
+    """
     if type == NULL:
         return family not in _OF_PARTS
     match family:
@@ -170,7 +179,7 @@ def fits(type: DataType, family: str) -> bool:
 
 
 def castable(source: DataType, target: DataType) -> bool:
-    """Return whether Spark has CAST from ``source`` to ``target``."""
+    """Return whether Spark supports CAST from ``source`` to ``target``."""
     if source.nested:
         return source == target
     if source in (target, NULL) or target == STRING:
@@ -183,7 +192,7 @@ def castable(source: DataType, target: DataType) -> bool:
 
 
 def tryable(source: DataType, target: DataType) -> bool:
-    """Return whether Spark has TRY_CAST from ``source`` to ``target``, which covers fewer types than CAST."""
+    """Return whether Spark supports TRY_CAST from ``source`` to ``target``; it supports fewer types than CAST."""
     if {source.name, target.name} & {"TIMESTAMP", "DATE"} and (
         source.numeric or target.numeric or BOOLEAN in (source, target)
     ):
@@ -196,7 +205,9 @@ def _same(types: Sequence[DataType]) -> DataType:
 
 
 def rounded_decimal(type: DataType, digits: int) -> DataType:
-    """Return Spark's type for ROUND of a DECIMAL, with one more digit before the point, for example for 9.9.
+    """Return Spark's type for ROUND of a DECIMAL to ``digits`` digits.
+
+    The type has one more digit before the point, because ROUND(9.9) is 10.
 
     >>> str(rounded_decimal(DataType("DECIMAL", 10, 2), 1)), str(rounded_decimal(DataType("DECIMAL", 10, 2), -9))
     ('DECIMAL(10,1)', 'DECIMAL(10,0)')
@@ -356,7 +367,7 @@ _NESTED: Final = {
     "map_keys": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].key), ("MAP",)),
     "map_values": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].element), ("MAP",)),
 }
-"""Functions of nested values.  An untyped NULL is not a nested value."""
+"""The functions of nested values.  An untyped NULL is not a nested value."""
 FUNCTIONS: Final[dict[str, Function]] = {**_TEXT, **_NUMBERS, **_CHOICES, **_TIMES, **_NESTED}
 
 AGGREGATES: Final = frozenset(
@@ -416,13 +427,19 @@ REACHING_OUT: Final = frozenset(["reflect", "try_reflect", "java_method", "trans
 Aggregate = OneOf["count", "sum", "avg", "min", "max"]
 MEASURES: Final[dict[str, Aggregate]] = {"count": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max"}
 DISTINCT: Final = "distinct"
-"""A call around the argument of COUNT(DISTINCT x).  Standing queries bind it only to offer an equivalent formula."""
+"""The name of a call around the argument of COUNT(DISTINCT x).
+
+Standing queries bind this call only to offer an equivalent formula.
+"""
 WINDOW: Final = "moving_window"
-"""The function that, as an item of GROUP BY, gives the length of the moving window."""
+"""The name of the function in GROUP BY whose argument is the length of the moving window."""
 
 
 def aggregate_type(function: Aggregate, argument: DataType | None) -> DataType:
-    """Return the type of an aggregate over values of a type (None: ``COUNT(*)``); raise TypeError if it has none."""
+    """Return the type of an aggregate over values of the type ``argument``, which is None for ``COUNT(*)``.
+
+    Raise TypeError if the aggregate does not accept the type.
+    """
     if function == "count":
         return BIGINT
     if argument in (None, NULL, INTERVAL, MONTHS):

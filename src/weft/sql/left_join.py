@@ -1,10 +1,11 @@
-"""Read LEFT JOIN … WHERE the partner IS NULL as LEFT ANTI JOIN: rows without a partner.
+"""Translate LEFT JOIN … WHERE partner IS NULL into LEFT ANTI JOIN, which returns the rows without a partner.
 
     SELECT a.id FROM a LEFT JOIN b ON b.k = a.id WHERE b.k IS NULL
     SELECT a.id FROM a LEFT ANTI JOIN b ON b.k = a.id
 
-The two are equivalent if the tested column has a value in every matching row: ON compares it or tests it for NOT NULL.
-A column that may be NULL in a matching row is refused, because the query would also return such rows.
+The two queries are equivalent if the tested column is not NULL in any matching row.  The column is not NULL in a
+matching row if ON compares it or tests it for NOT NULL.  A column that may be NULL in a matching row is refused,
+because the query would also return such matching rows.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 def with_anti_joins(select: exp.Select) -> None:
-    """Turn each LEFT JOIN whose partner is tested for absence in WHERE into a LEFT ANTI JOIN, in place.
+    """Replace LEFT JOIN by LEFT ANTI JOIN, in place, where WHERE tests that the partner is absent.
 
-    Leave a LEFT JOIN without such a test unchanged.  Raise SqlError if the tested column may be NULL in a matching row,
-    or if the query uses another column of the partner.
+    A LEFT JOIN without such a test is left unchanged.  Raise SqlError if the tested column may be NULL in a matching
+    row, or if the query uses another column of the partner.
     """
     for join in select.args.get("joins") or ():
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
@@ -57,19 +58,19 @@ def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _own(node: exp.Expr | None, alias: str) -> str | None:
-    """Return the column name if the node is a column of ``alias``, or None."""
+    """Return the column name if the node is a column of the table ``alias``, otherwise None."""
     bare = None if node is None else node.unnest()
     return bare.name.lower() if isinstance(bare, exp.Column) and bare.table.lower() == alias else None
 
 
 def _tested(node: exp.Expr, alias: str) -> str | None:
-    """Return the column of ``alias`` that the node tests for NULL, or None."""
+    """Return the column of the table ``alias`` that the node tests for NULL, or None."""
     bare = node.unnest()
     return _own(bare.this, alias) if isinstance(bare, exp.Is) and isinstance(bare.expression, exp.Null) else None
 
 
 def _present(join: exp.Join, alias: str) -> Iterator[str]:
-    """Yield the columns of ``alias`` that are not NULL in any matching row."""
+    """Yield the columns of the table ``alias`` that are not NULL in any matching row."""
     for column in join.args.get("using") or ():
         yield column.name.lower()
     on = join.args.get("on")
@@ -97,7 +98,7 @@ def _unsure(join: exp.Join, test: exp.Expr, alias: str, present: set[str]) -> Sq
 
 
 def _nothing_else(select: exp.Select, join: exp.Join, tests: list[exp.Expr], alias: str) -> None:
-    """Refuse a column of the absent partner anywhere except in ON and in the tests."""
+    """Raise SqlError if the query uses a column of the absent partner anywhere except in ON and in ``tests``."""
     for item in select.expressions:
         if isinstance(item, exp.Star):
             reason = f"all columns of {alias} are NULL in a row without a partner"
@@ -115,7 +116,7 @@ def _nothing_else(select: exp.Select, join: exp.Join, tests: list[exp.Expr], ali
 
 
 def _hidden(column: exp.Column, select: exp.Select, alias: str) -> bool:
-    """Return whether a subquery in between has its own table of that name."""
+    """Return whether a subquery around the column has a table of its own with the name ``alias``."""
     around = column.find_ancestor(exp.Select)
     while around is not None and around is not select:
         sources = [around.args.get("from_"), *(around.args.get("joins") or ())]
@@ -126,7 +127,7 @@ def _hidden(column: exp.Column, select: exp.Select, alias: str) -> bool:
 
 
 def _without(select: exp.Select, tests: list[exp.Expr]) -> None:
-    """Remove conjuncts from WHERE."""
+    """Remove the conjuncts ``tests`` from WHERE, in place."""
     gone = {id(test) for test in tests}
     remaining = [part for part in _demanded(select) if id(part) not in gone]
     if not remaining:

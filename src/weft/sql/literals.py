@@ -24,9 +24,9 @@ from weft.sql.refusal import place, refuse
 
 
 def number(node: exp.Literal, *, negative: bool = False) -> Literal:
-    """Return a number with Spark's type: INT, BIGINT, DECIMAL, or DOUBLE if it has an exponent.
+    """Return a number with the type that Spark infers: INT, BIGINT, DECIMAL, or DOUBLE for a number with an exponent.
 
-    ``negative`` includes a preceding - in the number, because -2147483648 is an INT.
+    ``negative`` makes a preceding minus sign part of the number, because -2147483648 is an INT.
     """
     text, sign = node.name, -1 if negative else 1
     if re.fullmatch(r"\d+", text, re.ASCII):
@@ -49,7 +49,7 @@ def number(node: exp.Literal, *, negative: bool = False) -> Literal:
 
 
 def decimal(precision: int, scale: int, node: exp.Expr) -> DataType:
-    """Return DECIMAL(precision, scale); raise SqlError if Spark does not have it."""
+    """Return the type DECIMAL(precision, scale).  Raise SqlError if Spark does not have this type."""
     if not scale <= precision <= 38 or not precision:
         message = f"DECIMAL({precision},{scale}) is not a type: a DECIMAL has at most 38 digits"
         raise SqlError(message, where=place(node), hint="Write DECIMAL(p, s) with s <= p <= 38, or use DOUBLE.")
@@ -57,7 +57,7 @@ def decimal(precision: int, scale: int, node: exp.Expr) -> DataType:
 
 
 def pattern(text: str, node: exp.Expr) -> None:
-    """Raise SqlError for a LIKE pattern at which Spark would fail when it reads a row."""
+    """Raise SqlError for a LIKE pattern for which Spark would fail at the first row."""
     if re.fullmatch(r"(?:[^\\]|\\[%_\\])*", text, re.DOTALL) is None:
         raise SqlError(
             f"{text!r} is not a pattern: \\ may stand only before %, _ or \\",
@@ -67,9 +67,9 @@ def pattern(text: str, node: exp.Expr) -> None:
 
 
 def escaped_by_backslash(text: str, character: str, node: exp.Expr) -> str:
-    r"""Return a LIKE pattern whose escape character is ``character`` as one whose escape character is the backslash.
+    r"""Return the LIKE pattern ``text`` with the backslash as escape character in place of ``character``.
 
-    Raise SqlError, as Spark does, if the character precedes anything but %, _ or itself.
+    Raise SqlError, as Spark does, if ``character`` precedes anything but %, _ or itself.
 
     >>> escaped_by_backslash(r"5!%_\!!", "!", exp.null())
     '5\\%_\\\\!'
@@ -92,7 +92,7 @@ def escaped_by_backslash(text: str, character: str, node: exp.Expr) -> str:
 
 
 def timestamp(text: str, node: exp.Expr) -> Literal:
-    """Return an ISO 8601 instant; without an offset it is UTC."""
+    """Return the TIMESTAMP literal of an ISO 8601 text, which is in UTC if it has no offset."""
     instant = read_instant(text)
     if instant is None:
         raise SqlError(
@@ -102,7 +102,7 @@ def timestamp(text: str, node: exp.Expr) -> Literal:
 
 
 def day(text: str, node: exp.Expr) -> Literal:
-    """Return a date as days since 1970-01-01; a time of day after it is ignored, as in Spark."""
+    """Return the DATE literal of a text, in days since 1970-01-01.  A time of day is ignored, as in Spark."""
     days = read_day(re.sub(r"^(\s*\d{4}-\d{2}-\d{2})[ T].*$", r"\1", text, flags=re.DOTALL))
     if days is None:
         raise SqlError(f"{text!r} is not a date", where=place(node), hint="Write it like DATE '1993-04-05'.")
@@ -111,7 +111,10 @@ def day(text: str, node: exp.Expr) -> Literal:
 
 UNITS: Final = FIXED
 LONGEST: Final = 3_652_059 * UNITS["DAY"]
-"""From year 1 to year 9999, so that sums of instants and intervals stay within 64 bits."""
+"""The time from year 1 to year 9999.
+
+This limit on intervals ensures that sums of instants and intervals stay within 64 bits.
+"""
 LONGEST_MONTHS: Final = 9_999 * 12
 _FIELDS: Final = ("DAY", "HOUR", "MINUTE", "SECOND")
 _AMOUNT: Final = re.compile(r"\s*([+-]?)\s*(\d{1,18})(?:\.(\d{1,9}))?\s*", re.ASCII)
@@ -120,9 +123,10 @@ _SPAN: Final = re.compile(r"[+-]?\d{1,18}(?:[ :]\d{1,2})*(?:\.\d{1,9})?", re.ASC
 
 
 def interval(node: exp.Interval) -> Literal:
-    """Return INTERVAL 4 WEEKS, INTERVAL '1 day 2 hours' or INTERVAL '1 12:00:00' DAY TO SECOND in microseconds.
+    """Return the literal of an interval constant in microseconds.
 
-    Raise SqlError if Spark would not read the interval, or if it is longer than the calendar.
+    Constants are written as INTERVAL 4 WEEKS, INTERVAL '1 day 2 hours' or INTERVAL '1 12:00:00' DAY TO SECOND.  Raise
+    SqlError if Spark would not accept the interval, or if the interval is longer than the calendar.
     """
     text, unit, sign = _text(node), node.args.get("unit"), -1 if isinstance(node.this, exp.Neg) else 1
     if sign < 0 and (unit is None or text.strip().startswith(("-", "+"))):
@@ -135,9 +139,10 @@ def interval(node: exp.Interval) -> Literal:
 
 
 def months(node: exp.Interval) -> Literal | None:
-    """Return INTERVAL 1 YEAR, INTERVAL '1 year 6 months' or INTERVAL '1-6' YEAR TO MONTH in calendar months.
+    """Return the literal of an interval constant in calendar months, or None if all its units have a fixed length.
 
-    Return None for an interval of units with a fixed length; raise SqlError for one that mixes both kinds.
+    Constants are written as INTERVAL 1 YEAR, INTERVAL '1 year 6 months' or INTERVAL '1-6' YEAR TO MONTH.  Raise
+    SqlError for an interval that mixes calendar units with units of a fixed length.
     """
     text, unit, sign = _text(node), node.args.get("unit"), -1 if isinstance(node.this, exp.Neg) else 1
     if isinstance(unit, exp.IntervalSpan):
@@ -184,7 +189,7 @@ def _calendar_length(count: int, node: exp.Expr) -> Literal:
 
 
 def counts_days(node: exp.Interval) -> bool:
-    """Return whether Spark types the constant as INTERVAL DAY, so that a DATE plus the interval is a DATE."""
+    """Return whether Spark gives the constant the type INTERVAL DAY, so that a DATE plus the interval is a DATE."""
     unit = node.args.get("unit")
     if isinstance(unit, exp.IntervalSpan):
         return False
@@ -193,13 +198,13 @@ def counts_days(node: exp.Interval) -> bool:
 
 
 def length(micros: int, node: exp.Expr) -> Literal:
-    """Return an interval literal; raise SqlError if it is longer than the calendar."""
+    """Return an interval literal of ``micros`` microseconds.  Raise SqlError if it is longer than the calendar."""
     within_calendar(micros, node)
     return Literal(micros, INTERVAL)
 
 
 def within_calendar(micros: float, node: exp.Expr) -> None:
-    """Raise SqlError for NaN, or for more microseconds than the calendar has."""
+    """Raise SqlError if ``micros`` is NaN, or exceeds the microseconds of the calendar."""
     if not abs(micros) <= LONGEST:
         longest = f"an INTERVAL is at most {LONGEST // UNITS['DAY']:,} days long"
         raise SqlError(
@@ -208,7 +213,7 @@ def within_calendar(micros: float, node: exp.Expr) -> None:
 
 
 def unit_length(name: str, node: exp.Expr) -> int:
-    """Return the microseconds of a unit, singular or plural; raise SqlError for a calendar unit."""
+    """Return the microseconds of the unit ``name``, singular or plural.  Raise SqlError for a unit of the calendar."""
     folded = name.upper().removesuffix("S")
     if folded in IN_MONTHS:
         raise refuse(

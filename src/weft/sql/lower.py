@@ -40,23 +40,23 @@ from weft.sql.rewriting import NOT_TODAY, as_number
 from weft.sql.scope import CommonTable, Context, Names, Scope
 
 _ANSWER: Final = "answer"
-"""The range variable of the outermost query, if it needs one."""
+"""The range variable of the outermost query, if the query needs one."""
 
 
 def bind(text: str, tables: Mapping[str, TableSchema]) -> relational.Query:
     """Return the query that ``text`` means over ``tables`` (by name).
 
-    Raise SqlError with the construct, the place and the reason for everything outside the language.
+    Raise SqlError for everything outside the language.  The error names the construct, the place and the reason.
     """
     return _bound(text, tables, view=False)
 
 
 def bind_view(text: str, tables: Mapping[str, TableSchema]) -> relational.Query:
-    """Return the temporal view that ``text`` means over ``tables`` (by name): tracked tables and other views.
+    """Return the query of the temporal view that ``text`` means over ``tables`` (by name).
 
-    Besides the language of ``bind``, a view has period functions, NOW anywhere in a condition, intervals of months and
-    years, and GROUP BY.  ``derivation.temporal.sequenced`` defines its meaning over time.  Raise SqlError as ``bind``
-    does.
+    The tables are tracked tables and other views.  In addition to the language of ``bind``, a view may use period
+    functions, NOW anywhere in a condition, intervals of months and years, and GROUP BY.
+    ``derivation.temporal.sequenced`` defines the meaning of a view over time.  Raise SqlError as ``bind`` does.
     """
     return _bound(text, tables, view=True)
 
@@ -73,7 +73,10 @@ def _bound(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> relat
 def lower_query(
     node: exp.Expr, tables: Mapping[str, TableSchema], *, view: bool = False, text: str | None = None
 ) -> relational.Query:
-    """Lower the outermost query.  ``text`` is its text, which the hints of refusals rewrite."""
+    """Return the algebra of the outermost query ``node``.
+
+    ``text`` is the text of the query.  The hints of error messages contain rewritten versions of the text.
+    """
     other = (lambda: None) if text is None else partial(_refused_otherwise, text, tables, view=not view)
     scope = Scope(Context(tables, Names(), _subquery, _body_only, view, text, other))
     order = None if view else node.args.get("order")
@@ -94,7 +97,10 @@ def lower_query(
 
 
 def _refused_otherwise(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> str | None:
-    """Return a hint if the text is not accepted as a view (or as a standing query); return None if it is accepted."""
+    """Return a hint if the text is not accepted, or None if it is accepted.
+
+    With ``view`` the text is read as a view, otherwise as a standing query.
+    """
     try:
         lower_query(parse(text), tables, view=view)
     except SqlError as error:
@@ -113,7 +119,10 @@ def _answerable(output: relational.Output, node: exp.Expr, *, view: bool) -> Non
 
 
 def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] = ()) -> relational.Source:
-    """Lower a query to a derived relation named ``alias``; ``columns`` optionally renames its columns."""
+    """Return a query as a derived relation with the range variable ``alias``.
+
+    ``columns`` are new names for the columns, or empty.
+    """
     match node:
         case exp.Subquery():
             only(node, "this", "alias", "with_")
@@ -144,7 +153,7 @@ def _named(
 
 
 def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tuple[relational.Output, ...]]:
-    """Return FROM and WHERE as a relation, and the select list."""
+    """Return FROM and WHERE of a SELECT as a relation, and the select list."""
     reasons = Reasons()
     inner: relational.Relation = relational.UNIT
     with reasons.part():
@@ -166,7 +175,10 @@ def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tupl
 def _grouped(
     select: exp.Select, inner: relational.Relation, scope: Scope, *, readable: bool
 ) -> tuple[relational.Relation, tuple[relational.Output, ...]]:
-    """Lower a SELECT with groups; ``readable`` says that its FROM and WHERE are accepted."""
+    """Return the relation and the select list of a SELECT with groups.
+
+    ``inner`` is the relation of FROM and WHERE.  ``readable`` is True if FROM and WHERE are accepted.
+    """
     reasons = Reasons()
     grouped: relational.Relation | None = None
     outputs: tuple[relational.Output, ...] = ()
@@ -216,7 +228,10 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
 
 
 def _with(node: exp.Expr, scope: Scope) -> None:
-    """Add common table expressions to the scope.  Each sees those before it and is expanded wherever it is named."""
+    """Add the common table expressions of WITH to the scope.
+
+    A common table expression may refer to earlier ones, and is expanded wherever it is named.
+    """
     clause = node.args.get("with_")
     if clause is None:
         return
@@ -279,7 +294,7 @@ def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Se
 def _alike(
     left: relational.Source, right: relational.Source, node: exp.Expr, scope: Scope
 ) -> tuple[relational.Source, relational.Source]:
-    """Return both sides with columns of common types, as Spark widens them."""
+    """Return both sides of a set operation with columns converted to common types, as Spark widens them."""
     one, other = relational.attributes(left), relational.attributes(right)
     if len(one) != len(other):
         raise SqlError(
@@ -325,7 +340,7 @@ def _outputs(select: exp.Select, scope: Scope) -> tuple[relational.Output, ...]:
 def _without_duplicate_names(
     outputs: tuple[relational.Output, ...], select: exp.Select
 ) -> tuple[relational.Output, ...]:
-    """Return the columns of a select list; raise SqlError if two have the same name."""
+    """Return the columns of a select list.  Raise SqlError if two columns have the same name."""
     names: set[str] = set()
     for output in outputs:
         if output.name.lower() in names:
@@ -369,7 +384,10 @@ def _subquery(node: exp.Expr, scope: Scope) -> tuple[relational.Relation, tuple[
 
 
 def _body_only(node: exp.Expr, scope: Scope) -> relational.Relation:
-    """Lower the subquery of EXISTS.  Its select list has no effect, but must be in the language."""
+    """Return the relation of the subquery of EXISTS.
+
+    The select list of the subquery has no effect, but it must be in the language.
+    """
     while isinstance(node, exp.Subquery) and not node.args.get("with_"):
         only(node, "this")
         node = node.this
@@ -394,12 +412,18 @@ def _body_only(node: exp.Expr, scope: Scope) -> relational.Relation:
 
 
 MOST_DRIVERS: Final = 64
-"""The most tables and time thresholds.  Each is a branch, and occurs in every other branch."""
+"""The maximal number of tables and time thresholds of a query.
+
+Each table and each threshold causes a branch, and occurs in all other branches.
+"""
 _APART: Final = "Split it into several queries. NOT IN counts its subquery up to three times, NOT EXISTS once."
 DEEPEST: Final = 64
-"""The most nested operators of one expression."""
+"""The maximal depth of nested operators in one expression."""
 LARGEST: Final = 2_000
-"""The most operators and columns of one expression.  Each level of derived tables may double the number."""
+"""The maximal number of operators and columns in one expression.
+
+Each level of derived tables may double the number.
+"""
 
 
 def within_limits(query: relational.Query) -> None:
@@ -412,7 +436,10 @@ def within_limits(query: relational.Query) -> None:
 
 
 def _written_out(query: relational.Query) -> int:
-    """Return the size of the largest expression after the columns of derived relations are expanded."""
+    """Return the size of the largest expression of the query.
+
+    Columns of derived relations are replaced by their definitions before the expressions are measured.
+    """
     parts: dict[ColumnRef, int] = {}
 
     def count(scalar: Scalar) -> int:

@@ -1,4 +1,4 @@
-"""+, -, *, / and % of numbers and of times, with Spark's types."""
+"""Translate the operators +, -, *, / and % on numbers and on times, with the types that Spark assigns."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from weft.sql.rewriting import as_number
 
 _TIMES = (TIMESTAMP, DATE)
 _OF_DAYS = "weft_of_days"
-"""Metadata key that marks a difference of two DATEs in the syntax tree.  Spark types it as INTERVAL DAY."""
+"""The metadata key that marks a difference of two DATEs in the syntax tree, which Spark types as INTERVAL DAY."""
 
 
 def combined(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Scalar:
-    """Return ``left operator right``; raise SqlError if the types have no such operator."""
+    """Return the scalar ``left operator right``.  Raise SqlError if the operator does not accept the types."""
     timely = _time_arithmetic(operator, left, right, node)
     if timely is not None:
         return timely
@@ -49,7 +49,11 @@ def _instead(operator: str, left: DataType, right: DataType, node: exp.Expr) -> 
 
 
 def beside_decimal(value: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
-    """Give an integer constant beside a DECIMAL the precision of its digits instead of the precision of its type."""
+    """Return ``value``, or if it is an integer constant, a DECIMAL with as many digits as the constant.
+
+    The conversion applies only if ``other`` is a DECIMAL.  Without this conversion, Spark would use the precision of
+    the integer type.
+    """
     if other.type.name != "DECIMAL" or value.type.name not in INTEGRAL:
         return value
     if isinstance(value, Cast) and isinstance(
@@ -92,13 +96,19 @@ def _time_arithmetic(operator: str, left: Scalar, right: Scalar, node: exp.Expr)
 
 
 def _moved(operator: str, time: Scalar, span: Scalar, node: exp.Expr) -> Scalar:
-    """Move ``time`` by an interval.  A DATE remains a DATE if the interval, written as ``node``, counts days."""
+    """Return ``time`` moved by the interval ``span``.
+
+    A DATE remains a DATE if the interval, written as ``node``, counts days.
+    """
     moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
     return Cast(moved, DATE) if time.type == DATE and _counts_days(node) else moved
 
 
 def _moved_by_months(operator: str, time: Scalar, span: Scalar) -> Scalar:
-    """Move ``time`` to the same day of another month, or to the month's last day.  A DATE remains a DATE."""
+    """Return ``time`` moved by months: the same day of another month, or the last day if that month is shorter.
+
+    A DATE remains a DATE.
+    """
     moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
     return Cast(moved, DATE) if time.type == DATE else moved
 

@@ -68,7 +68,10 @@ _SHORTER: Final = f"Write a number up to {LONGEST_PADDING:,}."
 
 
 def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
-    """Return a call of the function ``name``; raise SqlError for arguments that Spark refuses, now or at a row."""
+    """Return a call of the function ``name``.
+
+    Raise SqlError for arguments that Spark refuses, or for which Spark would fail at a row.
+    """
     function = FUNCTIONS[name]
     args = [opened(arg) if _family(function, number) in _CALLED_NESTED else arg for number, arg in enumerate(args)]
     _fitting(name, function, args, node)
@@ -95,7 +98,7 @@ def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
 
 
 def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
-    """Return SPLIT(text, pattern[, limit])[number], counted from 0."""
+    """Return the scalar SPLIT(text, pattern[, limit])[number], where ``number`` counts from 0."""
     if not 2 <= len(args) <= 3:
         raise SqlError(f"SPLIT takes 2 to 3 arguments, not {len(args)}", where=place(node))
     text, pattern, *limit = args
@@ -111,7 +114,10 @@ def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
 
 
 def extracted(field: str, value: Scalar, node: exp.Expr) -> Scalar:
-    """Return EXTRACT(field FROM value), whose fields differ in name from the functions.  Seconds have decimals."""
+    """Return the scalar EXTRACT(field FROM value).
+
+    The fields have other names than the functions that compute them.  EXTRACT(SECOND …) returns a number with decimals.
+    """
     if field == "SECOND":
         _fitting("extract", FUNCTIONS["second"], [value], node)
         return Call("date_part", (Literal(field, STRING, fixed=True), converted(value, TIMESTAMP)), _SECONDS)
@@ -151,7 +157,7 @@ def _family(function: Function, number: int) -> str:
 
 
 def _converted(arg: Scalar, family: str, number: int, node: exp.Expr) -> str | None:
-    """Return a hint for converting an argument to a type that fits, or None."""
+    """Return a hint that says how to convert an argument to a type of ``family``, or None."""
     if family in _CALLED and arg.type == STRING:
         return _FROM_TEXT
     if family != "STRING" or not (arg.type.numeric or arg.type in (BOOLEAN, DATE, TIMESTAMP)):
@@ -174,7 +180,10 @@ def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) 
 
 
 def _in_range(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
-    """Refuse an integer constant outside the range that Spark accepts; digits and positions are INTs in Spark."""
+    """Raise SqlError for an integer constant outside the range that Spark accepts.
+
+    In Spark, a number of digits and a position have the type INT.
+    """
     if not isinstance(arg, Literal) or not isinstance(arg.value, int) or family not in ("INTEGRAL", "INDEX"):
         return
     if name == "round" and abs(arg.value) > MOST_DIGITS:
@@ -186,7 +195,7 @@ def _in_range(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) 
 
 
 def _repeated(name: str, args: Sequence[Scalar]) -> int:
-    """Return how often nested REPEATs repeat the innermost text."""
+    """Return the number of times that nested REPEATs repeat the innermost text."""
     times = next((arg.value for arg in args[1:] if isinstance(arg, Literal) and isinstance(arg.value, int)), 1)
     inner = [_repeated(part.name, part.args) for part in args if isinstance(part, Call)]
     return (max(times, 1) if name == "repeat" else 1) * max(inner, default=1)
@@ -228,7 +237,7 @@ def _rounded(type: DataType, args: list[Scalar]) -> DataType:
 
 
 def _regular(name: str, args: list[Scalar], node: exp.Expr) -> None:
-    """Check the constants of a regular-expression function."""
+    """Raise SqlError if a constant argument of a regular-expression function is invalid."""
     constants = [arg.value for arg in args[1:] if isinstance(arg, Literal)]
     groups = check_pattern(str(constants[0]), node)
     if name == "regexp_replace":
@@ -250,11 +259,11 @@ PERIOD_FUNCTIONS: Final[dict[str, tuple[int, DataType]]] = {
     "period_contains": (2, BOOLEAN),
     "period_overlaps": (2, BOOLEAN),
 }
-"""Name -> the number of aliases that it takes, and the type of its result."""
+"""For the name of each period function, the number of its arguments (aliases) and the type of its result."""
 
 
 def for_views_only(scope: Scope) -> str:
-    """Return the hint for a construct of views: create the text as a view, if all of its tables are tracked."""
+    """Return the hint for a construct that only views may use: create a view, if all tables of the text are tracked."""
     text, other = scope.context.text, scope.context.other()
     if other is not None and other != NOT_TODAY:
         return other
@@ -267,7 +276,10 @@ def for_views_only(scope: Scope) -> str:
 
 
 def period_call(name: str, node: exp.Anonymous, scope: Scope) -> Scalar:
-    """Lower a period function; raise SqlError outside views, and for an argument that is not an alias of FROM."""
+    """Return the scalar of a period function.
+
+    Raise SqlError outside views, and for an argument that is not an alias of FROM.
+    """
     if not scope.context.view:
         reason = "only views have periods; a row in a standing query has one life, which begins at ts"
         raise refuse(f"{name.upper()}()", node, reason, for_views_only(scope))

@@ -24,16 +24,16 @@ from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import RESULTS, CommonTable, Merged, Scope, Variable
 
 Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], relational.Source]
-"""``lower.lower_rows``, passed as an argument because the two modules need each other."""
+"""The type of ``lower.lower_rows``, which is passed as an argument because the two modules depend on each other."""
 
 _INNER: Final = ("", "INNER", "CROSS")
 RESERVED: Final = ("_instant", "_first_at", "_ordinal", "_tick", "_query_id")
-"""Columns that Weft adds to rows."""
+"""The names of columns that Weft adds to rows."""
 _HALF: Final = ("SEMI", "ANTI")
 
 
 def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[relational.Relation, list[relational.Predicate]]:
-    """Return FROM's relation and the conditions of its joins; add its range variables to ``scope``."""
+    """Return the relation of FROM and the conditions of its joins, and add the range variables of FROM to ``scope``."""
     reasons = Reasons()
     with reasons.part():
         with_anti_joins(select)
@@ -85,13 +85,16 @@ def _inner_join(
         condition, left, owners = _using(column, before, scope.variable(source))
         conditions.append(condition)
         using[column.name.lower()] = Merged(left, owners | {alias})
-    # As in Spark, the columns of the last USING come first.
+    # As in Spark, the columns of the last USING precede those of earlier ones.
     scope.merged = {**using, **{name: each for name, each in scope.merged.items() if name not in using}}
     return source
 
 
 def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> relational.Predicate:
-    """Lower A LEFT SEMI JOIN B ON p to EXISTS (B where p), and ANTI to NOT EXISTS.  B's columns end with the join."""
+    """Return EXISTS (B where p) for A LEFT SEMI JOIN B ON p, or NOT EXISTS (B where p) for A LEFT ANTI JOIN B ON p.
+
+    The columns of B are visible only within the join.
+    """
     only(join, "this", "on", "using", "kind", "side", "method")
     beside = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged))
     reasons = Reasons()
@@ -109,7 +112,7 @@ def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> relationa
 
 
 def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[relational.Predicate, ColumnRef, frozenset[str]]:
-    """Return the equality of a USING column, the left side's column, and the aliases that own it."""
+    """Return the equality for a column of USING, the column of the left side, and the aliases that share the column."""
     shared, own = before.owners(column.name, column), right.find(column.name)
     if shared is None or own is None:
         hint = "Write JOIN … ON a.x = b.y."
@@ -119,7 +122,7 @@ def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[relational
 
 
 def _source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
-    """Lower an item of FROM and add it to ``scope`` under its alias."""
+    """Return the relation of an item of FROM, and add the relation to ``scope`` under its alias."""
     with scope.source(node):
         return _read_source(node, scope, rows)
 
@@ -188,7 +191,10 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> relational.Source:
 
 
 def _shared(shared: CommonTable, scope: Scope, node: exp.Table, rows: Rows) -> relational.Source:
-    """Expand a common table expression.  If it is refused, each later use is refused as a consequence."""
+    """Return the relation of a common table expression that FROM names.
+
+    If the text of the expression was refused, the errors of each later use are marked as consequences.
+    """
     if shared.refused:
         error = SqlError(f"{node.name} was refused", where=place(node))
         error.consequence = True
@@ -213,7 +219,10 @@ def _renamed(
 
 
 def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Table) -> Variable:
-    """Lower a table with FOR SYSTEM_TIME.  For a range of instants ``*`` includes the bounds of the periods."""
+    """Return the range variable of a table with FOR SYSTEM_TIME.
+
+    For a range of instants, ``*`` includes the start and end of the periods.
+    """
     if scope.context.view:
         raise refuse_in_view(version, shown)
     scan = replace(scope.scan(node), whole=True)
@@ -231,14 +240,20 @@ def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Ta
 
 
 def plain_name(alias: exp.Expr) -> None:
-    """Refuse an alias that is not a plain name: the parser reads ``msgs@v1`` as a table with a version as its alias."""
+    """Raise SqlError for an alias that is not a plain name.
+
+    The parser accepts ``msgs@v1``, a table with a version, as an alias.
+    """
     name = alias.args.get("alias") if isinstance(alias, exp.Alias) else alias.this
     if not isinstance(name, exp.Identifier):
         raise refuse(alias.sql("spark"), alias, "an alias must be a plain name")
 
 
 def stars(item: exp.Expr, scope: Scope) -> list[relational.Output]:
-    """Return the columns of ``*`` or ``alias.*``, with those of USING once and first; return [] for other items."""
+    """Return the columns of ``*`` or ``alias.*``, or an empty list for any other item of a select list.
+
+    The columns of USING are first and occur once.
+    """
     if isinstance(item, exp.Star):
         only(item)
         if not item.meta.get("start"):  # inserted by the parser; a * of the text is never its first character
@@ -266,13 +281,16 @@ def stars(item: exp.Expr, scope: Scope) -> list[relational.Output]:
 
 
 def _others(alias: str, variable: Variable, scope: Scope) -> list[ColumnRef]:
-    """Return a range variable's columns except those merged by USING."""
+    """Return the columns of a range variable except the columns merged by USING."""
     merged = {name for name, each in scope.merged.items() if alias in each.aliases}
     return [ref for ref in variable.listed if ref.column.lower() not in merged]
 
 
 def named(columns: Sequence[str], width: int, node: exp.Expr) -> tuple[str, ...]:
-    """Return the column names of a derived table; raise SqlError for a wrong number, duplicates, and reserved names."""
+    """Return the column names of a derived table with ``width`` columns.
+
+    Raise SqlError for a wrong number of names, duplicate names, and reserved names.
+    """
     if len(columns) != width:
         raise SqlError(f"{len(columns)} names for {width} columns", where=place(node))
     seen: set[str] = set()
@@ -288,7 +306,7 @@ def named(columns: Sequence[str], width: int, node: exp.Expr) -> tuple[str, ...]
 
 
 def lower_values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[str]) -> relational.Values:
-    """Return VALUES as a relation; raise SqlError if its rows differ in their number of columns or in types."""
+    """Return VALUES as a relation.  Raise SqlError if its rows differ in the number or in the types of columns."""
     only(node, "expressions", "alias")
     rows = of_each(lambda row: _row(row, scope), node.expressions)
     width = len(rows[0])
@@ -313,9 +331,9 @@ def lower_values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[s
 
 
 def bare_values(select: exp.Select) -> exp.Values | None:
-    """Return the VALUES of a UNION arm or of WITH, which the parser returns as SELECT * FROM it, or None.
+    """Return the VALUES that the parser has wrapped in SELECT * FROM, or None for any other SELECT.
 
-    A * that the parser inserted has no position in the text.
+    The parser wraps VALUES in an arm of UNION and in WITH.  A * that the parser inserted has no position in the text.
     """
     source = select.args.get("from_")
     made_up = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)

@@ -1,9 +1,9 @@
-"""Lower GROUP BY and HAVING of temporal views.
+"""Translate GROUP BY and HAVING of temporal views.
 
     SELECT dept, COUNT(*) AS n FROM employees GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS) HAVING COUNT(*) > 1
 
-becomes a projection of a selection of a ``Grouped``, which has a column for each aggregate and each grouping
-expression.  With ``MOVING_WINDOW(length)`` in GROUP BY, every row counts for ``length`` longer.
+becomes a projection of a selection of a ``Grouped``.  The ``Grouped`` has a column for each grouping expression and
+each aggregate.  With ``MOVING_WINDOW(length)`` in GROUP BY, every row remains in the aggregates for ``length`` longer.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import Grouping, Scope
 
 Item = Callable[[exp.Expr, Scope, int], Output]
-"""Lowers an item of a select list, given its position."""
+"""A function that translates an item of a select list, given the item's position."""
 
 
 def is_grouped(select: exp.Select) -> bool:
-    """Return whether a SELECT has GROUP BY, HAVING, or an aggregate in its list."""
+    """Return whether a SELECT has GROUP BY, HAVING, or an aggregate in its select list."""
     if select.args.get("group") is not None or select.args.get("having") is not None:
         return True
     return any(_has_aggregate(item) for item in select.expressions)
@@ -52,7 +52,10 @@ def _has_aggregate(node: exp.Expr) -> bool:
 def lower_grouped(
     select: exp.Select, relation: Relation, scope: Scope, item: Item
 ) -> tuple[Relation, tuple[Output, ...]]:
-    """Return the input and the select list of a SELECT with groups; ``relation`` is its FROM and WHERE."""
+    """Return the input and the select list of a SELECT with groups.
+
+    ``relation`` is the relation of FROM and WHERE.
+    """
     grouping = Grouping(scope.fresh("grouped"))
     grouped_scope = replace(scope, grouping=grouping)
     reasons = Reasons()
@@ -93,7 +96,7 @@ def _grouped_item(node: exp.Expr, scope: Scope, item: Item, number: int) -> Outp
 
 
 def _groups(select: exp.Select, scope: Scope, grouping: Grouping) -> Scalar | None:
-    """Add the items of GROUP BY to ``grouping``; return the length of the moving window, or None."""
+    """Add the items of GROUP BY to ``grouping``, and return the length of the moving window or None."""
     group, window = select.args.get("group"), None
     if group is None:
         return None
@@ -150,7 +153,10 @@ def _having(node: exp.Having, scope: Scope, grouping: Grouping) -> Predicate:
 
 
 def _of_groups(value: Scalar, grouping: Grouping, node: exp.Expr) -> Scalar:
-    """Rewrite a scalar over the groups' columns; raise SqlError for a column without a single value in a group."""
+    """Return a scalar rewritten over the columns of the groups.
+
+    Raise SqlError for a column that may have several values in a group.
+    """
     grouped = substitute(value, grouping.groups)
     loose = sorted(f"{ref.scan}.{ref.column}" for ref in columns(grouped) if ref.scan != grouping.alias)
     if loose or mentions_period(grouped):
@@ -166,7 +172,7 @@ def _of_groups(value: Scalar, grouping: Grouping, node: exp.Expr) -> Scalar:
 
 
 def _names(grouping: Grouping, outputs: list[Output]) -> dict[str, str]:
-    """Return the names of the groups' columns, those of the select list where possible."""
+    """Return a name for each column of the groups, from the select list where possible."""
     names: dict[str, str] = {}
     for output in outputs:
         if isinstance(output.value, ColumnRef):

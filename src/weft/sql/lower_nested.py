@@ -1,11 +1,11 @@
-"""Lower nested values: fields, elements, values by key, and the functions of arrays, maps and JSON text.
+"""Translate nested values: fields, elements, values by key, and the functions of arrays, maps and JSON text.
 
     GET_JSON_OBJECT(doc, '$.a[0]')             a part of a JSON text, as text
     FROM_JSON(doc, 'a INT, b ARRAY<STRING>')   a JSON text as a STRUCT, ARRAY or MAP of that type
     EXISTS(tags, t -> t = 'x')                 whether an element satisfies a condition
 
-Paths and types must be valid constants.  They are checked when the query is read, because with others Spark would
-return NULL or fail at the first row.
+Paths and types must be valid constants.  This module checks them, because for an invalid one Spark would return NULL or
+fail at the first row.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from weft.sql.render import FIELD, ITEM
 from weft.sql.scope import Scope, suggestion
 
 Lower: TypeAlias = "Callable[[exp.Expr, Scope], Scalar]"
-"""Lowers a part of an expression."""
+"""A function that translates a part of an expression."""
 
 _AS_TEXT: Final = (
     "For a part of JSON text write GET_JSON_OBJECT(doc, '$.a[0]'); for a typed part, FROM_JSON(doc, 'a INT').a."
 )
 _PATH: Final = re.compile(r"\$(?:\.\*|\['\*'\]|\[\*\]|\[\d{1,9}\]|\.[^.\[\s*][^.\[]*|\['[^'?]+'\])*")
 _EACH: Final = "_each_"
-"""The prefix of array elements' names in Spark's SQL; a number follows."""
+"""The prefix of the names of array elements in Spark's SQL, which a number follows."""
 _MOST_PLACES: Final = 2**31 - 1
 _STEPS: Final = "a path is $ followed by .name, ['a name'], [0], [*] or .*"
 
@@ -45,18 +45,18 @@ _TO_THE_MICROSECOND: Final = Call(
     tuple(Literal(each, STRING, fixed=True) for each in ("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX")),
     DataType("MAP", key=STRING, element=STRING),
 )
-"""Options of TO_JSON that keep microseconds; by default it cuts an instant to milliseconds."""
+"""The options of TO_JSON that preserve microseconds; by default TO_JSON truncates an instant to milliseconds."""
 
 
 def lower_field(node: exp.Dot, scope: Scope, lower: Lower) -> Scalar:
-    """Lower ``value.name``: a field of a STRUCT, or of all STRUCTs of an ARRAY."""
+    """Return the scalar of ``value.name``: a field of a STRUCT, or of all STRUCTs of an ARRAY."""
     if not isinstance(node.expression, exp.Identifier):
         raise refuse(node.sql("spark"), node, "the name of a field must follow the dot")
     return field_of(lower(node.this, scope), node.expression.name, node)
 
 
 def field_of(value: Scalar, name: str, node: exp.Expr) -> Scalar:
-    """Return the field ``name`` of a value; raise SqlError if it has none."""
+    """Return the field ``name`` of a value.  Raise SqlError if the value has no such field."""
     value = opened(value)
     listed = value.type.name == "ARRAY"
     holder = value.type.element if listed else value.type
@@ -73,7 +73,10 @@ def field_of(value: Scalar, name: str, node: exp.Expr) -> Scalar:
 
 
 def field_name(value: Scalar) -> str | None:
-    """Return the column name for a selected field: the field's name, or None for other values."""
+    """Return the name of the field that ``value`` selects, or None for any other value.
+
+    The name becomes the name of the column.
+    """
     match value:
         case Call(name="field of", args=(_, Literal(value=str(name)))) if not name.startswith("_"):
             return name
@@ -82,14 +85,14 @@ def field_name(value: Scalar) -> str | None:
 
 
 def as_column(value: Scalar) -> Scalar:
-    """Return a value as a column stores it: a nested value becomes JSON text of its type."""
+    """Return a value as a column stores it: a nested value as JSON text of its type, any other value unchanged."""
     if not value.type.nested:
         return value
     return Call("to_json", (value, _TO_THE_MICROSECOND), DataType.of_json(value.type))
 
 
 def lower_item(node: exp.Bracket, scope: Scope, lower: Lower) -> Scalar:
-    """Lower ``array[n]`` (from 0), ``map[key]``, ``struct['field']`` or SPLIT(text, pattern)[n]."""
+    """Return the scalar of ``array[n]`` (from 0), ``map[key]``, ``struct['field']`` or SPLIT(text, pattern)[n]."""
     if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
         raise refuse(node.sql("spark"), node, "brackets take one index or key")
     of, wanted = node.this, lower(node.expressions[0], scope)
@@ -110,7 +113,7 @@ def lower_item(node: exp.Bracket, scope: Scope, lower: Lower) -> Scalar:
 
 
 def _key(map: DataType, wanted: Scalar, node: exp.Expr) -> Scalar:
-    """Return ``wanted`` converted to a key of the MAP; raise SqlError if it does not fit."""
+    """Return ``wanted`` converted to the type of the keys of ``map``.  Raise SqlError if this is impossible."""
     key = map.key
     if key is not None and wanted.type == key:
         return wanted
@@ -122,7 +125,7 @@ def _key(map: DataType, wanted: Scalar, node: exp.Expr) -> Scalar:
 
 
 def lower_element(node: exp.Identifier, scope: Scope) -> Scalar:
-    """Return the array element that a name before ``->`` denotes within the condition after it."""
+    """Return the array element that a name before ``->`` denotes in the condition after ``->``."""
     element = scope.element(node.name)
     if element is None:
         raise SqlError(f"{node.name!r} is not a column", where=place(node))
@@ -130,7 +133,10 @@ def lower_element(node: exp.Identifier, scope: Scope) -> Scalar:
 
 
 def lower_nested_form(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> Scalar:
-    """Lower a call of a function of ``NESTED_FORMS``; raise SqlError for arguments that Spark refuses or fails at."""
+    """Return the scalar of a call of a function of ``NESTED_FORMS``.
+
+    Raise SqlError for arguments that Spark refuses, or for which Spark would fail at a row.
+    """
     if name in ("exists", "forall"):
         return _of_elements(name, node, scope, lower)
     args = [lower(part, scope) for part in node.expressions]
@@ -150,8 +156,8 @@ def _of_elements(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> 
     only(condition, "this", "expressions")
     if items.type.name != "ARRAY" or items.type.element is None:
         raise SqlError(f"{name.upper()} takes an ARRAY, not {items.type}", where=place(node), hint=f"Write {shown}.")
-    # Range variables never begin with _, so the names cannot clash.  The numbers increase inwards.  They cannot be the
-    # count of names, because an inner name may shadow an outer one.
+    # Range variables never start with an underscore, so the names cannot clash.  The numbers increase inwards.  The
+    # number cannot be the count of names, because an inner name may shadow an outer one.
     outer = max((int(each.name.removeprefix(_EACH)) for each in scope.elements.values()), default=0)
     element = Element(f"{_EACH}{outer + 1}", items.type.element)
     inner = replace(scope, elements={**scope.elements, condition.expressions[0].name.lower(): element})

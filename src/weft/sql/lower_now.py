@@ -38,7 +38,7 @@ NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "
 
 
 def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicate:
-    """Return the predicate of a comparison with NOW, or of its negation.
+    """Return the predicate of a comparison with NOW, or of the comparison's negation if ``positive`` is False.
 
     Raise SqlError if NOW cannot be isolated on one side.
     """
@@ -55,7 +55,7 @@ def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicat
 
 
 def _isolated(side: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
-    """Return the instant at which ``side`` equals ``other``."""
+    """Return the value of NOW for which ``side``, which contains NOW, equals ``other``."""
     if isinstance(side, Now):
         return other
     moved = _step(side, "=", other)
@@ -65,7 +65,10 @@ def _isolated(side: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
 
 
 def _solved(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> Predicate:
-    """Solve ``side operator other`` for NOW, which is in ``side``, by moving one operand at a time."""
+    """Return the predicate of ``side operator other``, solved for NOW by moving one operand at a time.
+
+    NOW occurs in ``side``.
+    """
     if isinstance(side, Now):
         return _compared(operator, typed(converted(other, TIMESTAMP), TIMESTAMP))
     moved = _step(side, operator, other)
@@ -101,9 +104,9 @@ def _not_solved(side: Scalar, node: exp.Expr) -> SqlError:
 
 
 def _null_safe(threshold: Scalar, both_null: Scalar | None, positive: bool) -> Predicate:
-    """Return NOW <=> threshold, which is never unknown.
+    """Return the predicate NOW <=> threshold, which is never unknown, or its negation.
 
-    ``both_null`` is the condition that both sides were NULL before NOW was isolated (None: never).
+    ``both_null`` is the condition that both sides of the comparison in the text are NULL, or None if they never are.
     """
     if positive:
         same = _compared("=", threshold)
@@ -113,7 +116,10 @@ def _null_safe(threshold: Scalar, both_null: Scalar | None, positive: bool) -> P
 
 
 def _both_null(side: Scalar, other: Scalar) -> Scalar | None:
-    """Return the condition that an operand beside NOW and the other side are NULL, or None without such operands."""
+    """Return the condition that both sides of a comparison are NULL, or None if ``side`` has only NOW.
+
+    ``side`` is NULL if an operand beside NOW is NULL.
+    """
     beside = [call("is null", each) for each in _beside_now(side)]
     if not beside:
         return None
@@ -121,14 +127,17 @@ def _both_null(side: Scalar, other: Scalar) -> Scalar | None:
 
 
 def _beside_now(side: Scalar) -> list[Scalar]:
-    """Return the terms added to or subtracted from NOW, or from which NOW is subtracted."""
+    """Return the operands beside NOW in sums and differences."""
     if not isinstance(side, Call):
         return []
     return [term for part in side.args for term in (_beside_now(part) if mentions_now(part) else [part])]
 
 
 def _step(side: Scalar, operator: str, other: Scalar) -> tuple[Scalar, str, Scalar] | None:
-    """Move an interval, or the instant from which NOW is subtracted, from ``side`` to ``other``, or return None."""
+    """Return the comparison with one operand beside NOW moved from ``side`` to ``other``, or None if none can be moved.
+
+    The operand is an interval, or the instant from which NOW is subtracted.
+    """
     match side:
         case Call(name="+", args=(a, b)) if mentions_now(a) and not mentions_now(b) and b.type == INTERVAL:
             return a, operator, minus(other, b)
@@ -163,15 +172,15 @@ def _compared(operator: str, c: Scalar) -> Predicate:
 MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 _NEXT_UP: Final = {">": ">=", "<=": "<"}
 _MOST_DAYS: Final = 8_000_000
-"""More days than the calendar has, so a greater number of days makes no difference."""
+"""A number of days greater than the calendar has.  Any greater number has the same effect."""
 NowComparison = tuple[Scalar, str, Scalar]
-"""The side with NOW, an operator, the other side."""
+"""A comparison: the side with NOW, the operator, and the other side."""
 
 
 def rounding_step(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> NowComparison | None:
-    """Remove one rounding or count from ``side operator other`` (< <= > or >=); return None if ``side`` has neither.
+    """Return ``side operator other`` without the outermost rounding or count of ``side``, or None if it has neither.
 
-    Raise SqlError for a count without a fixed threshold.
+    The operator is <, <=, > or >=.  Raise SqlError for a count without a fixed threshold.
     """
     match side:
         case Call(name="datediff" | "timestampdiff", args=args) if all(map(mentions_now, args[-2:])):
@@ -219,7 +228,7 @@ def _midnight(time: Scalar) -> Scalar:
 
 
 def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count: object) -> str:
-    """Return a hint for a comparison of a number of units until NOW()."""
+    """Return a hint that says how to write a comparison of a number of units until NOW()."""
     if unit not in IN_MONTHS or not isinstance(count, int):
         return "Write it like NOW() >= ts + INTERVAL 36 HOURS."
     if mentions_now(between[0]):
@@ -232,7 +241,10 @@ def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count
 
 
 def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Scalar, node: exp.Expr) -> NowComparison:
-    """Compare the whole units between NOW and an instant with a constant."""
+    """Return the comparison of NOW that is equivalent to a comparison of whole units with a constant.
+
+    ``between`` are the start and the end of the counted units; one of them contains NOW.
+    """
     count = other.value if isinstance(other, Literal) and other.type.name in INTEGRAL else None
     if unit not in FIXED or not isinstance(count, int):
         raise refuse(

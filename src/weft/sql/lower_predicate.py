@@ -1,7 +1,7 @@
-"""Translate conditions into two-valued predicates: the end of three-valued logic (design section 2).
+"""Translate conditions into two-valued predicates, which ends three-valued logic (design section 2).
 
-``lower_predicate(node, positive)`` returns "node is true" for ``positive`` and "node is false" otherwise.  NOT switches
-between the two by De Morgan's laws, which also hold in Kleene's logic:
+``lower_predicate(node, positive)`` returns "node is true" if ``positive``, otherwise "node is false".  NOT exchanges
+the two by De Morgan's laws, which also hold in Kleene's logic:
 
     x IN (SELECT y …)      is true   iff  some y:  x = y
     x IN (SELECT y …)      is false  iff  no y:    (x = y) IS NOT FALSE
@@ -41,7 +41,7 @@ TEXT_HINT: Final = "Write TIMESTAMP '2000-01-01 12:00:00', or CAST(… AS TIMEST
 
 
 def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
-    """Return "node is true", or "node is false" if ``positive`` is False."""
+    """Return the predicate "node is true", or "node is false" if ``positive`` is False."""
     only_known_parts(node)
     match node:
         case exp.Paren():
@@ -56,7 +56,7 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.
         case exp.Exists():
             return _exists(node.this, positive, scope)
         case exp.Anonymous(expressions=[exp.Query() | exp.Values() as query]) if node.name.lower() == "exists":
-            # The parser reads EXISTS ((SELECT …)), EXISTS ((SELECT …) UNION …) and EXISTS (VALUES …) as calls.
+            # The parser returns EXISTS ((SELECT …)), EXISTS ((SELECT …) UNION …) and EXISTS (VALUES …) as calls.
             return _exists(query, positive, scope)
         case exp.In() if node.args.get("query") is not None:
             return _in_subquery(node, positive, scope)
@@ -70,7 +70,7 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.
 
 
 def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
-    """Lower a condition with NOW to comparisons of NOW with instants."""
+    """Return the predicate of a condition that contains NOW, with comparisons of NOW with instants."""
     match node:
         case exp.In():
             return _in_with_now(node, positive, scope)
@@ -88,7 +88,7 @@ def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicat
 
 
 def _mentions_now(node: exp.Expr) -> bool:
-    """Return whether NOW occurs by name in a node that is not lowered yet."""
+    """Return whether NOW occurs by name in a syntax tree."""
     for part in node.walk():
         if isinstance(part, (exp.CurrentTimestamp, exp.CurrentDate)):
             return True
@@ -120,10 +120,10 @@ def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> relational.Predi
 
 
 def _not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope) -> relational.Predicate:
-    """Return "no y with (x = y) IS NOT FALSE", in the three parts of the module's docstring.
+    """Return the predicate "no y with (x = y) IS NOT FALSE", in the three parts that the module's docstring lists.
 
-    Split, so that the first part is an equality that a key can look up.  Within a subquery that is itself copied in
-    this way it stays one part; otherwise the text would triple with each level.
+    The first part is an equality, so that a lookup by key can evaluate it.  A NOT IN within a NOT IN remains one part,
+    because otherwise the text would triple with each level.
     """
     equal, unknown = call("=", left, right), call("is null", right)
     missing = [] if _never_null(body) else [unknown]
@@ -141,12 +141,15 @@ def _not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope
 
 
 def _with_fresh_aliases(predicate: relational.Predicate, scope: Scope) -> relational.Predicate:
-    """Rename a predicate's range variables, because copies of one body must not share names."""
+    """Return the predicate with new range variables, because copies of one body must not share names."""
     return rename(predicate, {alias: scope.fresh(alias) for alias in range_variables(predicate)})
 
 
 def _never_null(body: relational.Relation) -> bool:
-    """Return whether a subquery's only column is never NULL: a row's start, or tested in its WHERE."""
+    """Return whether the only column of a subquery is never NULL.
+
+    The column is never NULL if it is a row's start, or if WHERE tests it.
+    """
     match body:
         case relational.Distinct(input=inner):
             return _never_null(inner)

@@ -31,7 +31,7 @@ from weft.sql.functions import FUNCTIONS, fits
 from weft.sql.refusal import place, refuse
 
 Lower: TypeAlias = "Callable[[exp.Expr], Scalar]"
-"""Lowers an argument."""
+"""A function that translates an argument."""
 
 _TRUNCATED: Final = {
     **dict.fromkeys(("YEAR", "YYYY", "YY"), "YEAR"),
@@ -45,12 +45,15 @@ DAY_NAMES: Final = ("current_date", "curdate")
 
 
 def today() -> Scalar:
-    """Return CURRENT_DATE: the day of NOW in UTC."""
+    """Return the scalar of CURRENT_DATE, which is the day of NOW in UTC."""
     return Cast(Now(), DATE)
 
 
 def lower_time_form(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """Lower a call of a function of ``FORMS``; raise SqlError for arguments that Spark would refuse or fail at."""
+    """Return the scalar of a call of a function of ``FORMS``.
+
+    Raise SqlError for arguments that Spark refuses, or for which Spark would fail at a row.
+    """
     function, arguments = FUNCTIONS[name], node.expressions
     if not function.least <= len(arguments) <= function.most:
         wanted = f"{function.least}" if function.least == function.most else f"{function.least} to {function.most}"
@@ -93,7 +96,7 @@ def _format(name: str, node: exp.Anonymous, *, read: bool) -> Literal:
 
 
 def _written(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """Lower TO_DATE, TO_TIMESTAMP or UNIX_TIMESTAMP of a time or of a text, with or without a format."""
+    """Return the scalar of TO_DATE, TO_TIMESTAMP or UNIX_TIMESTAMP of a time or a text, with or without a format."""
     type = FUNCTIONS[name].result(())
     value = lower(node.expressions[0])
     if len(node.expressions) == 2:
@@ -114,7 +117,7 @@ def _written(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
 
 
 def _moved(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """Lower DATE_ADD(day, n), DATE_SUB(day, n) or DATEADD(unit, n, time)."""
+    """Return the scalar of DATE_ADD(day, n), DATE_SUB(day, n) or DATEADD(unit, n, time)."""
     if len(node.expressions) == 3:
         return _moved_by_unit(name, node, lower)
     time, count = node.expressions
@@ -167,7 +170,7 @@ def _unit(name: str, unit: exp.Expr, node: exp.Expr) -> str:
 
 
 def _difference(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """Lower DATEDIFF(end, start), in calendar days, or DATEDIFF(unit, start, end), in whole units."""
+    """Return the scalar of DATEDIFF(end, start) in calendar days, or of DATEDIFF(unit, start, end) in whole units."""
     if len(node.expressions) == 2:
         end, start = (_time(name, part, lower) for part in node.expressions)
         return Call("datediff", (end, start), FUNCTIONS["datediff"].result(()))
@@ -209,14 +212,14 @@ FORMS: Final[dict[str, Callable[[str, exp.Anonymous, Lower], Scalar]]] = {
     **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), _difference),
     **dict.fromkeys(("add_months", "months_between"), _months),
 }
-"""Functions with arguments that are not typed values."""
+"""The functions with arguments that are not typed values, and the function that translates each."""
 
 
 _GROUPS: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']")
 _MOST: Final = {
     "y": 6, "M": 4, "L": 4, "d": 2, "H": 2, "h": 2, "K": 2, "k": 2, "m": 2, "s": 2, "S": 9, "a": 1, "X": 3, "x": 3,
 }  # fmt: skip
-"""The greatest length of a group of each letter, in reading and writing."""
+"""The greatest length of a group of each letter, for reading and for writing."""
 _WRITTEN_ONLY: Final = {"E": 4, "D": 3, "Q": 2, "G": 4}
 _MEANT: Final = {
     "Y": "yyyy for the year",
@@ -228,7 +231,9 @@ LETTERS: Final = "yyyy, MM, MMM, dd, HH, hh, a, mm, ss, SSS, XXX"
 
 
 def check_format(text: str, node: exp.Expr, *, read: bool) -> None:
-    """Raise SqlError for a format that Spark would not accept at every row; ``read`` means that it reads texts.
+    """Raise SqlError for a format that Spark would not accept at every row.
+
+    ``read`` means that the format reads texts; otherwise it writes them.
 
     >>> check_format("yyyy-MM-dd'T'HH:mm:ss.SSSXXX", exp.null(), read=True)
     >>> check_format("YYYY-MM-DD", exp.null(), read=False)

@@ -1,7 +1,7 @@
-"""Rewrite expressions of views and of synopsis events so that every engine computes the same.
+"""Rewrite expressions of views and of synopsis events so that every engine computes the same values.
 
-Integers and decimals that overflow are NULL, and so is a division by 0.  Otherwise DuckDB would raise an error, so that
-one row of a source would stop a view for ever, and Spark would wrap around.
+An integer or decimal that overflows is NULL, and so is a division by 0.  Without the rewriting, DuckDB would raise an
+error, so that one row of a source would stop a view for ever, and Spark would wrap around.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _EXACT: Final = (*INTEGRAL, "DECIMAL")
 
 
 def all_within_range(scalar: Scalar) -> Scalar:
-    """Apply ``within_range`` to an expression and all of its subexpressions."""
+    """Return the expression with ``within_range`` applied to the expression and all of its subexpressions."""
     return within_range(with_children(scalar, tuple(map(all_within_range, children(scalar)))))
 
 
 def within_range(scalar: Scalar) -> Scalar:
-    """Return the expression with NULL for an integer or decimal that overflows its type.
+    """Return an expression that is NULL if an integer or decimal overflows its type, and otherwise equals ``scalar``.
 
     >>> from weft.algebra.schema import BIGINT
     >>> within_range(Call("+", (Literal(1, BIGINT), Literal(2, BIGINT)), BIGINT)).name
@@ -61,9 +61,9 @@ def within_range(scalar: Scalar) -> Scalar:
 
 
 def _integer_of(text: Scalar, type: DataType) -> Scalar:
-    """Return the integer that Spark reads from a text: it ignores surrounding blanks and digits after the point.
+    """Return an expression for the integer that Spark reads from a text, or NULL if the text is not an integer.
 
-    Other texts are NULL.
+    Spark ignores surrounding blanks and digits after the point.
     """
     digits, point = (
         Call("regexp_extract", (text, Literal(pattern, STRING), Literal(1, INT)), STRING)
@@ -74,7 +74,10 @@ def _integer_of(text: Scalar, type: DataType) -> Scalar:
 
 
 def _of_integer(call: Call, arg: Scalar) -> Scalar:
-    """Return ABS or a rounding function of an integer: rounding changes nothing, ABS of the least value overflows."""
+    """Return an expression for ABS or a rounding function of an integer.
+
+    Rounding does not change an integer.  ABS of the least value of a type overflows.
+    """
     if call.name != "abs":
         return arg if call.type == arg.type else Cast(arg, call.type)
     zero = Cast(Literal(0, INT), call.type)
@@ -83,7 +86,10 @@ def _of_integer(call: Call, arg: Scalar) -> Scalar:
 
 
 def _wide(factors: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-    """Widen one factor of a decimal product, so that DuckDB does not limit the product to 18 digits."""
+    """Return the factors of a decimal product with one factor widened.
+
+    Without the wider factor, DuckDB would limit the product to 18 digits.
+    """
     if any(as_decimal(each.type)[0] > _NARROW for each in factors):
         return factors
     place = next(at for at, each in enumerate(factors) if each.type.name == "DECIMAL")

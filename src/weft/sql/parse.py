@@ -1,8 +1,8 @@
-"""Parse a text as exactly one query in Spark's dialect, or refuse it and name the place.
+"""Parse a text as exactly one query in Spark's dialect, or refuse the text and name the place of the error.
 
-The parser leaves function calls as typed (``exp.Anonymous``) instead of recognizing each function, so that
-``sql.functions`` sees every name that a user wrote.  This module checks only that the text is one query; lowering
-decides what the language allows (design section 8).
+The parser does not recognize functions, so that ``sql.functions`` sees every function name that the user wrote
+(``exp.Anonymous``).  This module checks only that the text is one query.  The translation into algebra decides what the
+language allows (design section 8).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _STATEMENTS: Final = (
     exp.Merge, exp.MultitableInserts, exp.Refresh, exp.Set, exp.TruncateTable, exp.Update, exp.Use, exp.Values,
 )  # fmt: skip
 MAX_TEXT: Final = 100_000
-"""The most characters of a query; longer texts are not practical queries and cost time to parse."""
+"""The maximal number of characters of a query.  A longer text is not a practical query and takes long to parse."""
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
 class QueryText(Spark):
-    """Spark's dialect with every function left as typed, except CAST, TRY_CAST and EXTRACT."""
+    """Spark's dialect without the recognition of functions, except CAST, TRY_CAST and EXTRACT."""
 
     class Tokenizer(Spark.Tokenizer):
         """A tokenizer without the operators ISNULL and NOTNULL, which are names in Spark."""
@@ -43,7 +43,7 @@ class QueryText(Spark):
         }
 
     class Parser(SparkParser):
-        """A parser that recognizes no function by name."""
+        """A parser that recognizes only the functions CAST, TRY_CAST and EXTRACT."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
@@ -53,7 +53,7 @@ class QueryText(Spark):
         }
 
         def _parse_paren(self) -> exp.Expr | None:
-            """Mark the parentheses of the text, because the parser also inserts its own."""
+            """Mark the parentheses that the text contains, because the parser also inserts parentheses of its own."""
             node = super()._parse_paren()
             if isinstance(node, exp.Paren):
                 node.meta[WRITTEN] = True
@@ -91,7 +91,7 @@ def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
 
 
 def first_statement(text: str) -> tuple[str, str | None]:
-    """Split a text at its first semicolon outside strings, names and comments.
+    """Return the parts of a text before and after its first semicolon outside strings, names and comments.
 
     Return the text and None if it has no such semicolon, or if a string does not end.
     """
@@ -104,7 +104,7 @@ def first_statement(text: str) -> tuple[str, str | None]:
 
 
 def _in_words(problem: str, near: str) -> str:
-    """Describe a parser error in terms of the text."""
+    """Return a clause that describes a parser error to the author of the text."""
     place = f" near {near!r}" if near else ""
     missing = re.search(r"Expecting (\S)$", problem)
     if missing is not None:

@@ -1,7 +1,7 @@
 """Check regular expressions by Java's rules, because Spark reports an invalid pattern only at the first row.
 
-The checker accepts the common part of ``java.util.regex.Pattern``'s syntax: everything except flags for comments,
-nested character classes, and octal escapes.  Every accepted pattern compiles (a test checks this with Java itself).
+The checker accepts the usual syntax of ``java.util.regex.Pattern``: everything except flags for comments, nested
+character classes, and octal escapes.  Every accepted pattern compiles; a test verifies this with Java itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CATEGORIES: Final = """
 """
 _PROPERTIES: Final = frozenset(_CATEGORIES.split())
 _MOST: Final = 1_000
-"""The greatest count of a repetition, because compilation unrolls the pattern."""
+"""The maximal count of a repetition.  A larger count is refused because compilation unrolls the pattern."""
 _DEEPEST: Final = 50
 _BOUND: Final = re.compile(r"\{(\d{1,9})(?:(,)(\d{1,9})?)?\}")
 _OPENING: Final = re.compile(r"\(\?(?::|=|!|<=|<!|>|[ims]+:|<([A-Za-z][A-Za-z0-9]*)>)")
@@ -33,7 +33,7 @@ _CODE: Final = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[pP](?:\{(\w+)\
 
 @dataclass
 class _Reader:
-    """A reader of one pattern, from left to right."""
+    """A reader that checks one pattern from left to right."""
 
     text: str
     at: int = 0
@@ -43,7 +43,7 @@ class _Reader:
     depth: int = 0
 
     def alternatives(self) -> None:
-        """Read up to the end or to the closing ``)``."""
+        """Check the pattern up to its end or to the closing ``)``."""
         while self.at < len(self.text) and self.text[self.at] != ")":
             if self.text[self.at] == "|":
                 self.at += 1
@@ -112,7 +112,7 @@ class _Reader:
         raise ValueError("a [ is not closed")
 
     def member(self) -> str | None:
-        """Read one member of a character class; return the character, or None for a predefined class."""
+        """Check one member of a character class, and return its character, or None for a predefined class."""
         start = self.at
         if self.text[start] != "\\":
             self.at += 1
@@ -167,7 +167,7 @@ class _Reader:
 
 
 def check_pattern(text: str, node: exp.Expr) -> int:
-    """Return the number of groups of a regular expression; raise SqlError if Java would not compile it.
+    """Return the number of groups of a regular expression.  Raise SqlError if Java would not compile the pattern.
 
     ``text`` is the pattern after the escapes of the SQL string are resolved.
     """
@@ -186,7 +186,7 @@ def check_pattern(text: str, node: exp.Expr) -> int:
 
 
 def check_replacement(text: str, groups: int, node: exp.Expr) -> None:
-    r"""Raise SqlError if a replacement of REGEXP_REPLACE refers to a missing group, or ends in \ or $."""
+    r"""Raise SqlError if a replacement of REGEXP_REPLACE refers to a missing group, or ends in a backslash or a $."""
     for sign, digit in re.findall(r"(\\|\$)(.?)", re.sub(r"\\.", "", text, flags=re.DOTALL), re.DOTALL):
         if sign == "\\" or not re.fullmatch("[0-9]", digit) or int(digit) > groups:
             raise SqlError(

@@ -1,8 +1,9 @@
-"""Render relations over time points as SQL that DuckDB and Spark read alike.
+"""Render relations over time points as SQL that both DuckDB and Spark accept.
 
-A relation is a table ``v1 … vk, [n,] from_tp, to_tp``: the values of its variables, the count of each answer (if the
-relation is *counted*; otherwise 1), and the time points ``[from_tp, to_tp)``.  The periods of equal values are disjoint
-and lie within the batch's time points.  In a relation of *points* each period is one time point.
+A relation is a table ``v1 … vk, [n,] from_tp, to_tp``: the values of the relation's variables, the count of each
+answer, and the period of time points ``[from_tp, to_tp)``.  Only a *counted* relation has the column ``n``; in other
+relations every count is 1.  The periods of equal values are disjoint and lie within the time points of the batch.  In a
+relation of *points* each period is one time point.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ PERIOD: Final = ("from_tp", "to_tp")
 
 @dataclass(frozen=True)
 class Extent:
-    """The time points of a batch, ``[first, end)``."""
+    """The range ``[first, end)`` of the time points of a batch."""
 
     first: int
     end: int
 
     @property
     def last(self) -> int:
-        """The last time point."""
+        """The last time point of the batch."""
         return self.end - 1
 
 
@@ -34,10 +35,11 @@ class Extent:
 class Dialect:
     """The differences between the two engines.
 
-    ``latest`` says whether the engine finds the latest row of a key in one pass over sorted rows.  ``quotient`` is the
-    operator of truncating integer division, ``matches`` the function that finds a pattern.  ``groups`` says whether an
-    empty group differs from one that did not participate in the match, ``infinite`` whether a DOUBLE divided by 0 is
-    infinite.
+    - ``latest``: whether the engine has ASOF JOIN, which finds the latest row of a key in one pass over sorted rows.
+    - ``quotient``: the operator of truncating integer division.
+    - ``matches``: the function that searches a pattern.
+    - ``groups``: whether an empty group of a match differs from a group that did not participate in the match.
+    - ``infinite``: whether a DOUBLE divided by 0 is infinite.
     """
 
     latest: bool
@@ -53,7 +55,10 @@ SPARK: Final = Dialect(latest=False, quotient="DIV", matches="REGEXP_LIKE", grou
 
 @dataclass(frozen=True)
 class Steps:
-    """A relation over time points; ``source`` is the name of a table, or a query in parentheses."""
+    """A relation over time points.
+
+    ``source`` is the name of a table, or a query in parentheses.
+    """
 
     source: str
     variables: tuple[Variable, ...]
@@ -62,44 +67,50 @@ class Steps:
 
     @property
     def heads(self) -> list[str]:
-        """The names of all columns."""
+        """The names of all columns of the relation."""
         return [*self.values(), *(["n"] if self.counted else []), *PERIOD]
 
     def values(self, alias: str = "") -> list[str]:
-        """Return the columns of the variables, optionally qualified by ``alias``."""
+        """Return the names of the variables' columns, qualified by ``alias`` if it is given."""
         return columns_of(len(self.variables), alias)
 
     def column(self, variable: Variable, alias: str = "") -> str:
-        """Return the column of a variable."""
+        """Return the name of the column of ``variable``, qualified by ``alias`` if it is given."""
         return columns_of(len(self.variables), alias)[self.variables.index(variable)]
 
     def count(self, alias: str = "") -> str:
-        """Return the count of a row."""
+        """Return SQL for the count of a row."""
         return (f"{alias}.n" if alias else "n") if self.counted else "1"
 
     def named(self, variables: tuple[Variable, ...]) -> Steps:
-        """Return the same columns with other variables."""
+        """Return the same relation with other names for its variables."""
         return replace(self, variables=variables)
 
 
 def columns_of(width: int, alias: str = "") -> list[str]:
-    """Return ``v1 … vk``, optionally qualified by ``alias``."""
+    """Return the names ``v1 … vk``, where k is ``width``, qualified by ``alias`` if it is given."""
     return [f"{alias}.v{number}" if alias else f"v{number}" for number in range(1, width + 1)]
 
 
 def agreeing(left: Steps, right: Steps, a: str = "a", b: str = "b") -> list[str]:
-    """Return the conditions that rows ``a`` and ``b`` are equal in the shared variables."""
+    """Return the SQL conditions that two rows are equal in the variables that ``left`` and ``right`` share.
+
+    ``a`` and ``b`` are the aliases of the rows.
+    """
     shared = [variable for variable in left.variables if variable in right.variables]
     return [f"{left.column(variable, a)} = {right.column(variable, b)}" for variable in shared]
 
 
 def conjunction(conditions: Sequence[str]) -> str:
-    """Join conditions with AND; without conditions return TRUE."""
+    """Return the SQL conjunction of ``conditions``, or TRUE for an empty sequence."""
     return " AND ".join(conditions) or "TRUE"
 
 
 def bounds(query: str, keys: Sequence[str], amount: str) -> str:
-    """Return the start and the end of each period as ``tp``, with ``amount`` or its negative as ``d``."""
+    """Return SQL with two rows for each period of ``query``: its start and its end as ``tp``.
+
+    The column ``d`` is ``amount`` at the start and the negative of ``amount`` at the end.
+    """
     return (
         f"SELECT {listed(keys, 'CASE WHEN side = 0 THEN from_tp ELSE to_tp END AS tp')}, "
         f"CASE WHEN side = 0 THEN {amount} ELSE -({amount}) END AS d FROM ({query}) AS given {BOTH_BOUNDS}"
@@ -107,12 +118,18 @@ def bounds(query: str, keys: Sequence[str], amount: str) -> str:
 
 
 def coalesced(query: str, width: int) -> str:
-    """Merge the periods of each row into maximal ones; ``query`` returns ``v1 … vk, from_tp, to_tp``."""
+    """Return SQL that merges the periods of equal rows into maximal periods.
+
+    ``query`` returns ``v1 … vk, from_tp, to_tp``.
+    """
     return in_maximal_periods(query, columns_of(width), PERIOD, "to_tp", "MAX(to_tp)")
 
 
 def added_up(query: str, width: int) -> str:
-    """Sum the counts at each time point; ``query`` returns ``v1 … vk, n, from_tp, to_tp`` with any periods."""
+    """Return SQL that sums the counts of equal rows at each time point.
+
+    ``query`` returns ``v1 … vk, n, from_tp, to_tp``; its periods may overlap.
+    """
     keys = columns_of(width)
     at_once = (
         f"SELECT {listed(keys, 'tp', 'SUM(d) AS d')} FROM ({bounds(query, keys, 'n')}) AS bounds "
@@ -127,9 +144,10 @@ def added_up(query: str, width: int) -> str:
 
 
 def greatest(query: str, width: int) -> str:
-    """Return the greatest count at each time point; ``query`` is as for ``added_up``.
+    """Return SQL for the greatest count of equal rows at each time point.
 
-    A maximum cannot be updated by subtraction, so each interval between two bounds is computed from its rows.
+    ``query`` returns ``v1 … vk, n, from_tp, to_tp``; its periods may overlap.  A maximum cannot be updated by
+    subtraction, so the SQL computes the maximum of each interval between two bounds from the rows of the interval.
     """
     keys = columns_of(width)
     cuts = f"SELECT DISTINCT {listed(keys, 'tp')} FROM ({bounds(query, keys, '1')}) AS bounds"
@@ -144,7 +162,10 @@ def greatest(query: str, width: int) -> str:
 
 
 def spread(steps: Steps, name: str) -> str:
-    """Return a row for each time point: ``v1 … vk, [n,] tp``; ``name`` is the table of the batch's time points."""
+    """Return SQL that repeats each row of ``steps`` for every time point of its period: ``v1 … vk, [n,] tp``.
+
+    ``name`` is the table of the time points of the batch.
+    """
     count = ["a.n"] if steps.counted else []
     if steps.points:
         return f"SELECT {listed(steps.values('a'), count, 'a.from_tp AS tp')} FROM {steps.source} AS a"

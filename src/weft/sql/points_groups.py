@@ -1,8 +1,8 @@
-"""Render aggregations at each time point as SQL (see ``points`` for the relations).
+"""Render aggregations at each time point as SQL (``points`` defines the relations).
 
 Counts and sums of integers are running sums over the bounds of periods.  Aggregates that cannot subtract a value (MIN,
 MAX, MED, sums of DOUBLE) are computed for each interval between two bounds.  DOUBLEs are summed in ascending order, so
-that the same numbers give the same sum in any order of arrival.
+that the same numbers have the same sum in any order of arrival.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from weft.sql.render import literal, spelled
 from weft.sql.sweeping import listed, over
 
 _WIDE: Final = "DECIMAL(38,0)"
-"""The type in which integers are summed, because their sum may exceed a BIGINT."""
+"""The type in which integers are summed, because the sum of BIGINTs may exceed a BIGINT."""
 
 
 def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialect) -> str:
-    """Return the output and the groups, in that order: ``v1, v2 …, from_tp, to_tp``; ``steps`` are not counted.
+    """Return SQL for an aggregation: the output, the groups and the period, as ``v1, v2 …, from_tp, to_tp``.
 
-    The query fails if a sum of integers exceeds a BIGINT.
+    ``steps`` must not be counted.  The SQL fails if a sum of integers exceeds a BIGINT.
     """
     groups = [steps.column(variable) for variable in formula.groups]
     names = [f"g{number}" for number in range(1, len(groups) + 1)]
@@ -44,7 +44,7 @@ def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialec
 
 
 def of_nothing(formula: Aggregate) -> str:
-    """Return the value of an aggregation without groups and without answers, as in MonPoly."""
+    """Return SQL for the value of an aggregation without groups where its formula has no answers, as in MonPoly."""
     function, type = formula.function, formula.output.type
     if function in ("MIN", "MAX") and type == DOUBLE:
         return f"CAST('{'' if function == 'MIN' else '-'}Infinity' AS DOUBLE)"
@@ -56,7 +56,7 @@ def _exact(formula: Aggregate) -> bool:
 
 
 def _measure(formula: Aggregate, item: str = "x") -> str:
-    """Return the aggregate over the rows of a group."""
+    """Return the SQL aggregate of ``item`` over the rows of a group."""
     type = spelled(formula.output.type)
     match formula.function:
         case "CNT":
@@ -78,7 +78,10 @@ def _total(formula: Aggregate, item: str) -> str:
 
 
 def _running(formula: Aggregate, rows: str, names: list[str]) -> str:
-    """Compute counts and sums of integers as running sums: add at the start of a period, subtract at its end."""
+    """Return SQL that computes counts and sums of integers as running sums.
+
+    A value is added at the start of its period and subtracted at the end.
+    """
     value = f"CAST({'0' if formula.function == 'CNT' else 'COALESCE(x, 0)'} AS {_WIDE})"
     sides = "CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides"
     bound = "CASE WHEN side = 0 THEN from_tp ELSE to_tp END AS tp"
@@ -102,7 +105,7 @@ def _running(formula: Aggregate, rows: str, names: list[str]) -> str:
 
 
 def _anew(formula: Aggregate, rows: str, names: list[str]) -> str:
-    """Compute the aggregate of each interval between two bounds from the rows that hold in it."""
+    """Return SQL that computes the aggregate of each interval between two bounds from the rows of the interval."""
     cuts = f"SELECT DISTINCT {listed(names, 'tp')} FROM ({bounds(rows, names, '1')}) AS bounds"
     following = f"LEAD(tp) {over(names, 'tp')} AS next"
     stretches = f"SELECT {listed(names, 'tp', following)} FROM ({cuts}) AS cuts"
@@ -115,7 +118,10 @@ def _anew(formula: Aggregate, rows: str, names: list[str]) -> str:
 
 
 def at_all_time_points(formula: Aggregate, steps: Steps, extent: Extent) -> str:
-    """Add the value of an aggregation without groups at the time points without answers."""
+    """Return SQL for an aggregation without groups at all time points of the batch.
+
+    ``found`` has the values at the time points with answers.
+    """
     there = Steps(steps.source, ())
     nothing = f"SELECT {of_nothing(formula)} AS v1, from_tp, to_tp FROM ({gaps(there, extent)}) AS gaps"
     return f"SELECT {listed(columns_of(1), PERIOD)} FROM {steps.source} AS given UNION ALL {nothing}"

@@ -1,10 +1,10 @@
-"""Render conjunction and difference of relations over time points as SQL (see ``points``).
+"""Render conjunction and difference of relations over time points as SQL (``points`` defines the relations).
 
     Q1 ∧ Q2     joined:  rows equal in the shared variables, at the shared time points, with counts multiplied
-    Q1 ∧ ¬Q2    without: the counts of Q1 minus those of Q2, at least 0
+    Q1 ∧ ¬Q2    without: the counts of Q1 minus the counts of Q2, at least 0
 
-If the variables of one side are all among the other's, each row of the other side matches at most one row at a time
-point.  One pass over both sides in order finds it, without comparing all pairs of rows of a key.
+If all variables of one relation are variables of the other, each row of the other relation matches at most one row at a
+time point.  A pass over both relations in order finds this row without comparing all pairs of rows of a key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.sql.points import PERIOD, Dialect, Extent, Steps, agreeing, columns_of
 from weft.sql.sweeping import listed, over
 
 Multiplied: TypeAlias = OneOf["times", "least"]
-"""How a conjunction combines the counts of its sides: their product, or the smaller one."""
+"""The way in which a conjunction combines two counts: by their product ("times"), or by the smaller count ("least")."""
 OVERLAP: Final = ("a.from_tp < b.to_tp", "b.from_tp < a.to_tp")
 _SHARED: Final = ("GREATEST(a.from_tp, b.from_tp) AS from_tp", "LEAST(a.to_tp, b.to_tp) AS to_tp")
 
@@ -25,7 +25,7 @@ _SHARED: Final = ("GREATEST(a.from_tp, b.from_tp) AS from_tp", "LEAST(a.to_tp, b
 def joined(
     left: Steps, right: Steps, variables: tuple[Variable, ...], dialect: Dialect, multiplied: Multiplied = "times"
 ) -> str:
-    """Return Q1 ∧ Q2 over ``variables``, the variables of both."""
+    """Return SQL for Q1 ∧ Q2.  The columns are ``variables``, which are the variables of Q1 and Q2."""
     if right.points and not left.points:
         left, right = right, left
     count = _count(left, right, multiplied)
@@ -44,8 +44,9 @@ def joined(
 
 
 def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
-    """Join periods of equal keys: a shared interval starts where a period of one side starts within one of the
-    other.
+    """Return SQL that joins the periods of equal keys, where both relations have the same variables.
+
+    A shared interval starts where a period of one relation starts within a period of the other.
     """
     among_right = containing(left, right, "a.from_tp", dialect)
     among_left = containing(right, left, "b.from_tp", dialect, outer="b", inner="a")
@@ -58,10 +59,10 @@ def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
 def containing(
     left: Steps, right: Steps, at: str, dialect: Dialect, kind: str = "", *, outer: str = "a", inner: str = "b"
 ) -> str:
-    """Return a FROM clause that joins each row of the left with the right's last period that starts by ``at``.
+    """Return a FROM clause that joins each row of ``left`` with the last period of ``right`` that starts by ``at``.
 
-    The right's variables are among the left's.  The caller must still check that the period has not ended: ``at <
-    to_tp``.  With ``kind`` LEFT the right's columns are NULL if no period has started.
+    The variables of ``right`` must be variables of ``left``.  The caller must check with ``at < to_tp`` that the period
+    has not ended.  With ``kind`` LEFT, the columns of ``right`` are NULL if no period has started.
     """
     met = [*agreeing(left, right, outer, inner), f"{at} >= {inner}.from_tp"]
     if not dialect.latest:
@@ -71,9 +72,9 @@ def containing(
 
 
 def without(left: Steps, right: Steps, extent: Extent, dialect: Dialect) -> str:
-    """Return Q1 ∧ ¬Q2 with the columns of Q1; the variables of Q2 are among those of Q1.
+    """Return SQL for Q1 ∧ ¬Q2 with the columns of Q1.  The variables of Q2 must be variables of Q1.
 
-    If Q1 is not counted, each of its answers has count 1 and any answer of Q2 removes it.
+    If Q1 is not counted, each of its answers has the count 1, and any answer of Q2 removes it.
     """
     return _points_without(left, right, dialect) if left.points else _periods_without(left, right, extent)
 
@@ -107,7 +108,7 @@ def _periods_without(left: Steps, right: Steps, extent: Extent) -> str:
 
 
 def gaps(steps: Steps, extent: Extent) -> str:
-    """Return the time points at which each row is not an answer: ``v1 … vk, from_tp, to_tp``."""
+    """Return SQL for the time points at which each row of ``steps`` is not an answer: ``v1 … vk, from_tp, to_tp``."""
     keys = steps.values()
     before = f"COALESCE(LAG(to_tp) {over(keys, 'from_tp')}, {extent.first}) AS from_tp"
     between = f"SELECT {listed(keys, before, 'from_tp AS to_tp')} FROM {steps.source} AS given"
@@ -118,7 +119,7 @@ def gaps(steps: Steps, extent: Extent) -> str:
 
 
 def _values(left: Steps, right: Steps, variables: tuple[Variable, ...]) -> list[str]:
-    """Return the columns of the variables, from the side that has them."""
+    """Return SQL for the columns of ``variables``, each from a relation that has the variable."""
     sources = (left.column(each, "a") if each in left.variables else right.column(each, "b") for each in variables)
     return [f"{source} AS {name}" for source, name in zip(sources, columns_of(len(variables)), strict=True)]
 

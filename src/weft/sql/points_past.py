@@ -1,15 +1,15 @@
-"""Render the past operators over relations over time points as SQL (see ``points``).
+"""Render the past operators over relations over time points as SQL (``points`` defines the relations).
 
-An *anchor* is an answer of Q, in ◇Q or Q1 since Q2, that later time points look back to: ``v1 … vk, [n,] instant,
-from_tp, until``.  These are its instant in microseconds, the first time point that could see it, and the first time
-point at which Q1 has failed after it.  Anchors of earlier batches come from the store, with the instants at which Q
-held.
+An *anchor* is an answer of Q, in ◇Q or Q1 since Q, to which later time points refer.  A relation of anchors has the
+columns ``v1 … vk, [n,] instant, from_tp, until``.  ``instant`` is the anchor's instant in microseconds, ``from_tp`` is
+the first time point that can see the anchor, and ``until`` is the first later time point at which Q1 has failed.
+Anchors of earlier batches are stored with their instants.
 
-With a window [a, b] an anchor is visible at the time points whose instants are from its own + a to its own + b.  Since
-instants never decrease, these time points are consecutive.  If a is 0, a period of Q is one anchor, because its last
-time point alone determines what later ones see.  Otherwise, and if answers are counted, each answer is an anchor.  The
-store keeps uncounted ones as runs, from ``instant`` to ``last``: anchors at most b - a + 1 microseconds apart, which
-together are visible without a gap.
+With a window [a, b], an anchor with the instant i is visible at the time points whose instants are from i + a to i + b.
+Since instants never decrease, these time points are consecutive.  If a is 0, a period of Q is one anchor, because only
+the last time point of the period affects later time points.  If a is not 0, or if answers are counted, each answer is
+an anchor.  Anchors without counts are stored as *runs*, from ``instant`` to ``last``.  A run consists of anchors at
+most b - a + 1 microseconds apart, which together are visible without a gap.
 """
 
 from __future__ import annotations
@@ -25,13 +25,18 @@ from weft.sql.sweeping import in_maximal_periods, listed, over
 PERIOD_OF_A: Final = ("a.from_tp", "a.to_tp")
 FROM: Final = "from_tp"
 TIME_POINTS: Final = "time_points"
-"""The batch's time points: ``tp``, ``instant``, and ``earlier``, the instant of the previous time point (or NULL)."""
+"""The table of the batch's time points, with the columns ``tp``, ``instant`` and ``earlier``.
+
+``earlier`` is the instant of the previous time point, or NULL.
+"""
 
 
 def shifted(steps: Steps | None, extent: Extent, stored: Steps | None, *, counted: bool) -> str:
-    """Return ▽Q: its value one time point later.  ``stored`` has Q's answers at the last time point before the batch.
+    """Return SQL for the answers of Q one time point later, as in ▽Q.
 
-    One of ``steps`` and ``stored`` may be None.  A ``counted`` result has counts even if they do not.
+    ``steps`` are the answers of Q in the batch.  ``stored`` are the answers of Q at the last time point before the
+    batch.  One of ``steps`` and ``stored`` may be None.  With ``counted``, the result has counts even if ``steps`` and
+    ``stored`` have none.
     """
     parts = []
     if steps is not None:
@@ -50,7 +55,7 @@ def _counts(steps: Steps, *, counted: bool) -> list[str]:
 
 
 def near_enough(interval: Interval) -> str:
-    """Return the time points whose distance from the previous one lies in the interval: ``from_tp, to_tp``."""
+    """Return SQL for the time points whose distance from the previous one is in ``interval``: ``from_tp, to_tp``."""
     distance = "instant - earlier"
     within = [f"{distance} >= {interval.low}", *([] if interval.high is None else [f"{distance} <= {interval.high}"])]
     rows = f"SELECT tp AS from_tp, tp + 1 AS to_tp FROM {TIME_POINTS} WHERE {conjunction(within)}"
@@ -58,14 +63,18 @@ def near_enough(interval: Interval) -> str:
 
 
 def at_the_end(steps: Steps, extent: Extent, *, counted: bool) -> str:
-    """Return the answers at the last time point: ``v1 … vk [, n]``."""
+    """Return SQL for the answers at the last time point of the batch: ``v1 … vk [, n]``."""
     heads = listed(steps.values(), _counts(steps, counted=counted)) or "TRUE AS there"
     return f"SELECT {heads} FROM {steps.source} AS given WHERE to_tp = {extent.end}"
 
 
 @dataclass(frozen=True)
 class Window:
-    """How ◇ or since looks back: ``each`` makes every answer an anchor, ``counted`` adds counts."""
+    """The parameters of ◇ or since.
+
+    ``interval`` decides which earlier instants are visible.  ``each`` makes every answer an anchor.  ``counted`` adds
+    counts to the answers.
+    """
 
     interval: Interval
     each: bool
@@ -73,7 +82,7 @@ class Window:
 
     @property
     def timed(self) -> bool:
-        """Whether instants matter."""
+        """Whether the operator depends on instants."""
         return not self.interval.everything
 
     @property
@@ -83,7 +92,10 @@ class Window:
 
 
 def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: Extent) -> str:
-    """Return the anchors of a batch and of the store; ``after`` is the first time point at which Q1 must hold."""
+    """Return SQL for the anchors of a batch and of the store.
+
+    The column ``after`` is the first time point at which Q1 must hold.
+    """
     parts = []
     count = ["a.n"] if window.counted else []
     if right is not None and window.counted:
@@ -138,7 +150,10 @@ def lasting(
 
 
 def reach(source: str, window: Window, extent: Extent) -> str:
-    """Return the time points that see each instant of the anchors in ``source``: ``instant, reach_from, reach_to``."""
+    """Return SQL for the time points that see each instant of the anchors in ``source``.
+
+    The columns are ``instant, reach_from, reach_to``.
+    """
     interval = window.interval
     instants = f"SELECT instant, tp FROM {TIME_POINTS}"
     for column in ("instant", "last") if window.runs else ("instant",):
@@ -153,12 +168,15 @@ def reach(source: str, window: Window, extent: Extent) -> str:
 
 
 def _first_from(distance: int) -> str:
-    """Return the first time point at least ``distance`` after the instant."""
+    """Return SQL for the first time point that is at least ``distance`` microseconds after the instant."""
     return f"MIN(tp) OVER (ORDER BY instant RANGE BETWEEN {distance} FOLLOWING AND UNBOUNDED FOLLOWING)"
 
 
 def seen(answers: Steps, reached: str | None, window: Window) -> str:
-    """Return the answers of ◇ or since, with counts added up; ``reached`` is the table of ``reach``."""
+    """Return SQL for the answers of ◇ or since, with counts added up.
+
+    ``reached`` is the table of ``reach``, or None.
+    """
     count = ["n"] if window.counted else []
     begin, end, joint = "a.from_tp", "a.until", ""
     if reached is not None:
@@ -173,11 +191,15 @@ def seen(answers: Steps, reached: str | None, window: Window) -> str:
 
 
 def anchors_to_store(anchored: Steps, window: Window, extent: Extent, now: int) -> str:
-    """Return the anchors to store: ``v1 … vk [, instant [, last]] [, n]``; ``now`` is the last instant.
+    """Return SQL for the anchors to store: ``v1 … vk [, instant [, last]] [, n]``.
 
-    Omit anchors after which Q1 has failed, and anchors that no later time point can see.  Of the anchors of one row,
-    store one if all remain visible equally long (no upper bound), or if one outlives the others (no lower bound); add
-    up their counts.
+    ``now`` is the last instant of the batch.  The SQL omits anchors after which Q1 has failed, and anchors that no
+    later time point can see.
+
+    Without counts, anchors with the same values become one: the earliest if the interval has no upper bound, the latest
+    if the lower bound is 0, and otherwise runs.  With counts, anchors with the same values and the same instant become
+    one, with the sum of their counts.  If the interval has no upper bound, all visible anchors with the same values
+    become one.
     """
     low, high = window.interval.low, window.interval.high
     keys = columns_of(len(anchored.variables))
@@ -201,7 +223,10 @@ def anchors_to_store(anchored: Steps, window: Window, extent: Extent, now: int) 
 
 
 def seen_before(stored: Steps, interval: Interval, at: int, *, runs: bool) -> str:
-    """Return the answers of ◇ or since at the last time point before the batch, ``at``: ``v1 … vk [, n]``."""
+    """Return SQL for the answers of ◇ or since at the last time point before the batch: ``v1 … vk [, n]``.
+
+    ``at`` is the instant of that time point in microseconds.
+    """
     seen_now = [f"instant <= {at - interval.low}"]
     if interval.high is not None:
         seen_now.append(f"{'last' if runs else 'instant'} >= {at - interval.high}")
@@ -212,10 +237,10 @@ def seen_before(stored: Steps, interval: Interval, at: int, *, runs: bool) -> st
 
 
 def since_the_last(alive: Steps, marks: Steps | None, stored: Steps | None, dialect: Dialect) -> str:
-    """Return since2: how often Q1 has been an answer since the last answer of Q2, at each time point.
+    """Return SQL for since2, the number of answers of Q1 since the last answer of Q2, at each time point.
 
-    ``alive`` has the time points at which Q1 has held since, with the counts of Q1; ``marks`` has the answers of Q2;
-    ``stored`` has the counts up to the batch.
+    ``alive`` has the time points at which Q1 has held since the last answer of Q2, with the counts of Q1.  ``marks``
+    has the answers of Q2.  ``stored`` has the counts at the end of the previous batch.
     """
     keys = columns_of(len(alive.variables))
     values = [f"{alive.column(variable, 'a')} AS {key}" for variable, key in zip(alive.variables, keys, strict=True)]

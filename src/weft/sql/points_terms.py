@@ -1,7 +1,7 @@
-"""Render terms and tests over the rows of a relation over time points, and atoms, as SQL.
+"""Render terms, tests and atoms over the rows of a relation over time points as SQL.
 
-A quotient by the integer 0 is NULL.  Before it applies a test, the caller checks for such a quotient
-(``first_divided_by_0``).
+A quotient by the integer 0 is NULL.  Before a caller applies a test, it must check for such a quotient with
+``first_divided_by_0``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from weft.sql.render import literal, spelled
 from weft.sql.sweeping import listed
 
 _LARGEST: Final = "9.2e18"
-"""f2i turns a DOUBLE of at least this size into 0, as MonPoly does, because it may not fit a BIGINT."""
+"""The size from which f2i converts a DOUBLE to 0, as MonPoly does, because a larger number may not fit a BIGINT."""
 
 
 def term(value: Term, column: Callable[[Variable], str], dialect: Dialect) -> str:
-    """Return a term over a row; ``column`` returns the column of a variable."""
+    """Return SQL for a term over a row.  ``column`` returns the column of a variable."""
     match value:
         case Variable():
             return column(value)
@@ -54,13 +54,13 @@ def _computed(operation: str, operands: list[str], *, exact: bool, dialect: Dial
 
 
 def _quotient(left: str, right: str) -> str:
-    """Return a quotient of DOUBLEs that is infinite for a division by 0."""
+    """Return SQL for a quotient of DOUBLEs.  A division by 0 yields an infinite number, or NaN for 0 / 0."""
     far = f"CASE WHEN {left} > 0 THEN 'Infinity' WHEN {left} < 0 THEN '-Infinity' ELSE 'NaN' END"
     return f"CASE WHEN {right} = 0 THEN CAST({far} AS DOUBLE) ELSE {left} / {right} END"
 
 
 def holds(test: Comparison | Matches, column: Callable[[Variable], str], dialect: Dialect) -> str:
-    """Return the condition that a test holds for a row."""
+    """Return the SQL condition that a row satisfies a test."""
     match test:
         case Comparison(operator="substring", left=left, right=right):
             return f"CONTAINS({term(right, column, dialect)}, {term(left, column, dialect)})"
@@ -76,7 +76,10 @@ def holds(test: Comparison | Matches, column: Callable[[Variable], str], dialect
 
 
 def _group(test: Matches, number: int, column: Callable[[Variable], str], dialect: Dialect) -> str:
-    """Return the text of a group in the first match, or NULL if the group did not participate."""
+    """Return SQL for the text of a group in the first match, or NULL if the group did not participate in the match.
+
+    Raise ExecutionError for Spark, which cannot distinguish such a group from an empty one.
+    """
     if not dialect.groups:
         raise ExecutionError(
             "Spark cannot distinguish an empty group from one that did not participate in the match",
@@ -90,7 +93,7 @@ def _text(value: str) -> str:
 
 
 def selected(steps: Steps, test: Comparison | Matches, dialect: Dialect, *, negated: bool = False) -> str:
-    """Return the rows for which a test holds, or does not hold (``negated``)."""
+    """Return SQL for the rows that satisfy a test, or with ``negated`` for the rows that do not."""
     condition = holds(test, lambda variable: steps.column(variable), dialect)
     if negated:
         condition = f"NOT ({condition})"
@@ -98,7 +101,10 @@ def selected(steps: Steps, test: Comparison | Matches, dialect: Dialect, *, nega
 
 
 def lessened(steps: Steps, test: Comparison | Matches, dialect: Dialect) -> str:
-    """Return Q ∧ ¬(a test) with counts: one less for the rows for which the test holds."""
+    """Return SQL for Q ∧ ¬(test) with counts.
+
+    The SQL subtracts one from the count of each row that satisfies the test.
+    """
     held = holds(test, lambda variable: steps.column(variable), dialect)
     counted = f"n - CASE WHEN {held} THEN 1 ELSE 0 END AS n"
     rows = f"SELECT {listed(steps.values(), counted, PERIOD)} FROM {steps.source} AS given"
@@ -106,19 +112,25 @@ def lessened(steps: Steps, test: Comparison | Matches, dialect: Dialect) -> str:
 
 
 def first_divided_by_0(steps: Steps, division: Computed, dialect: Dialect) -> str:
-    """Return the first time point, ``tp``, at which a row's divisor is 0, or NULL."""
+    """Return SQL for the first time point at which the divisor of a row is 0, as ``tp``, or NULL."""
     divisor = term(division.arguments[1], lambda variable: steps.column(variable), dialect)
     return f"SELECT MIN(from_tp) AS tp FROM {steps.source} AS given WHERE {divisor} = 0"
 
 
 def extended(steps: Steps, added: Mapping[Variable, Term], variables: tuple[Variable, ...], dialect: Dialect) -> str:
-    """Add variables to the rows, each bound by a term; ``variables`` are all variables of the result, in order."""
+    """Return SQL that extends each row by the values of ``added``, a term for each new variable.
+
+    ``variables`` are all variables of the result, in order.
+    """
     column = steps.column
     return _extended(steps, {each: term(value, column, dialect) for each, value in added.items()}, variables)
 
 
 def grouped(steps: Steps, test: Matches, added: Mapping[Variable, int], dialect: Dialect) -> str:
-    """Append variables to the rows, each bound by the text of a group (its number) in a match."""
+    """Return SQL that extends each row by texts of groups in a match.
+
+    ``added`` has the number of the group for each new variable.
+    """
     column = steps.column
     captures = {each: _group(test, number, column, dialect) for each, number in added.items()}
     return _extended(steps, captures, (*steps.variables, *added))
@@ -138,7 +150,10 @@ def _extended(steps: Steps, added: Mapping[Variable, str], variables: tuple[Vari
 
 
 def atom(formula: Atom, source: str, dialect: Dialect, *, counted: bool) -> str:
-    """Return the rows of a predicate, ``c1 … ck, tp``, that match an atom's terms."""
+    """Return SQL for the rows of a predicate that match the terms of an atom.
+
+    ``source`` is a table with the columns ``c1 … ck, tp``.
+    """
     places: dict[Variable, str] = {}
     conditions = []
     for number, each in enumerate(formula.terms, 1):

@@ -1,9 +1,9 @@
 """Refuse a text whose operators the parser groups differently from Spark.
 
-The parser binds IN, BETWEEN, LIKE and IS tighter than comparisons, ``=`` looser than ``<``, ``||`` looser than ``+``,
-and accepts NOT as an operand.  Spark does not (grammar of Spark 4.1, ``booleanExpression`` and ``valueExpression``).
-If every operand of a tree could stand in Spark's grammar without parentheses, Spark reads the same tree.  Otherwise the
-two may differ, and the text needs parentheses.
+The parser binds IN, BETWEEN, LIKE and IS tighter than comparisons, ``=`` looser than ``<``, and ``||`` looser than
+``+``, and it accepts NOT as an operand.  Spark's grammar differs in all of this (Spark 4.1, ``booleanExpression`` and
+``valueExpression``).  If Spark's grammar allows every operand of the tree without parentheses, Spark builds the same
+tree.  If Spark's grammar does not allow some operand, the two trees may differ, and the text needs parentheses.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from weft.errors import SqlError
 from weft.sql.refusal import place
 
 WRITTEN: Final = "weft_written"
-"""Metadata key that marks parentheses of the text."""
+"""The metadata key that marks the parentheses that the text contains."""
 _OR, _AND, _NOT, _PREDICATE, _COMPARISON, _SUM, _PRODUCT, _SIGN, _PRIMARY = range(9)
-"""Spark's precedence levels, from the loosest to the tightest."""
+"""The precedence levels of Spark, from the loosest to the tightest."""
 
 _BINARY: Final[dict[type[exp.Expr], int]] = {
     exp.Or: _OR,
@@ -48,11 +48,11 @@ _PREDICATES: Final = (
     exp.NullSafeNEQ,
 )
 _BOUNDS: Final = ("this", "expression", "low", "high")
-"""The operands of a predicate that stand beside it without brackets."""
+"""The arguments of a predicate node that have no brackets around them."""
 
 
 def check_precedence(statement: exp.Expr) -> None:
-    """Raise SqlError, with the place, if Spark would group operators differently from the parser."""
+    """Raise SqlError, with the place in the text, if Spark would group operators differently from the parser."""
     for node in statement.walk():
         level = _level(node)
         if level == _PRIMARY:
@@ -86,7 +86,7 @@ def _level(node: exp.Expr) -> int:
 
 
 def _one_interval(node: exp.Expr) -> bool:
-    """Return whether the node is an interval: the parser reads ``INTERVAL 1 DAY 2 HOURS`` as a sum."""
+    """Return whether the node is one interval, because the parser returns ``INTERVAL 1 DAY 2 HOURS`` as a sum."""
     if isinstance(node, exp.Add):
         return _one_interval(node.this) and _one_interval(node.expression)
     return isinstance(node, exp.Interval)

@@ -1,4 +1,4 @@
-"""Refusals: errors that name a construct, its place, the reason, and what to write instead."""
+"""Create the errors that name a refused construct, its place, the reason, and what to write instead."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LATER: Final = {
 
 
 def place(node: exp.Expr) -> str | None:
-    """Return the line and column of a node, or of the first name in it, as far as the parser records them.
+    """Return the line and column of a node, or of the first name in the node, if the parser records them.
 
     For an expression without a name, such as INTERVAL 1 MONTH, return the place of the surrounding expression.
     """
@@ -76,11 +76,11 @@ _NAMES: Final[dict[type[exp.Expr], str]] = {
     exp.Placeholder: "a parameter",
     exp.QueryTransform: "TRANSFORM … USING",
 }
-"""Names of nodes as users know them."""
+"""The names under which users know the kinds of nodes."""
 
 
 def spaced(node: exp.Expr) -> str:
-    """Return the name of a node for messages, for example ``WITHIN GROUP``."""
+    """Return the name of a kind of node for messages, for example ``WITHIN GROUP``."""
     known = _NAMES.get(type(node))
     return known or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
 
@@ -92,7 +92,10 @@ def refuse(construct: str, node: exp.Expr, reason: str, hint: str | None = None)
 
 
 def only(node: exp.Expr, *allowed: str) -> None:
-    """Refuse every part of ``node`` that is not in ``allowed``: what is not known to be safe is not accepted."""
+    """Raise SqlError if ``node`` has a part that is not in ``allowed``.
+
+    A part that is not known to be safe is refused.
+    """
     reasons = Reasons()
     for key, value in node.args.items():
         if key in allowed or not value:

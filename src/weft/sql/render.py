@@ -25,7 +25,7 @@ from weft.errors import DerivationError
 from weft.instants import format_full, to_date
 
 NULL_SAFE: Final = "is not distinct from"
-"""``<=>`` in a spelling that other engines also read."""
+"""The operator ``<=>``, in a spelling that other engines also accept."""
 _INFIX: Final = frozenset(
     (
         "=",
@@ -49,15 +49,27 @@ _INFIX: Final = frozenset(
     )
 )
 ESCAPED_LIKE: Final = "like escape"
-"""LIKE with an explicit escape character.  It is Spark's default, but other engines have no default."""
+"""The name of a LIKE with an explicit escape character.
+
+The backslash is Spark's default escape character, but other engines have no default.
+"""
 PART_OF: Final = "split at"
-"""A part of a text, from 0; NULL if it does not exist.  Arguments: the text, the number, the pattern, the limit."""
+"""The name of the function that returns a part of a split text, from 0, or NULL if the text has no such part.
+
+The arguments of the function are the text, the number, the pattern and the limit.
+"""
 FIELD: Final = "field of"
-"""A field of a STRUCT, or of the STRUCTs of an ARRAY.  Arguments: the value and the name."""
+"""The name of the function that returns a field of a STRUCT, or of the STRUCTs of an ARRAY.
+
+The arguments of the function are the value and the name of the field.
+"""
 ITEM: Final = "item of"
-"""An element of an ARRAY by its index (from 0), or a value of a MAP by its key; NULL if it does not exist."""
+"""The name of the function that returns an element of an ARRAY by index (from 0), or a value of a MAP by key.
+
+The function returns NULL if the element or the key does not exist.
+"""
 OF_ELEMENTS: Final = ("exists", "forall")
-"""Functions of an ARRAY, its ``Element``, and a condition on the element."""
+"""The functions whose arguments are an ARRAY, its ``Element``, and a condition on the element."""
 _OF_PARTS: Final = (PART_OF, FIELD, ITEM, *OF_ELEMENTS)
 _TRIED: Final = {"+": "TRY_ADD", "-": "TRY_SUBTRACT", "*": "TRY_MULTIPLY"}
 _UNITS: Final = (
@@ -69,11 +81,14 @@ _UNITS: Final = (
 )
 
 Views = Mapping[str, str]
-"""Range variable -> the view that it reads."""
+"""The view that each range variable reads."""
 
 
 def literal(value: Literal) -> str:
-    """Render a constant.  In strings, escape what Spark's lexer would read as an escape."""
+    """Return the SQL of a constant.
+
+    In strings, every character that Spark's lexer would read as an escape is escaped.
+    """
     raw, type = value.value, value.type.name
     if raw is None:
         return "NULL"
@@ -102,12 +117,15 @@ def literal(value: Literal) -> str:
 
 
 def timestamp(micros: int) -> str:
-    """Render TIMESTAMP '…', in UTC with microseconds, clamped to the years 1 to 9999."""
+    """Return TIMESTAMP '…' in UTC with microseconds.
+
+    An instant outside the years 1 to 9999 is replaced by the nearest instant inside.
+    """
     return f"TIMESTAMP '{format_full(micros)}+00:00'"
 
 
 def interval(micros: int) -> str:
-    """Render INTERVAL '28' DAY, in the largest unit that divides the length."""
+    """Return an INTERVAL constant such as INTERVAL '28' DAY, in the largest unit that divides the length."""
     for length, unit in _UNITS:
         if micros % length == 0:
             return f"INTERVAL '{micros // length}' {unit}"
@@ -115,7 +133,7 @@ def interval(micros: int) -> str:
 
 
 def scalar(value: Scalar) -> str:
-    """Render a scalar expression."""
+    """Return the SQL of a scalar expression."""
     match value:
         case ColumnRef(scan=scan, column=column):
             return f"{quoted(scan)}.{quoted(column)}"
@@ -142,7 +160,7 @@ def scalar(value: Scalar) -> str:
 
 
 def spelled(type: DataType) -> str:
-    """Return the name of a type in Spark."""
+    """Return the name of a type as Spark spells it."""
     return "INTERVAL DAY TO SECOND" if type.name == "INTERVAL" else str(type)
 
 
@@ -174,7 +192,7 @@ def _call(value: Call) -> str:
 
 
 def _of_parts(function: str, args: tuple[Scalar, ...]) -> str:
-    """Render a function of a nested value."""
+    """Return the SQL of a function of a nested value."""
     of, *others = args
     if function == PART_OF:
         place, *how = others
@@ -193,7 +211,7 @@ def _constant(value: Scalar) -> object:
 
 
 def _tried(value: Call) -> bool:
-    """Return whether a sum of times depends on a row, so that it must be NULL on overflow instead of an error."""
+    """Return whether a sum of times must be NULL on overflow instead of an error, because it depends on a row."""
     if value.name == "*":
         return value.type == INTERVAL and not is_constant(value)
     timely = value.name in _TRIED and any(arg.type in (INTERVAL, TIMESTAMP) for arg in value.args)
@@ -214,7 +232,7 @@ def _operand(value: Scalar) -> str:
 
 
 def predicate(value: relational.Predicate, views: Views, depth: int = 1) -> str:
-    """Render a predicate; thresholds of NOW appear as comparisons."""
+    """Return the SQL of a predicate.  A threshold of NOW becomes a comparison."""
     match value:
         case relational.Plain(condition=test):
             return scalar(test)
@@ -245,7 +263,7 @@ def _loose(test: Scalar) -> bool:
 
 
 def select(items: str, body: relational.Relation, views: Views, depth: int = 1) -> str:
-    """Render SELECT items FROM … WHERE …, with one clause per line."""
+    """Return SELECT items FROM … WHERE …, with one clause per line."""
     indent = "\n" + "  " * depth
     tables = ", ".join(_source(source, views, depth) for source in relational.sources(body))
     demanded = relational.condition(body)
@@ -257,14 +275,15 @@ def select(items: str, body: relational.Relation, views: Views, depth: int = 1) 
 
 
 def rows(relation: relational.Relation, views: Views, depth: int = 1) -> str:
-    """Render a relation as a query: a SELECT, or several joined by UNION ALL."""
+    """Return the SQL of a relation as a query, which is a SELECT or several SELECTs combined by UNION ALL."""
     match relation:
         case relational.Project(input=inner, outputs=outputs):
             return select(", ".join(map(item, outputs)), inner, views, depth)
         case relational.Distinct(input=relational.Project(input=inner, outputs=outputs)):
             return select(f"DISTINCT {', '.join(map(item, outputs))}", inner, views, depth)
         case relational.Values(columns=columns, rows=value_rows):
-            # The first row names the columns.  A SELECT per row would nest as deep as the number of rows.
+            # The SELECT of the first row names the columns.  A SELECT for each row would nest as deep as the number of
+            # rows.
             first = ", ".join(
                 item(relational.Output(head.name, value)) for head, value in zip(columns, value_rows[0], strict=True)
             )
@@ -283,7 +302,7 @@ def rows(relation: relational.Relation, views: Views, depth: int = 1) -> str:
 
 
 def _grouped(relation: relational.Grouped, views: Views, depth: int) -> str:
-    """Render SELECT … GROUP BY … of a temporal view."""
+    """Return SELECT … GROUP BY … for the groups of a temporal view."""
     measures = (f"{measure_text(each)} AS {quoted(each.output.column)}" for each in relation.measures)
     by = [scalar(output.value) for output in relation.groups]
     if relation.window is not None:
@@ -293,12 +312,15 @@ def _grouped(relation: relational.Grouped, views: Views, depth: int) -> str:
 
 
 def measure_text(measure: relational.Measure) -> str:
-    """Render an aggregate: ``COUNT(*)``, ``SUM(e.salary)``."""
+    """Return the SQL of an aggregate, such as ``COUNT(*)`` or ``SUM(e.salary)``."""
     return f"{measure.function.upper()}({'*' if measure.argument is None else scalar(measure.argument)})"
 
 
 def _united(operator: str, parts: tuple[relational.Relation, ...], views: Views, depth: int) -> str:
-    """Combine queries by a set operator; a nested set operation becomes a derived table, to avoid precedence."""
+    """Return the SQL of queries combined by a set operator.
+
+    A nested set operation becomes a derived table, so that the precedence of the operators does not matter.
+    """
     several = (relational.Union, relational.Values)
     texts = []
     for part in parts:
@@ -308,7 +330,10 @@ def _united(operator: str, parts: tuple[relational.Relation, ...], views: Views,
 
 
 def item(output: relational.Output) -> str:
-    """Render an output with its name, unless it is a column of that name."""
+    """Return the SQL of an output followed by its name.
+
+    The name is omitted for a column that already has this name.
+    """
     value = output.value
     named = isinstance(value, ColumnRef) and value.column == output.name
     return scalar(value) if named else f"{scalar(value)} AS {quoted(output.name)}"
@@ -327,9 +352,9 @@ def _source(source: relational.Source, views: Views, depth: int) -> str:
 
 
 def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[relational.Output, ...] = ()) -> str:
-    """Render a branch: the outputs and the instant ``_first_at``; ``views`` maps range variables to views.
+    """Return the SQL of a branch, which selects ``leading``, the outputs, and the instant as ``_first_at``.
 
-    ``leading`` are further columns before the outputs.
+    ``views`` has the view that each range variable reads.
     """
     items = [item(output) for output in (*leading, *event.outputs)]
     items.append(f"{scalar(event.instant)} AS _first_at")
@@ -337,7 +362,7 @@ def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[relational
 
 
 def query_sql(query: relational.Query) -> str:
-    """Render the normalized query, including NOW()."""
+    """Return the SQL of the normalized query, including NOW()."""
     plain = tuple(relational.Output(ref.column, ref) for ref in relational.attributes(query.input))
     if query.outputs == plain and not isinstance(query.input, (relational.Scan, relational.Join, relational.Select)):
         return rows(query.input, {})
@@ -348,7 +373,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def quoted(name: str) -> str:
-    """Return an identifier, quoted if necessary, for the text of a query.
+    """Return an identifier as the text of a query writes it, in backquotes if necessary.
 
     >>> quoted("msgs"), quoted("except"), quoted("x y")
     ('msgs', '`except`', '`x y`')
@@ -390,6 +415,8 @@ _WORDS: Final = """
     WITHOUT X YEAR YEARS ZONE
 """
 KEYWORDS: Final = frozenset(_WORDS.split())
-"""The words of Spark 4.1's grammar: those of ``sql_keywords()``, and the four that it omits because they have two
+"""The words of Spark 4.1's grammar.
+
+The set contains the words of ``sql_keywords()``, and four words that ``sql_keywords()`` omits because they have two
 spellings (RLIKE and REGEXP, TEMPORARY and TEMP).
 """

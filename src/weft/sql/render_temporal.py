@@ -1,8 +1,8 @@
-"""Render the value of a temporal relation as SQL: a chain of named queries that DuckDB and Spark read alike.
+"""Render the value of a temporal relation as SQL: a chain of named queries that both DuckDB and Spark accept.
 
-Each query returns ``c1 … cn, valid_from, valid_to``: the attributes by position, and maximal periods.  It reads earlier
-queries of the chain and named views, which hold what was recorded up to t_now.  A subexpression that occurs twice is
-one query.  NOW and the parameters are constants of the text.
+Each query returns ``c1 … cn, valid_from, valid_to``: the attributes by position, and maximal periods.  A query reads
+earlier queries of the chain, and named views that contain what was recorded up to t_now.  A subexpression that occurs
+twice is one query.  NOW and the parameters are constants of the text.
 
     SELECT dept FROM employees        step_1  SELECT dept AS c1, valid_from, valid_to FROM employees, coalesced
 """
@@ -38,22 +38,22 @@ from weft.sql.sweeping_groups import aggregated
 
 Leaf: TypeAlias = "temporal.Base | temporal.Deleted | temporal.Inserted"
 Names: TypeAlias = Mapping[ColumnRef, ColumnRef]
-"""Column -> its column in a named query."""
+"""For each column of a relation, the column of a named query that contains it."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The instant of an evaluation (microseconds UTC) and the values of its parameters."""
+    """The instant of an evaluation, the beginning of time, and the values of the parameters."""
 
     now: int
-    """t_now."""
+    """The instant t_now in microseconds UTC."""
     since: int
-    """t0, the beginning of time."""
+    """The beginning of time t0 in microseconds UTC."""
     parameters: Mapping[str, Literal] = field(default_factory=dict)
-    """Parameter name -> value."""
+    """The values of the parameters by name."""
 
     def literal(self, param: Param) -> Literal:
-        """Return the value of a parameter; raise DerivationError for an unknown parameter."""
+        """Return the value of a parameter.  Raise DerivationError for a parameter without a value."""
         if param == TIME_START:
             return Literal(self.since, TIMESTAMP)
         if param.name not in self.parameters:
@@ -63,7 +63,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class NamedQuery:
-    """A query of the chain, and the queries and views that it reads."""
+    """A query of the chain: its name, its SQL, and the names of the queries and views that it reads."""
 
     name: str
     sql: str
@@ -76,9 +76,10 @@ def value_steps(
     evaluation: Evaluation,
     prefix: str = "step",
 ) -> tuple[NamedQuery, ...]:
-    """Return the chain of queries for a relation's value, which is the last one; ``views`` names the view of each leaf.
+    """Return the chain of queries for the value of a relation.  The last query returns the value.
 
-    A leaf's view has the columns of its table by name, including its start and end.
+    ``views`` returns the name of the view for a leaf.  The view of a leaf has the columns of the leaf's table by name,
+    including the start and end.
     """
     chain = Chain(views, evaluation, prefix)
     last = chain.step(relation)
@@ -88,7 +89,10 @@ def value_steps(
 
 
 def value_sql(relation: temporal.Temporal, views: Callable[[Leaf], str], evaluation: Evaluation) -> str:
-    """Return one query for a relation's value: ``c1 … cn, valid_from, valid_to``, one row per maximal period."""
+    """Return one query for the value of a relation, with one row per maximal period.
+
+    The columns are ``c1 … cn, valid_from, valid_to``.
+    """
     steps = value_steps(relation, views, evaluation)
     named = ",\n".join(f"{step.name} AS (\n  {step.sql}\n)" for step in steps)
     heads = listed(columns_of(len(temporal.attributes(relation))), "valid_from", "valid_to")
@@ -97,7 +101,7 @@ def value_sql(relation: temporal.Temporal, views: Callable[[Leaf], str], evaluat
 
 @dataclass(frozen=True)
 class _Item:
-    """An input of a join: its alias, its query, its columns."""
+    """An input of a join: its alias, the name of its query, and its columns."""
 
     alias: str
     step: str
@@ -106,7 +110,10 @@ class _Item:
 
 @dataclass(frozen=True)
 class _Joining:
-    """A join while its condition is rendered: its inputs, its whole condition, and further joins."""
+    """The state of a join while its condition is rendered.
+
+    ``items`` are the inputs, ``whole`` is the whole condition, and ``joins`` are the SQL of further joins.
+    """
 
     items: Sequence[_Item]
     whole: Scalar
@@ -114,12 +121,15 @@ class _Joining:
 
 
 def _named(refs: Sequence[ColumnRef], alias: str) -> dict[ColumnRef, ColumnRef]:
-    """Map columns to their positions in a named query, under an alias."""
+    """Return, for each of ``refs``, the column of a named query with the same position, qualified by ``alias``."""
     return {ref: ColumnRef(alias, f"c{number}", ref.type) for number, ref in enumerate(refs, 1)}
 
 
 def _of(scan: str, items: Sequence[_Item]) -> _Item:
-    """Return the input whose tuple a range variable denotes; raise DerivationError if no single input has it."""
+    """Return the input that has the tuple of the range variable ``scan``.
+
+    Raise DerivationError if no input consists of this tuple alone.
+    """
     for item in items:
         if {ref.scan for ref in item.columns} == {scan}:
             return item
@@ -127,7 +137,7 @@ def _of(scan: str, items: Sequence[_Item]) -> _Item:
 
 
 def _asked(predicate: Scalar) -> tuple[PeriodOf, ...]:
-    """Return the periods whose start, end or length occurs in a predicate."""
+    """Return the period sets whose start, end or length occurs in a predicate."""
     if isinstance(predicate, Call) and predicate.name in ("period_start", "period_end", "period_length"):
         return tuple(each for each in predicate.args if isinstance(each, PeriodOf))
     return tuple(period for part in parts_of(predicate) for period in _asked(part))
@@ -145,7 +155,7 @@ def _is_equality(scalar: Scalar) -> bool:
 
 @dataclass
 class Chain:
-    """The chain of queries so far, by relation and by text, so that common subexpressions are rendered once."""
+    """The queries rendered so far, by relation and by text, so that common subexpressions are rendered once."""
 
     views: Callable[[Leaf], str]
     asked: Evaluation
@@ -157,16 +167,16 @@ class Chain:
 
     @property
     def now(self) -> str:
-        """t_now as text."""
+        """The SQL of the instant t_now."""
         return render.timestamp(self.asked.now)
 
     @property
     def after_now(self) -> str:
-        """The instant after t_now, as text."""
+        """The SQL of the first instant after t_now."""
         return render.timestamp(self.asked.now + 1)
 
     def step(self, relation: temporal.Temporal) -> str:
-        """Return the name of the query for a relation, adding it to the chain if necessary."""
+        """Return the name of the query for a relation, and add the query to the chain if it is new."""
         if relation not in self.known:
             before = len(self.reads)
             sql = self.query(relation)
@@ -179,14 +189,14 @@ class Chain:
     reads: list[str] = field(default_factory=list)
 
     def named(self, sql: str, reads: tuple[str, ...]) -> str:
-        """Return the name of the query with this text, adding it to the chain if necessary."""
+        """Return the name of the query with the text ``sql``, and add the query to the chain if it is new."""
         if sql not in self.texts:
             self.texts[sql] = f"{self.prefix}_{len(self.steps) + 1}"
             self.steps.append(NamedQuery(self.texts[sql], sql, reads))
         return self.texts[sql]
 
     def query(self, relation: temporal.Temporal) -> str:
-        """Render a relation over the queries of its inputs."""
+        """Return the SQL of a relation over the queries of its inputs."""
         width = len(temporal.attributes(relation))
         match relation:
             case temporal.Base() | temporal.Deleted() | temporal.Inserted():
@@ -216,11 +226,11 @@ class Chain:
                 return aggregated(relation, self.step(inner), lambda each: self.text(each, names), begun, self.sweeps)
 
     def all_of(self, name: str, width: int) -> str:
-        """Select all rows of a named query."""
+        """Return SQL that selects all rows of a named query."""
         return f"SELECT {listed(columns_of(width), 'valid_from', 'valid_to')} FROM {name}"
 
     def leaf(self, leaf: Leaf) -> str:
-        """Select from a leaf's view, with columns by position."""
+        """Return SQL that selects from the view of a leaf, with columns named by position."""
         base = leaf if isinstance(leaf, temporal.Base) else leaf.base
         name = self.views(leaf)
         self.reads.append(name)
@@ -229,7 +239,7 @@ class Chain:
         return f"SELECT {listed(heads, f'{start} AS valid_from', f'{end} AS valid_to')} FROM {name}"
 
     def constant(self, constant: temporal.Constant) -> str:
-        """Render constant rows, which hold since t0."""
+        """Return the SQL of constant rows, which are valid from t0 on."""
         types = [column.type for column in constant.columns]
         rows = constant.rows or (tuple(Literal(None, type) for type in types),)
         since = render.timestamp(self.asked.since)
@@ -244,7 +254,7 @@ class Chain:
         return text if constant.rows else f"{text} WHERE 1 = 0"
 
     def projected(self, projection: temporal.Projection) -> str:
-        """Render π, coalesced unless all columns of the input remain."""
+        """Return the SQL of π.  The SQL merges periods unless the outputs include all columns of the input."""
         inner = projection.input
         names = _named(temporal.attributes(inner), "a")
         values = [self.text(output.value, names) for output in projection.outputs]
@@ -254,7 +264,7 @@ class Chain:
         return text if selected >= set(temporal.attributes(inner)) else self.sweeps.coalesced(text, len(heads))
 
     def semijoined(self, semijoin: temporal.Semijoin) -> str:
-        """Render ⋉: the left rows that match some right row."""
+        """Return the SQL of ⋉, which selects the left rows that equal some right row in the columns ``on``."""
         left, right = _named(temporal.attributes(semijoin.left), "a"), _named(temporal.attributes(semijoin.right), "b")
         width = len(temporal.attributes(semijoin))
         pairs = (Call(render.NULL_SAFE, (left[one], right[other]), BOOLEAN) for one, other in semijoin.on)
@@ -264,7 +274,7 @@ class Chain:
         return f"SELECT {heads} FROM {first} AS a WHERE EXISTS (SELECT 1 FROM {second} AS b WHERE {same})"
 
     def fragment(self, inner: temporal.Temporal, since: str) -> str:
-        """Render the part of a relation from an instant on."""
+        """Return the SQL of the part of a relation from the instant ``since`` on."""
         heads = listed(columns_of(len(temporal.attributes(inner))))
         return (
             f"SELECT {heads}, GREATEST(valid_from, {since}) AS valid_from, valid_to FROM {self.step(inner)} "
@@ -272,7 +282,10 @@ class Chain:
         )
 
     def joined(self, inputs: tuple[temporal.Temporal, ...], predicate: Scalar) -> str:
-        """Render ⋈, and σ as ⋈ of one input: the shared instants of rows that satisfy the predicate."""
+        """Return the SQL of ⋈, which selects the common instants of rows that satisfy the predicate.
+
+        σ is rendered as ⋈ of one input.
+        """
         items = [
             _Item(f"a{number}", self.step(inner), temporal.attributes(inner)) for number, inner in enumerate(inputs, 1)
         ]
@@ -295,7 +308,10 @@ class Chain:
         )
 
     def judging(self, scalar: Scalar, items: Sequence[_Item], whole: Scalar, joins: list[str]) -> Scalar:
-        """Replace period functions in a condition by columns; add the joins that supply them to ``joins``."""
+        """Return a condition with its period functions replaced by columns.
+
+        The function adds the joins that supply these columns to ``joins``.
+        """
         match scalar:
             case Call(name="period_overlaps", args=(PeriodOf(at=None), PeriodOf(at=None))):
                 return Literal(True, BOOLEAN, fixed=True)  # joined rows always share an instant
@@ -311,7 +327,7 @@ class Chain:
                 return with_children(scalar, tuple(self.judging(each, items, whole, joins) for each in parts))
 
     def until(self, period: PeriodOf) -> Until:
-        """Return the instant up to which the period functions read a period."""
+        """Return the instant up to which the period functions evaluate a period set."""
         if period.at is None:
             return Until(self.now, self.after_now)
         instant = self.asked.literal(period.at).value
@@ -319,7 +335,10 @@ class Chain:
         return Until(render.timestamp(instant), render.timestamp(instant + 1), f"_{period.at.name}")
 
     def paired(self, one: PeriodOf, other: PeriodOf, joining: _Joining, *, contained: bool) -> Scalar:
-        """Render a condition on the periods of two tuples by joining a query of the pairs that satisfy it."""
+        """Return a condition on the period sets of two tuples, and add a join to ``joining``.
+
+        The join reads a query of the pairs of tuples that satisfy the condition.
+        """
         outer, inner = _of(one.scan, joining.items), _of(other.scan, joining.items)
         names = {**_named(outer.columns, "a"), **_named(inner.columns, "b")}
         equal = [each for each in _conjuncts(joining.whole) if _is_equality(each) and columns(each) <= names.keys()]
@@ -334,11 +353,11 @@ class Chain:
         return Call("is not null", (ColumnRef(alias, "holds", BOOLEAN),), BOOLEAN)
 
     def text(self, scalar: Scalar, names: Names) -> str:
-        """Render a scalar with columns from ``names``, and with NOW and the parameters as constants."""
+        """Return the SQL of a scalar with columns replaced by ``names``, and NOW and the parameters by constants."""
         return render.scalar(self.plain(scalar, names))
 
     def plain(self, scalar: Scalar, names: Names) -> Scalar:
-        """Rewrite a scalar over the columns of a named query."""
+        """Return a scalar with columns replaced by ``names``, and NOW and the parameters by constants."""
         match scalar:
             case Now():
                 return Literal(self.asked.now, TIMESTAMP)

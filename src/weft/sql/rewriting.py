@@ -44,7 +44,7 @@ _CHOSEN: Final = (
 
 
 def installed(text: str, *, language: str = "sql", name: str = "NAME") -> str:
-    r"""Return the command that installs a text.
+    r"""Return the command that installs the query ``text``.
 
     >>> installed("SELECT a FROM t"), installed('p("x")', language="monpoly")
     ('weft install NAME "SELECT a FROM t"', 'weft install NAME --language monpoly \'p("x")\'')
@@ -54,12 +54,12 @@ def installed(text: str, *, language: str = "sql", name: str = "NAME") -> str:
 
 
 def viewed(text: str) -> str:
-    """Return the command that creates a view."""
+    """Return the command that creates a view with the definition ``text``."""
     return f"weft view add NAME {_argument(text)}"
 
 
 def as_number(node: exp.Expr) -> str:
-    """Return a hint for turning an interval in a node into a number, which can be stored, converted and compared."""
+    """Return a hint that says how to write an interval as a number, which can be stored, converted and compared."""
     difference = node.find(exp.Sub)
     start, end = "start", "end"
     if difference is not None and not difference.find(exp.Interval):
@@ -68,13 +68,16 @@ def as_number(node: exp.Expr) -> str:
 
 
 def _argument(text: str) -> str:
-    """Quote a text as one shell argument, in double quotes if it has no special character."""
+    """Return a text quoted as one shell argument, in double quotes if it has no special character."""
     line = " ".join(text.split()) if "--" not in text and "/*" not in text else text
     return shlex.quote(line) if set(line) & set('"$`\\!') else f'"{line}"'
 
 
 def without_value(node: exp.Expr) -> str:
-    """Rewrite a comparison with a subquery as EXISTS; return general advice if that is impossible."""
+    """Return a hint for a subquery used as a value.
+
+    The hint contains the query with the comparison rewritten as EXISTS, or general advice if that is impossible.
+    """
     query, around = _within(node), _around(node)
     if not isinstance(query, exp.Select) or len(query.expressions) != 1:
         return NOT_TODAY
@@ -126,7 +129,7 @@ def _within(node: exp.Expr) -> exp.Expr | None:
 
 
 def _around(node: exp.Expr) -> exp.Expr | None:
-    """Return the node's parent, skipping parentheses."""
+    """Return the parent of a node, without parentheses between them."""
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
@@ -134,7 +137,10 @@ def _around(node: exp.Expr) -> exp.Expr | None:
 
 
 def _asserted(comparison: exp.Expr) -> bool:
-    """Return whether only AND and OR separate a comparison from WHERE or ON, so that unknown equals false."""
+    """Return whether only AND and OR are between a comparison and its WHERE or ON.
+
+    If so, an unknown comparison has the same effect as a false comparison.
+    """
     around = comparison.parent
     while isinstance(around, (exp.And, exp.Or, exp.Paren)):
         around = around.parent
@@ -142,7 +148,10 @@ def _asserted(comparison: exp.Expr) -> bool:
 
 
 def _compared(query: exp.Select, value: exp.Expr, node: exp.Expr) -> tuple[exp.Select, exp.Expr] | None:
-    """Qualify names so that the value keeps its meaning inside the subquery; return None if that needs new aliases."""
+    """Return the subquery and the compared value with names qualified so that the value can move into the subquery.
+
+    Return None if this requires new aliases.
+    """
     outer = node.find_ancestor(exp.Select)
     source, own = None if outer is None else outer.args.get("from_"), query.args.get("from_")
     if outer is None or source is None or own is None or query.args.get("joins"):
@@ -168,9 +177,10 @@ def _compared(query: exp.Select, value: exp.Expr, node: exp.Expr) -> tuple[exp.S
 def _existence(
     inner: exp.Select, value: exp.Expr, kind: type[exp.Expr], function: str | None, *, everything: bool
 ) -> exp.Expr | None:
-    """Return ``value kind (inner)`` as EXISTS; with ``everything``, the comparison is with ALL rows.
+    """Return the comparison ``value kind (inner)`` as EXISTS, or None if that is impossible.
 
-    The result is true for the same rows of the outer query.  It is false where the comparison is unknown.
+    With ``everything``, the comparison is with ALL rows.  The EXISTS is true for the same rows of the outer query, and
+    false where the comparison is unknown.
     """
     item = inner.expressions[0].unalias()
     body = inner.copy()
@@ -199,13 +209,16 @@ def _existence(
 
 
 def _of_all(body: exp.Select, against: exp.Expr, value: exp.Expr, operand: exp.Expr) -> exp.Expr:
-    """Return the condition that no row makes the comparison with ALL false or, because of a NULL, unknown."""
+    """Return the condition that a comparison with ALL is true.
+
+    The condition requires that no row makes the comparison false or, because of a NULL, unknown.
+    """
     unknown = [exp.Is(this=each.copy(), expression=exp.Null()) for each in (value, operand)]
     return exp.not_(exp.Exists(this=body.where(exp.or_(against, *unknown))))
 
 
 def _counted(body: exp.Select, item: exp.Expr, value: exp.Expr, kind: type[exp.Expr]) -> exp.Expr | None:
-    """Rewrite a comparison of COUNT with 0 or 1 as EXISTS or NOT EXISTS, or return None."""
+    """Return a comparison of COUNT with 0 or 1 as EXISTS or NOT EXISTS, or None for any other comparison."""
     counted = item.expressions[0] if item.expressions else exp.Star()
     while isinstance(counted, exp.Distinct):
         counted = counted.expressions[0]
@@ -221,7 +234,7 @@ def _counted(body: exp.Select, item: exp.Expr, value: exp.Expr, kind: type[exp.E
 
 
 def whole(part: exp.Expr, replacement: exp.Expr) -> str:
-    """Return the command that installs the whole query with one part replaced."""
+    """Return the command that installs the whole query with ``part`` replaced by ``replacement``."""
     part.meta["weft_replaced"] = True
     root = part.root().copy()
     del part.meta["weft_replaced"]
@@ -234,7 +247,7 @@ _RANKS: Final = ("row_number", "rank", "dense_rank")
 
 
 def instead_of(node: exp.Expr) -> str | None:
-    """Return what to write instead of a refused node, or None if nothing is known."""
+    """Return a hint that says what to write instead of a refused node, or None if no hint is known."""
     match node:
         case exp.Window():
             return _without_window(node)
@@ -268,7 +281,7 @@ def _without_window(window: exp.Window) -> str:
 
 
 def single_table(select: exp.Select | None) -> str | None:
-    """Return the name of the only table of a SELECT, as in FROM, or None for several tables or subqueries."""
+    """Return the name of the table if FROM has only one table, or None for several tables or a subquery."""
     source = None if select is None else select.args.get("from_")
     if select is None or source is None or select.args.get("joins") or select.root().find(exp.With):
         return None
@@ -283,7 +296,7 @@ def single_table(select: exp.Select | None) -> str | None:
 
 
 def of_alias(node: exp.Expr, alias: str) -> exp.Expr:
-    """Return a copy of an expression over one table, with every column qualified by an alias."""
+    """Return a copy of an expression over one table, with every column qualified by ``alias``."""
     renamed = node.copy()
     for column in list(renamed.find_all(exp.Column)):
         column.set("table", exp.to_identifier(alias))
@@ -291,7 +304,10 @@ def of_alias(node: exp.Expr, alias: str) -> exp.Expr:
 
 
 def where_of(select: exp.Select, alias: str) -> str:
-    """Return the condition of WHERE over an alias, followed by AND, or an empty text without WHERE."""
+    """Return the condition of WHERE with columns qualified by ``alias``, followed by AND.
+
+    The result is empty if the SELECT has no WHERE.
+    """
     where = select.args.get("where")
     if where is None:
         return ""
@@ -300,12 +316,18 @@ def where_of(select: exp.Select, alias: str) -> str:
 
 
 def known(columns: Sequence[str], alias: str) -> str:
-    """Return the condition that columns are not NULL, followed by AND.  It omits ``ts``, which is never NULL."""
+    """Return the SQL condition that ``columns`` are not NULL, followed by AND.
+
+    The condition omits ``ts``, which is never NULL.
+    """
     return "".join(f"{alias}.{each} IS NOT NULL AND " for each in dict.fromkeys(columns) if each.lower() != "ts")
 
 
 def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
-    """Return the columns of PARTITION BY and ORDER BY and whether the order descends, or None for expressions."""
+    """Return the columns of PARTITION BY, the column of ORDER BY, and whether the order is descending.
+
+    Return None if PARTITION BY or ORDER BY has expressions, or if ORDER BY does not have exactly one column.
+    """
     ordered = window.args.get("order")
     by = [] if ordered is None else ordered.expressions
     parts = list(window.args.get("partition_by") or ())
@@ -315,12 +337,15 @@ def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
 
 
 def same(keys: Sequence[str], one: str, other: str) -> str:
-    """Return the condition that columns are equal in two aliases, followed by AND."""
+    """Return the SQL condition that the columns ``keys`` are equal in the rows of two aliases, followed by AND.
+
+    ``one`` and ``other`` are the aliases.
+    """
     return "".join(f"{one}.{key} = {other}.{key} AND " for key in keys)
 
 
 def _best_of_group(window: exp.Window) -> str | None:
-    """Return a query for the first row of each partition."""
+    """Return a hint with a query for the first row of each partition, or None."""
     select = window.find_ancestor(exp.Select)
     name, keys = single_table(select), _keys(window)
     if select is None or name is None or keys is None:
@@ -338,13 +363,16 @@ def _best_of_group(window: exp.Window) -> str | None:
 
 
 def _nulls(columns: Sequence[str]) -> str:
-    """Return a clause about rows with a NULL in the columns."""
+    """Return a clause which says that rows with a NULL in ``columns`` are omitted, or an empty text."""
     names = [each for each in dict.fromkeys(columns) if each.lower() != "ts"]
     return f"; rows with a NULL in {' or '.join(names)} are omitted" if names else ""
 
 
 def _listed(select: exp.Select, window: exp.Window, value: str) -> str | None:
-    """Return the select list over ``t`` with the window function as a column of ``p``, or None if it has others."""
+    """Return the select list over ``t``, with the window function replaced by the column ``value`` of ``p``.
+
+    Return None if the select list has another window function.
+    """
     listed = []
     for item in select.expressions:
         selected = of_alias(item, "t")
@@ -361,8 +389,9 @@ def _listed(select: exp.Select, window: exp.Window, value: str) -> str | None:
 
 
 def _paired(window: exp.Window) -> tuple[exp.Select, str, str, tuple[list[str], str, bool]] | None:
-    """Return the SELECT of a window function, its table, its select list over ``t`` and ``p``, and its keys, or
-    None.
+    """Return the parts of a query that joins its table ``t`` with itself as ``p``, or None if no such query exists.
+
+    The parts are the SELECT of the window function, the table, the select list over ``t`` and ``p``, and the keys.
     """
     select = window.find_ancestor(exp.Select)
     name, keys, arguments = single_table(select), _keys(window), window.this.expressions
@@ -379,7 +408,7 @@ def _paired(window: exp.Window) -> tuple[exp.Select, str, str, tuple[list[str], 
 
 
 def _beside(window: exp.Window, name: str) -> str | None:
-    """Rewrite LAG or LEAD as a join with the row just before or after."""
+    """Return a hint in which a join with the row just before or after replaces LAG or LEAD, or None."""
     parts = _paired(window)
     if parts is None:
         return None
@@ -394,7 +423,7 @@ def _beside(window: exp.Window, name: str) -> str | None:
 
 
 def _first_value(window: exp.Window) -> str | None:
-    """Rewrite FIRST_VALUE as a join with the first row of the group."""
+    """Return a hint in which a join with the first row of the group replaces FIRST_VALUE, or None."""
     parts = _paired(window)
     if parts is None:
         return None
@@ -412,7 +441,7 @@ def _first_value(window: exp.Window) -> str | None:
 
 
 def _instead(select: exp.Select, text: str) -> str:
-    """Return the command that installs the whole query with one SELECT replaced by a text."""
+    """Return the command that installs the whole query with ``select`` replaced by ``text``."""
     if select.parent is None:
         return installed(text)
     return whole(select, exp.maybe_parse(text, dialect="spark"))

@@ -1,4 +1,4 @@
-"""Resolve names: the range variable and the column that a name in the text denotes."""
+"""Resolve names of the text to range variables and columns."""
 
 from __future__ import annotations
 
@@ -22,18 +22,25 @@ from weft.sql.refusal import place
 from weft.sql.rewriting import installed
 
 RESULTS: Final = "results"
-"""``results.NAME`` is the table of answers of the standing query NAME."""
+"""The qualifier of the tables of answers: ``results.NAME`` has the answers of the standing query NAME."""
 MOST_RANGE_VARIABLES: Final = 500
-"""The most range variables.  CTEs are expanded wherever they are named, so nested ones could grow without bound."""
+"""The maximal number of range variables.
+
+A common table expression is expanded wherever it is named, so nested ones could grow without bound.
+"""
 
 _MADE_UP: Final = re.compile(r"_(?:was|before|outer|or\d+|\d+)$", re.IGNORECASE)
-"""Suffixes of range variables that the rewriting creates.  A user's alias with such a suffix gets one more _, so that
-no other alias is ever renamed to it.
+"""The suffixes of range variables that the rewriting creates.
+
+A user's alias with such a suffix has an underscore appended, so that no other range variable is renamed to this alias.
 """
 
 
 def suggestion(wrong: str, known: Iterable[str], what: str, alike: float = 0.5) -> str:
-    """Return "Did you mean …" or the known names; ``alike`` is the similarity that a name needs, up to 1."""
+    """Return "Did you mean …" with the names similar to ``wrong``, or a list of the known names.
+
+    ``alike`` is the least similarity of a suggested name, between 0 and 1.
+    """
     names = sorted(set(known))
     close = difflib.get_close_matches(wrong.lower(), [name.lower() for name in names], n=3, cutoff=alike)
     meant = [name for name in names if name.lower() in close]
@@ -45,7 +52,7 @@ def suggestion(wrong: str, known: Iterable[str], what: str, alike: float = 0.5) 
 
 
 def as_written(alias: str) -> str:
-    """Return a range variable as the query's text names it, without the suffixes of binding and of the rules.
+    """Return a range variable as the query's text writes it, without the suffixes that Weft appended.
 
     >>> as_written("m"), as_written("m_2"), as_written("r_2_was_was"), as_written("msgs_before"), as_written("r_was_")
     ('m', 'm', 'r', 'msgs', 'r_was')
@@ -62,7 +69,10 @@ class Names:
     taken: set[str] = field(default_factory=set)
 
     def fresh(self, wanted: str) -> str:
-        """Return ``wanted``, or ``wanted_2`` … if it is taken; raise SqlError if the query has too many."""
+        """Return ``wanted``, or ``wanted`` with a number if another range variable has this name.
+
+        Raise SqlError if the query has too many range variables.
+        """
         if len(self.taken) >= MOST_RANGE_VARIABLES:
             raise TooLarge(
                 f"the query has more than {MOST_RANGE_VARIABLES} tables and derived tables after CTEs are expanded",
@@ -82,9 +92,9 @@ class Names:
 
 @dataclass(frozen=True)
 class Variable:
-    """A range variable of FROM: a relation, and the columns that can be named, in order.
+    """A range variable of FROM: a relation, and the columns that the text can name, in order.
 
-    ``unlisted`` are columns of a derived relation that ``*`` omits.
+    ``unlisted`` are the columns of a derived relation that ``*`` omits.
     """
 
     relation: Source
@@ -93,12 +103,15 @@ class Variable:
 
     @classmethod
     def of(cls, relation: Source, hidden: tuple[str, ...] = ()) -> Variable:
-        """Return a variable with all columns of a relation except the hidden ones."""
+        """Return a range variable with all columns of ``relation`` except the ``hidden`` ones."""
         return cls(relation, tuple(ref for ref in attributes(relation) if ref.column not in hidden))
 
     @property
     def listed(self) -> tuple[ColumnRef, ...]:
-        """The columns of ``*``: without an answer's instant and ordinal, and without a tracked table's periods."""
+        """The columns that ``*`` selects.
+
+        ``*`` omits the instant and the ordinal of an answer, and the start and end of the periods of a tracked table.
+        """
         if not isinstance(self.relation, Scan):
             return tuple(ref for ref in self.columns if ref.column not in self.unlisted)
         table = self.relation.table
@@ -109,13 +122,16 @@ class Variable:
         )
 
     def find(self, name: str) -> ColumnRef | None:
-        """Return the column with this name, ignoring case, or None."""
+        """Return the column called ``name``, ignoring case, or None."""
         return next((ref for ref in self.columns if ref.column.lower() == name.lower()), None)
 
 
 @dataclass(frozen=True)
 class Merged:
-    """A column of USING, which several range variables share; ``ref`` is the first one's."""
+    """A column of USING, which several range variables share.
+
+    ``ref`` is the column of the first of these range variables.
+    """
 
     ref: ColumnRef
     aliases: frozenset[str]
@@ -123,38 +139,53 @@ class Merged:
 
 @dataclass(frozen=True)
 class Context:
-    """The state shared by a whole text: the tables, the names in use, and how to lower a subquery."""
+    """The state shared by all parts of a text.
+
+    The shared state is the tables, the names in use, and the functions that translate subqueries.
+    """
 
     tables: Mapping[str, TableSchema]
     names: Names
     subquery: Callable[[exp.Expr, Scope], tuple[Relation, tuple[ColumnRef, ...]]]
-    """Lowers a query in parentheses to a relation and its columns."""
+    """The function that translates a query in parentheses into a relation and its columns."""
     body: Callable[[exp.Expr, Scope], Relation]
-    """Lowers the query of EXISTS, whose columns do not matter."""
+    """The function that translates the query of EXISTS, whose columns have no effect."""
     view: bool = False
-    """Whether the text is a temporal view: it reads tracked tables, and may use periods, NOW anywhere, and GROUP BY."""
+    """Whether the text defines a temporal view.
+
+    A view reads tracked tables, and may use periods, NOW anywhere in a condition, and GROUP BY.
+    """
     text: str | None = None
-    """The whole text, or None while it is read as a view or standing query only to see whether it is accepted."""
+    """The whole text, or None in a trial.
+
+    A trial only checks whether the text is accepted as a view or as a standing query.
+    """
     other: Callable[[], str | None] = lambda: None
-    """Reads the text as a view, or a view's text as a standing query; returns None if accepted, otherwise a hint."""
+    """The function that tries a query's text as a view, or a view's text as a standing query.
+
+    The function returns None if the text is accepted, otherwise a hint.
+    """
 
 
 @dataclass
 class Grouping:
-    """The columns of a SELECT's groups under the range variable ``alias``: grouping expressions and aggregates."""
+    """The columns of the groups of a SELECT under the range variable ``alias``: grouping expressions and aggregates."""
 
     alias: str
     groups: dict[Scalar, ColumnRef] = field(default_factory=dict)
     measures: list[Measure] = field(default_factory=list)
     incomplete: bool = False
-    """Whether an item of GROUP BY was refused, so that an ungrouped column may be that item."""
+    """Whether an item of GROUP BY was refused.  If so, a column that is not grouped may be the refused item."""
 
     def group(self, value: Scalar) -> None:
         """Add a grouping expression."""
         self.groups.setdefault(value, ColumnRef(self.alias, f"group_{len(self.groups) + 1}", value.type))
 
     def measure(self, function: Aggregate, argument: Scalar | None) -> ColumnRef:
-        """Return the column of an aggregate, the same for equal aggregates; raise TypeError if it has no type."""
+        """Return the column of an aggregate, which is the same for equal aggregates.
+
+        Raise TypeError if the aggregate does not accept the type of ``argument``.
+        """
         for known in self.measures:
             if (known.function, known.argument) == (function, argument):
                 return known.output
@@ -164,15 +195,15 @@ class Grouping:
         return output
 
     def columns(self) -> tuple[ColumnRef, ...]:
-        """Return all columns, grouping expressions first."""
+        """Return all columns of the groups, with grouping expressions first."""
         return (*self.groups.values(), *(each.output for each in self.measures))
 
 
 @dataclass
 class CommonTable:
-    """A common table expression: its query, its column names if given, and its scope.
+    """A common table expression: its query, its column names if the text has them, and its scope.
 
-    ``refused`` says that its text was refused already, so reading it again adds no reason.
+    ``refused`` marks an expression whose text was refused, so that a further use adds no reason.
     """
 
     query: exp.Expr
@@ -191,24 +222,30 @@ class Scope:
     merged: dict[str, Merged] = field(default_factory=dict)
     shared: dict[str, CommonTable] = field(default_factory=dict)
     lateral: bool = True
-    """Whether the range variables of ``parent`` are visible; a derived table sees only its CTEs."""
+    """Whether the range variables of ``parent`` are visible.
+
+    A derived table sees only the common table expressions of the enclosing scopes.
+    """
     copied: bool = False
-    """Whether this part is written several times (the body of a NOT IN)."""
+    """Whether the rewriting copies this part of the text, as it copies the body of a NOT IN."""
     elements: Mapping[str, Element] = field(default_factory=dict)
-    """Lower-case name before -> -> the array element that it denotes, within a condition on an element."""
+    """For each name before -> in lower case, the array element that the name denotes.
+
+    The names are visible only in a condition on an array element.
+    """
     grouping: Grouping | None = None
-    """The groups, where aggregates are allowed."""
+    """The groups if aggregates are allowed in this part of the text, otherwise None."""
     side: str = ""
-    """The suffix of range variables on this side of EXCEPT or INTERSECT if the other side has the same name."""
+    """The suffix of range variables on one side of EXCEPT or INTERSECT that have the name of one on the other side."""
     refused: set[str] = field(default_factory=set)
-    """Aliases of FROM whose relations were refused, so that their columns are unknown."""
+    """The aliases of FROM whose relations were refused, so that their columns are unknown."""
 
     def inner(self, *, lateral: bool = True) -> Scope:
-        """Return the scope of a nested SELECT."""
+        """Return a new scope for a SELECT nested in this scope."""
         return Scope(self.context, self, lateral=lateral, copied=self.copied, side=self.side)
 
     def fresh(self, wanted: str) -> str:
-        """Return a new range variable."""
+        """Return a range variable that is new in the query and resembles ``wanted``."""
         names = self.context.names
         while self.side and wanted.lower() in names.taken:
             wanted = f"{wanted}_{self.side}"
@@ -216,7 +253,10 @@ class Scope:
 
     @contextmanager
     def source(self, node: exp.Expr) -> Iterator[None]:
-        """Mark a relation of FROM as refused if reading it fails, so that its columns are not refused as well."""
+        """Mark an item of FROM as refused if the body of the ``with`` statement raises SqlError.
+
+        The error is raised again.  The columns of a refused item cause no further errors.
+        """
         try:
             yield
         except SqlError:
@@ -224,7 +264,7 @@ class Scope:
             raise
 
     def scan(self, table: exp.Table) -> Scan:
-        """Return the table of a name in FROM; raise SqlError if it does not exist."""
+        """Return the scan of a table that FROM names.  Raise SqlError if the table does not exist."""
         name = f"{RESULTS}.{table.name}" if table.args.get("db") else table.name
         tables = self.context.tables
         schema = {key.lower(): schema for key, schema in tables.items()}.get(name.lower())
@@ -243,28 +283,34 @@ class Scope:
         return Scan(schema, self.fresh(table.alias or table.name))
 
     def variable(self, relation: Source) -> Variable:
-        """Return the variable of a relation of FROM.  In a view, the bounds of a row's periods are not columns."""
+        """Return the range variable of a relation of FROM.
+
+        In a view, the columns with the start and end of a row's periods are hidden.
+        """
         return Variable.of(relation, (VALID_FROM, VALID_TO) if self.context.view and isinstance(relation, Scan) else ())
 
     def visible_variables(self) -> dict[str, Variable]:
-        """Return the visible range variables by alias; inner ones hide outer ones."""
+        """Return the visible range variables by alias.
+
+        An inner range variable hides an outer one with the same alias.
+        """
         variables: dict[str, Variable] = {}
         for scope in self._visible():
             variables = {**scope.variables, **variables}
         return variables
 
     def common(self, name: str) -> CommonTable | None:
-        """Return the innermost common table expression with this name, or None."""
+        """Return the innermost common table expression called ``name``, or None."""
         return next((scope.shared[name.lower()] for scope in self._chain() if name.lower() in scope.shared), None)
 
     def add(self, alias: str, variable: Variable, node: exp.Expr) -> None:
-        """Add a range variable of FROM; raise SqlError if its alias is already used."""
+        """Add a range variable of FROM.  Raise SqlError if FROM already has the alias."""
         if alias.lower() in self.variables:
             raise SqlError(f"{alias!r} names two tables of one FROM", where=place(node), hint="Give each an alias.")
         self.variables[alias.lower()] = variable
 
     def resolve(self, column: exp.Column) -> ColumnRef:
-        """Return the column of a name; raise SqlError if it is unknown or ambiguous."""
+        """Return the column that a name denotes.  Raise SqlError if the name is unknown or ambiguous."""
         if column.args.get("db") or column.args.get("catalog"):
             raise self._of_too_many_parts(column)
         if not isinstance(column.this, exp.Identifier):
@@ -284,18 +330,19 @@ class Scope:
         )
 
     def consequence(self, error: SqlError, qualifier: str = "") -> SqlError:
-        """Mark an error about a column of ``qualifier`` (empty: any table) as a consequence if the table was
-        refused.
+        """Return the error, marked as a consequence if it concerns a column of a table that was refused.
+
+        ``qualifier`` is the alias of the table, or empty if the text does not qualify the column.
         """
         refused = {alias for scope in self._visible() for alias in scope.refused}
         error.consequence = qualifier in refused if qualifier else bool(refused)
         return error
 
     def path(self, column: exp.Column) -> tuple[ColumnRef, list[exp.Expr]]:
-        """Return the column at the start of a dotted name, and the field names after it.
+        """Return the column at the start of a dotted name, and the field names after the column.
 
-        As in Spark, ``a.b`` is the column b of the alias a, or else the field b of a column a.  Raise SqlError as
-        ``resolve`` does; a column without a shape has no fields.
+        As in Spark, ``a.b`` is the column b of the alias a if it exists, otherwise the field b of a column a.  A column
+        without a nested type has no fields.  Raise SqlError as ``resolve`` does.
         """
         first, *behind = column.parts
         if behind:
@@ -316,11 +363,14 @@ class Scope:
         return SqlError(f"{column.sql('spark')} has more than two parts", where=place(column), hint=hint)
 
     def element(self, name: str) -> Element | None:
-        """Return the array element of a name before ->, ignoring case, or None."""
+        """Return the array element that a name before -> denotes, ignoring case, or None."""
         return self.elements.get(name.lower())
 
     def owners(self, name: str, node: exp.Expr) -> tuple[ColumnRef, frozenset[str]] | None:
-        """Return the column with this name in FROM, and its aliases; raise SqlError if several tables have it."""
+        """Return the column of FROM called ``name``, and the aliases of the tables that share the column, or None.
+
+        Raise SqlError if several tables have such a column.
+        """
         merged = self.merged.get(name.lower())
         owned = {
             frozenset((alias,)): ref
@@ -337,7 +387,7 @@ class Scope:
         return next(((ref, aliases) for aliases, ref in owned.items()), None)
 
     def starts(self) -> frozenset[ColumnRef]:
-        """Return the visible columns that hold a row's start, which is never NULL."""
+        """Return the visible columns that contain the start of a row.  The start of a row is never NULL."""
         variables = (variable for scope in self._visible() for variable in scope.variables.values())
         scans = (part for variable in variables for part in sources(variable.relation))
         return frozenset(scan.start for scan in scans if isinstance(scan, Scan))

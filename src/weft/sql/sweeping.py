@@ -1,7 +1,7 @@
-"""Sweep periods in the order of time, in SQL that DuckDB and Spark read alike.
+"""Compute with periods in the order of time, in SQL that both DuckDB and Spark accept.
 
-A relation is a query that returns ``c1 … cn, valid_from, valid_to``; a NULL ``valid_to`` is open.  A row may have
-several periods, which together form its *tuple*.
+A relation is a query that returns ``c1 … cn, valid_from, valid_to``.  A NULL ``valid_to`` marks an open period.  A row
+may have several periods, which together form its *tuple*.
 """
 
 from __future__ import annotations
@@ -11,46 +11,49 @@ from dataclasses import dataclass
 from typing import Final
 
 FOREVER: Final = "TIMESTAMP '9999-12-31 23:59:59.999999+00:00'"
-"""An instant after every end, for comparisons with open periods."""
+"""An instant that is not before any end, for comparisons with open periods."""
 
 
 BOTH_BOUNDS: Final = "CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides"
-"""A join after FROM that doubles each period, for its start and its end.  Spark expands a CTE wherever it is named, so
-a chain in which each step names the previous one twice would grow exponentially; this names it once.
+"""A join after FROM that returns each period twice, for its start and for its end.
+
+Spark expands a CTE wherever it is named.  With this join, each query of a chain names the previous one only once.  If
+each query named the previous one twice, the chain would grow exponentially.
 """
 BOUND: Final = "CASE WHEN side = 0 THEN valid_from ELSE valid_to END"
-"""The instant of a bound; NULL for the end of an open period."""
+"""The instant of a bound of a period, or NULL for the end of an open period."""
 
 
 def columns_of(width: int, alias: str = "") -> list[str]:
-    """Return ``c1 … cn``, optionally qualified by ``alias``."""
+    """Return the names ``c1 … cn``, where n is ``width``, qualified by ``alias`` if it is given."""
     return [f"{alias}.c{number}" if alias else f"c{number}" for number in range(1, width + 1)]
 
 
 def listed(*parts: str | Iterable[str]) -> str:
-    """Join items by commas, without empty ones."""
+    """Return the items of ``parts`` joined by commas.  Empty items are omitted."""
     flat = [item for part in parts for item in ((part,) if isinstance(part, str) else part)]
     return ", ".join(item for item in flat if item)
 
 
 def over(keys: Iterable[str], order: str = "", frame: str = "") -> str:
-    """Return ``OVER (PARTITION BY … ORDER BY …)``."""
+    """Return ``OVER (PARTITION BY keys ORDER BY order frame)``, without the parts that are empty."""
     names = listed(keys)
     parts = (f"PARTITION BY {names}" if names else "", f"ORDER BY {order}" if order else "", frame)
     return f"OVER ({' '.join(part for part in parts if part)})"
 
 
 def coalesced(query: str, width: int) -> str:
-    """Merge overlapping or adjacent periods of each row into maximal ones."""
+    """Return SQL that merges overlapping or adjacent periods of equal rows into maximal periods."""
     latest = "CASE WHEN COUNT(*) = COUNT(valid_to) THEN MAX(valid_to) END"
     reach = f"COALESCE(valid_to, {FOREVER})"
     return in_maximal_periods(query, columns_of(width), ("valid_from", "valid_to"), reach, latest)
 
 
 def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str], reach: str, latest: str) -> str:
-    """Merge the periods of each key that start within the ``reach`` of an earlier one.
+    """Return SQL that merges the periods of each key that start within the ``reach`` of an earlier period.
 
-    ``period`` names the start and end columns of ``query``.  ``latest`` is the end of a merged period.
+    ``period`` names the start and end columns of ``query``.  ``reach`` is SQL for the last start that merges with a
+    period.  ``latest`` is SQL for the end of a merged period.
     """
     start, end = period
     before = over(keys, start, "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING")
@@ -58,7 +61,7 @@ def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str],
         f"SELECT {listed(keys, period)}, CASE WHEN {start} <= MAX({reach}) {before} THEN 0 ELSE 1 END AS begins "
         f"FROM ({query}) AS given"
     )
-    # Periods with the same start are peers of the running sum, so they always fall into one island.
+    # Periods with the same start are peers in the running sum, so they always belong to one island.
     islands = f"SELECT {listed(keys, period)}, SUM(begins) {over(keys, start)} AS island FROM ({begins}) AS begun"
     return (
         f"SELECT {listed(keys, f'MIN({start}) AS {start}', f'{latest} AS {end}')} "
@@ -67,7 +70,10 @@ def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str],
 
 
 def shared(aliases: Sequence[str]) -> tuple[str, str, list[str]]:
-    """Return the start and the end of the shared instants of periods, and the conditions that some exist."""
+    """Return SQL for the start and the end of the common instants of periods, and the conditions for an overlap.
+
+    ``aliases`` are the aliases of the rows with the periods.
+    """
     starts, ends = [f"{each}.valid_from" for each in aliases], [f"{each}.valid_to" for each in aliases]
     if len(aliases) == 1:
         return starts[0], ends[0], []
@@ -77,12 +83,15 @@ def shared(aliases: Sequence[str]) -> tuple[str, str, list[str]]:
 
 
 def _counted(count: int, name: str) -> str:
-    """Return the change of a count at a bound: added at the start, subtracted at the end."""
+    """Return SQL for the change of a count at a bound, which is positive at the start and negative at the end."""
     return f"CASE WHEN side = 0 THEN {count} ELSE {-count} END AS {name}"
 
 
 def without(left: str, right: str, width: int) -> str:
-    """Return the left instants minus those of the same row on the right; both are names of coalesced relations."""
+    """Return SQL for the rows of ``left`` without the instants at which ``right`` has the same row.
+
+    ``left`` and ``right`` are names of relations with maximal periods.
+    """
     keys = columns_of(width)
     bounds = " UNION ALL ".join(
         f"SELECT {listed(keys)}, {BOUND} AS instant, {_counted(count, 'l')}, {_counted(other, 'r')} "
@@ -104,18 +113,18 @@ def without(left: str, right: str, width: int) -> str:
 
 @dataclass(frozen=True)
 class Sweeps:
-    """The SQL of two sweeps: periods made maximal (``coalesced``) and subtracted (``without``)."""
+    """The functions that return the SQL to merge periods (``coalesced``) and to subtract periods (``without``)."""
 
     coalesced: Callable[[str, int], str]
     without: Callable[[str, str, int], str]
 
 
 PORTABLE: Final = Sweeps(coalesced, without)
-"""The sweeps for both DuckDB and Spark."""
+"""The functions whose SQL both DuckDB and Spark accept."""
 
 
 def extended(name: str, width: int, window: str, at: str, sweeps: Sweeps = PORTABLE) -> str:
-    """Return EX_w: extend each period [a, b) to [a, b + w), open if b + w > at."""
+    """Return SQL for EX_w, which extends each period [a, b) to [a, b + w).  The period is open if b + w > ``at``."""
     later = f"valid_to + {window}"
     end = f"CASE WHEN {later} <= {at} THEN {later} END"
     moved = f"SELECT {listed(columns_of(width))}, valid_from, {end} AS valid_to FROM {name}"
@@ -124,7 +133,10 @@ def extended(name: str, width: int, window: str, at: str, sweeps: Sweeps = PORTA
 
 @dataclass(frozen=True)
 class Until:
-    """The instant up to which periods are read, and the next one, as text; ``suffix`` distinguishes several."""
+    """The instant up to which periods are evaluated, and the next instant, as SQL.
+
+    ``suffix`` distinguishes the columns for several such instants.
+    """
 
     instant: str
     after: str
@@ -132,17 +144,17 @@ class Until:
 
     @property
     def start(self) -> str:
-        """A period's start; NULL if it begins later."""
+        """SQL for the start of a period, or NULL if the period starts after the instant."""
         return f"CASE WHEN valid_from <= {self.instant} THEN valid_from END"
 
     @property
     def end(self) -> str:
-        """A period's end, cut off after the instant; NULL if the period begins later."""
+        """SQL for the end of a period, at most the next instant, or NULL if the period starts after the instant."""
         return f"CASE WHEN valid_from <= {self.instant} THEN LEAST(COALESCE(valid_to, {self.after}), {self.after}) END"
 
 
 def judged(name: str, width: int, untils: Sequence[Until]) -> str:
-    """Add the period functions of each row's tuple, up to each of some instants.
+    """Return SQL that adds the values of the period functions to each row, for each of the instants ``untils``.
 
     The columns are ``period_start``, ``period_end`` and ``period_length``, each with the suffix of the instant.
     """
@@ -160,7 +172,10 @@ def judged(name: str, width: int, untils: Sequence[Until]) -> str:
 
 
 def cut(name: str, width: int, until: Until) -> str:
-    """Return the periods up to an instant, closing open ones after it, and ``periods``, their number in the tuple."""
+    """Return SQL for the periods up to an instant, with the column ``periods``, the number of periods of the tuple.
+
+    Periods that are open, or end later, end just after the instant.
+    """
     columns = columns_of(width)
     return (
         f"SELECT {listed(columns)}, valid_from, {until.end} AS valid_to, COUNT(*) {over(columns)} AS periods "
@@ -169,12 +184,14 @@ def cut(name: str, width: int, until: Until) -> str:
 
 
 def pairs(outer: tuple[str, int], inner: tuple[str, int], condition: str, until: Until, *, contained: bool) -> str:
-    """Return the pairs of tuples, up to an instant, the first of which holds at every instant of the second.
+    """Return SQL for the pairs of an outer and an inner tuple with related periods up to an instant.
 
-    If not ``contained``, it must hold at some instant of the second.  The columns are ``c1 …`` of both, in order, and
-    ``holds``.  ``outer`` and ``inner`` are names and widths; ``condition`` is over the aliases ``a`` and ``b``.  Since
-    periods are maximal, each period of the second lies within one of the first's or is not covered, so the query counts
-    the covered ones.
+    If ``contained``, the outer tuple is valid at every instant of the inner one, otherwise at some instant.  The
+    columns are ``c1 …`` of both tuples, in order, and ``holds``.  ``outer`` and ``inner`` are names and widths;
+    ``condition`` is over the aliases ``a`` and ``b``.
+
+    Since periods are maximal, each period of the inner tuple lies within one period of the outer tuple or is not
+    covered.  The SQL therefore counts the covered periods.
     """
     pair = [*columns_of(outer[1], "a"), *columns_of(inner[1], "b")]
     named = [f"{column} AS c{number}" for number, column in enumerate(pair, 1)]

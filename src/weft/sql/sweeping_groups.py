@@ -1,7 +1,7 @@
-"""Compute the measures of groups over time, in SQL that DuckDB and Spark read alike (paper, section 5.1).
+"""Compute the measures of groups over time, in SQL that both DuckDB and Spark accept (paper, section 5.1).
 
-Counts and exact sums are running sums over the bounds of the rows' periods.  MIN, MAX and sums of FLOAT and DOUBLE,
-which cannot subtract a value, are computed for each fragment between two bounds.  Adjacent fragments with equal
+Counts and exact sums are running sums over the bounds of the rows' periods.  MIN, MAX and sums of FLOAT and DOUBLE
+cannot subtract a value, so they are computed for each fragment between two bounds.  Adjacent fragments with equal
 measures become one period.
 """
 
@@ -19,13 +19,16 @@ from weft.sql.sweeping import BOTH_BOUNDS, BOUND, PORTABLE, Sweeps, columns_of, 
 from weft.sql.wide_sums import high_part, is_wide, low_part, quotient, total
 
 _WIDE: Final = "DECIMAL(20,0)"
-"""The type in which BIGINTs are summed, because their sum may exceed a BIGINT."""
+"""The type in which BIGINTs are summed, because the sum may exceed a BIGINT."""
 
 
 def aggregated(
     relation: Aggregation, name: str, text: Callable[[Scalar], str], since: str, sweeps: Sweeps = PORTABLE
 ) -> str:
-    """Return an aggregation over the step ``name`` AS a; ``text`` renders a scalar over it, ``since`` is t0."""
+    """Return SQL for an aggregation over the query called ``name``, under the alias a.
+
+    ``text`` renders a scalar over the query, and ``since`` is SQL for t0.
+    """
     arguments = tuple(dict.fromkeys(each.argument for each in relation.measures if each.argument is not None))
     groups = [f"{text(group.value)} AS c{number}" for number, group in enumerate(relation.groups, 1)]
     values = [f"{text(argument)} AS x{number}" for number, argument in enumerate(arguments, 1)]
@@ -36,7 +39,7 @@ def aggregated(
 
 
 def _exact(measure: Measure) -> bool:
-    """Return whether a row that ends can be subtracted from the measure."""
+    """Return whether the value of a row that ends can be subtracted from the measure exactly."""
     type = None if measure.argument is None else measure.argument.type
     if type is None or measure.function == "count":
         return True
@@ -44,7 +47,7 @@ def _exact(measure: Measure) -> bool:
 
 
 def _summed_as(type: DataType) -> str:
-    """Return the type in which values are summed."""
+    """Return the SQL type in which values of ``type`` are summed."""
     if type.name in INTEGRAL:
         return _WIDE if type.name == "BIGINT" else "BIGINT"
     return str(type) if type.name == "DECIMAL" else "DOUBLE"
@@ -52,7 +55,10 @@ def _summed_as(type: DataType) -> str:
 
 @dataclass(frozen=True)
 class _Groups:
-    """An aggregation over ``rows``, whose columns are c1 … the groups, x1 … the arguments, and a period."""
+    """An aggregation over ``rows``.
+
+    The columns of ``rows`` are c1 … for the groups, x1 … for the arguments, and a period.
+    """
 
     count: int
     measures: tuple[Measure, ...]
@@ -66,7 +72,10 @@ class _Groups:
         return self.count + len(self.measures)
 
     def running(self) -> str:
-        """Compute running sums: n counts rows, n1 … count arguments that are not NULL, v1 … sum them."""
+        """Return SQL that computes the measures as running sums.
+
+        The sum n counts rows, n1 … count arguments that are not NULL, and v1 … add arguments.
+        """
         keys = columns_of(self.count)
         summed = [self._summed(number) for number in range(len(self.arguments))]
         counts = ["n", *(f"n{number + 1}" for number in range(len(self.arguments)))]
@@ -97,7 +106,7 @@ class _Groups:
         return f"SELECT {heads} FROM ({swept}) AS swept{there}"
 
     def _summed(self, place: int) -> int | None:
-        """Return the argument's position if a measure sums it, or None."""
+        """Return ``place`` if a measure sums the argument at this position, otherwise None."""
         asked = (each for each in self.measures if each.argument == self.arguments[place])
         return place if any(each.function in ("sum", "avg") for each in asked) else None
 
@@ -110,7 +119,7 @@ class _Groups:
         return f"CASE WHEN n{place} > 0 THEN {_quotient(measure, (f'v{place}', f'h{place}'), f'n{place}')} END"
 
     def anew(self) -> str:
-        """Compute each fragment's measures from the rows that hold in it."""
+        """Return SQL that computes the measures of each fragment from the rows that are valid in the fragment."""
         keys = columns_of(self.count)
         bounds = (
             f"SELECT DISTINCT {listed(keys, 'instant')} FROM (SELECT {listed(keys, f'{BOUND} AS instant')} "
@@ -144,22 +153,26 @@ class _Groups:
 
 
 def _in_order(number: str) -> str:
-    """Return a sum of DOUBLEs in ascending order, so that the same numbers always give the same sum.
+    """Return SQL for a sum of DOUBLEs in ascending order, so that the same numbers always have the same sum.
 
-    A maintenance finds a tuple to remove from a view by its values, which another order could change.
+    The maintenance of a view finds a tuple to remove by its values, which another order could change.
     """
     return f"AGGREGATE(ARRAY_SORT(COLLECT_LIST({number})), CAST(0 AS DOUBLE), (a, b) -> a + b)"
 
 
 def _parts(value: str, type: DataType) -> tuple[str, ...]:
-    """Return the addends of a value: the value, or its low and high parts if its type has no room for sums."""
+    """Return SQL for the addends of a value.
+
+    A value whose type is too narrow for sums has two addends, its low and its high part; any other value is the only
+    addend.
+    """
     if is_wide(type):
         return low_part(value, type), high_part(value, type)
     return (f"CAST({value} AS {_summed_as(type)})",)
 
 
 def _quotient(measure: Measure, sums: Sequence[str], count: str) -> str:
-    """Return SUM or AVG from the sums of ``_parts`` and a nonzero count."""
+    """Return SQL for SUM or AVG, computed from the sums of ``_parts`` and a count that is not 0."""
     type = None if measure.argument is None else measure.argument.type
     if type is not None and is_wide(type):
         low, high = sums

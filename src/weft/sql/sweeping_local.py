@@ -1,8 +1,9 @@
-"""The sweeps over periods in their fastest form for DuckDB; ``sweeping`` has the portable form.
+"""Merge and subtract periods in the fastest SQL for DuckDB; ``sweeping`` has the portable SQL.
 
-Window functions dominate the cost.  Most rows have one period, or match nothing on the other side, and bypass them.
-The remaining window functions read all rows in one order instead of one partition per row.  This works because the
-counts of a row's bounds add up to 0 (an open period ends at ``FOREVER``), so no count carries over into the next row.
+Window functions dominate the cost.  Most rows have only one period, or equal no row of the other relation, and bypass
+the window functions.  For the other rows, the window functions read all rows in one order instead of one partition per
+row.  The single order is correct because the counts at the bounds of each row sum to 0, so that no count carries over
+into the next row.  An open period ends at ``FOREVER``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _INSTANT = f"CASE WHEN side = 0 THEN valid_from ELSE COALESCE(valid_to, {FOREVER
 
 
 def coalesced_locally(query: str, width: int) -> str:
-    """Merge overlapping or adjacent periods of each row into maximal ones."""
+    """Return SQL that merges overlapping or adjacent periods of equal rows into maximal periods."""
     keys = columns_of(width)
     rows = listed(keys, "valid_from", "valid_to")
     once = (
@@ -23,7 +24,7 @@ def coalesced_locally(query: str, width: int) -> str:
     several = _met(
         f"SELECT {listed(columns_of(width, 'g'))}, g.valid_from, g.valid_to FROM given AS g", "several", keys
     )
-    # At one instant starts come before ends, so that adjacent periods merge.
+    # At one instant, starts precede ends, so that adjacent periods merge.
     bounds = (
         f"SELECT {listed(keys)}, {_INSTANT}, CASE WHEN side = 0 THEN 1 ELSE -1 END AS d "
         f"FROM ({several}) AS given {BOTH_BOUNDS}"
@@ -43,7 +44,10 @@ def coalesced_locally(query: str, width: int) -> str:
 
 
 def without_locally(left: str, right: str, width: int) -> str:
-    """Return the left instants minus those of the same row on the right; both are names of coalesced relations."""
+    """Return SQL for the rows of ``left`` without the instants at which ``right`` has the same row.
+
+    ``left`` and ``right`` are names of relations with maximal periods.
+    """
     keys = columns_of(width)
     heads = listed(columns_of(width, "g"), "g.valid_from", "g.valid_to")
     alone = _met(f"SELECT {heads} FROM {left} AS g", right, keys, "ANTI")
@@ -68,10 +72,10 @@ def without_locally(left: str, right: str, width: int) -> str:
 
 
 def _met(query: str, others: str, keys: list[str], kind: str = "SEMI") -> str:
-    """Return the rows ``g`` of a query that are, or are not (ANTI), among others."""
+    """Return SQL for the rows ``g`` of ``query`` that equal some row of ``others``, or no row if ``kind`` is ANTI."""
     same = " AND ".join(f"g.{key} IS NOT DISTINCT FROM o.{key}" for key in keys)
     return f"{query} {kind} JOIN {others} AS o ON {same}"
 
 
 LOCAL = Sweeps(coalesced_locally, without_locally)
-"""The sweeps for DuckDB only."""
+"""The functions whose SQL only DuckDB accepts."""

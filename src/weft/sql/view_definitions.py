@@ -2,12 +2,13 @@
 
     FROM due   is   FROM (SELECT DISTINCT id FROM s WHERE due < NOW()) AS due
 
-A view is evaluated at one instant when it is read, and adds and removes rows with their whole past.  A standing query
-is evaluated at every instant: its answer at s has the rows of the view's definition with NOW = s (law 5).  A view
-without NOW, period functions and moving windows has the same rows in its stored periods, so it is read as stored.
+A reader of a view evaluates the view at one instant, so from one evaluation to the next the view gains and loses rows
+with their whole past.  A standing query is evaluated at every instant: its answer at s has the rows of the view's
+definition with NOW = s (law 5).  A view without NOW, period functions and moving windows has the same rows in its
+stored periods.  The standing query therefore reads the stored periods of such a view.
 
-A view is bound with NOW as written.  This module turns its conditions into thresholds of NOW, as ``lower_predicate``
-does for the text of a query.
+The stored query of a view contains comparisons with NOW.  This module turns the comparisons into thresholds of NOW, as
+``lower_predicate`` does for the text of a query.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from weft.sql.render import scalar as rendered
 from weft.sql.scope import Names, as_written
 
 _NO_PLACE: Final = exp.Null()
-"""A node without a place, because a view is stored bound: its parts have no place in the query's text."""
+"""A node without a place.  The parts of a stored view have no place in the text of the query that reads the view."""
 _COMPARISONS: Final = frozenset((*NEGATED, "<=>"))
 _TRY: Final = "`weft try` reads a view as of now."
 _GROUPS: Final = (
@@ -61,9 +62,10 @@ _PERIOD_HINTS: Final = {
 
 
 def depends_on_now(query: Query) -> bool:
-    """Return whether the rows of a view at an instant depend on the instant of its evaluation.
+    """Return whether the rows of a view at an instant depend on the instant of the evaluation.
 
-    They do if the view has NOW, a period function or a moving window, or reads such a view.
+    A view depends on the instant of its evaluation if it has NOW, a period function or a moving window, or reads a view
+    that depends on the instant.
     """
     return any(
         isinstance(part, (Now, PeriodOf))
@@ -74,9 +76,9 @@ def depends_on_now(query: Query) -> bool:
 
 
 def with_definitions(query: Query) -> tuple[Query, tuple[TableSchema, ...]]:
-    """Replace the views that depend on NOW by their definitions; return the query and those views, in text order.
+    """Return the query with the views that depend on NOW replaced by their definitions, and these views in text order.
 
-    Raise SqlError with all reasons why standing queries do not support a definition, or if the query uses the periods
+    Raise SqlError if standing queries do not support a definition, with all reasons, or if the query uses the periods
     of such a view.
     """
     if not any(needs_definition(scan.table) for scan in scans(query)):
@@ -103,15 +105,21 @@ def _refuse_periods(query: Query) -> None:
 
 @dataclass
 class _Writing:
-    """The replacement of views in one query: the views replaced, and the reasons against it."""
+    """The state of the replacement of views in one query.
+
+    The state contains the replaced views, and the reasons that prevent a replacement.
+    """
 
     names: Names
     views: dict[TableSchema, None] = field(default_factory=dict)
     refused: dict[tuple[str, ...], dict[str, str | None]] = field(default_factory=dict)
-    """Path of views (the view, and the views that read it) -> reason -> hint."""
+    """The reasons, each with a hint, for each path of views: a refused view, followed by the views that read it."""
 
     def over(self, query: Query, path: tuple[str, ...]) -> Query:
-        """Replace the views in a query; ``path`` are the views whose definition it is, the outermost last."""
+        """Return the query with its views replaced.
+
+        ``path`` are the views that contain the query in their definitions, the outermost last.
+        """
 
         def change(node: Any) -> Any:
             return self._defined(node, path) if isinstance(node, Scan) and needs_definition(node.table) else node
@@ -132,7 +140,7 @@ class _Writing:
         return Distinct(Project(own.input, scan.alias, outputs))
 
     def _asked(self, node: Any, path: tuple[str, ...]) -> Any:
-        """Rewrite a node of a view for a standing query."""
+        """Return a node of a view's definition, rewritten for a standing query."""
         match node:
             case Plain(condition=condition) if mentions_now(condition):
                 try:
@@ -142,7 +150,8 @@ class _Writing:
                     self.refused.setdefault(path, {}).setdefault(reason, error.hint)
                     return node
             case Call(name="+" | "-" as sign, args=(time, Literal(value=int(count), type=kind))) if kind == MONTHS:
-                # As for DATEADD(MONTH, …) in a query, the months are not a parameter of a plan.
+                # The months are fixed, so they do not become a parameter of a plan, as for DATEADD(MONTH, …) in a
+                # query.
                 months = Literal(count if sign == "+" else -count, MONTHS, fixed=True)
                 return replace(node, name="+", args=(time, months))
             case _:
@@ -150,7 +159,10 @@ class _Writing:
 
 
 def _typed(output: Output, table: TableSchema) -> Scalar:
-    """Return a column of the definition with the type of the view's column, which may have gained fields."""
+    """Return a column of the definition with the type of the view's column.
+
+    A nested type may have gained fields since the definition was stored.
+    """
     column = table.column(output.name)
     value = output.value
     if column is None or not isinstance(value, ColumnRef) or value.type != column.type:
@@ -159,7 +171,10 @@ def _typed(output: Output, table: TableSchema) -> Scalar:
 
 
 def _not_standing(definition: Query) -> Iterator[tuple[str, str | None]]:
-    """Yield the constructs of a view's own definition that standing queries do not support, each with a hint."""
+    """Yield the constructs of a view's own definition that standing queries do not support.
+
+    Each construct has a hint, or None.
+    """
     for part in walk(definition):
         match part:
             case Grouped(window=None):
@@ -171,8 +186,9 @@ def _not_standing(definition: Query) -> Iterator[tuple[str, str | None]]:
 
 
 def _threshold(condition: Scalar, positive: bool) -> Predicate:
-    """Return "condition is true", or "condition is false" if ``positive`` is False; raise SqlError for other uses of
-    NOW.
+    """Return the predicate "condition is true", or "condition is false" if ``positive`` is False.
+
+    Raise SqlError if NOW occurs outside comparisons.
     """
     match condition:
         case _ if not mentions_now(condition):

@@ -1,4 +1,4 @@
-"""Sum DECIMALs whose precision leaves no room for a sum, exactly, in SQL that DuckDB and Spark read alike.
+"""Sum DECIMALs exactly that have too many digits for an ordinary sum, in SQL that both DuckDB and Spark accept.
 
 A sum of DECIMAL(p, s) has ten more digits than its values.  If p + 10 is at most 38, the sum of ten billion rows fits.
 Values with more digits are summed in two parts, x = high * U + low with U = 10^(25 - s):
@@ -6,8 +6,9 @@ Values with more digits are summed in two parts, x = high * U + low with U = 10^
 - low = x % U has at most 25 digits;
 - high, an integer below 10^13, is exact in a DOUBLE.
 
-The two sums together are the exact sum.  ``total`` combines them into one number, NULL if it has more than 38 digits.
-Spark computes the same, but rounds the last digit of a total of 38 digits with more than 6 after the point.
+The sums of the two parts are exact.  ``total`` combines them into one number, which is NULL if it has more than 38
+digits.  Spark computes the same number, except that it rounds the last digit of a total of 38 digits with more than 6
+digits after the point.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ _UNITS: Final = f"DECIMAL({_HIGH_DIGITS},0)"
 
 
 def is_wide(type: DataType) -> bool:
-    """Return whether the type has no room for ten more digits."""
+    """Return whether the type is a DECIMAL to which ten digits cannot be added."""
     return type.name == "DECIMAL" and not sums_fit(type)
 
 
 def low_part(value: str, type: DataType) -> str:
-    """Return the part of a value below U."""
-    # DuckDB computes % of two decimals with different scales in DOUBLE if 38 digits are too few.
+    """Return SQL for the low part of a value, which is the value modulo U."""
+    # DuckDB computes % of two decimals with different scales as DOUBLE if 38 digits are too few.
     widest = _widest(type)
     return f"CAST(CAST({value} AS {widest}) % CAST({_unit(type)} AS {widest}) AS {widest})"
 
 
 def high_part(value: str, type: DataType) -> str:
-    """Return the value minus its low part, in units of U."""
+    """Return SQL for the high part of a value, which is the value minus its low part, divided by U."""
     return _units(f"{value} - {low_part(value, type)}", type)
 
 
 def total(low: str, high: str, type: DataType) -> str:
-    """Combine the sums of the two parts into one number, NULL if it has more than 38 digits."""
+    """Return SQL that combines the sums of the two parts into one number, or NULL if it has more than 38 digits."""
     high, low = f"({high} + {high_part(low, type)})", low_part(low, type)
-    # With opposite signs, the high part alone could overflow although the number does not.
+    # If the two parts have opposite signs, the high part alone could overflow although the number does not.
     taken = f"(CASE WHEN {high} > 0 AND {low} < 0 THEN 1 WHEN {high} < 0 AND {low} > 0 THEN -1 ELSE 0 END)"
     units, rest = f"({high} - {taken})", f"CAST({low} + {taken} * {_unit(type)} AS {_widest(type)})"
     whole = f"CAST(CAST({units} AS {_UNITS}) * {_unit(type)} AS {_widest(type)})"
@@ -49,7 +50,7 @@ def total(low: str, high: str, type: DataType) -> str:
 
 
 def quotient(low: str, high: str, count: str, type: DataType) -> str:
-    """Return the average of the values as a DOUBLE, even if their sum has more than 38 digits."""
+    """Return SQL for the average of the values as a DOUBLE, even if the sum of the values has more than 38 digits."""
     beyond = f"CAST({high} AS DOUBLE) * CAST({_unit(type)} AS DOUBLE) + CAST({low} AS DOUBLE)"
     return f"COALESCE(CAST({total(low, high, type)} AS DOUBLE), {beyond}) / CAST({count} AS DOUBLE)"
 
@@ -63,7 +64,7 @@ def _widest(type: DataType) -> str:
 
 
 def _unit(type: DataType) -> str:
-    """Return U as a DECIMAL."""
+    """Return SQL for U as a DECIMAL."""
     below = (type.scale or 0) - _LOW_DIGITS
     if below <= 0:
         return f"CAST('1{'0' * -below}' AS DECIMAL({1 - below},0))"

@@ -128,7 +128,7 @@ _END: Final = re.compile(r"(?<!\\)[;\n]")
 
 
 def split_statements(text: str, *, ended: bool) -> tuple[list[list[str]], str]:
-    r"""Return the command lines in ``text``, whose lines end in line feeds, and the rest that needs more lines.
+    r"""Split ``text`` into complete command lines and an unfinished rest, and return both.
 
     With ``ended`` no more lines follow, so the rest is complete.  SQL comments are skipped where a command line could
     begin.  Raises ValueError for an unterminated quotation.

@@ -354,7 +354,7 @@ class Safe:
 
 
 def _constants(formula: Formula, variable: Variable) -> list[Constant]:
-    """Return the constants that a variable may equal if the formula requires nothing else, otherwise an empty list."""
+    """Return c1, …, cn if the formula is ``variable = c1 OR … OR variable = cn``, otherwise an empty list."""
     match formula:
         case algebra.Comparison(operator="=", left=left, right=Constant() as right) if left == variable:
             return [right]

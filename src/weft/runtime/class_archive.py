@@ -89,7 +89,9 @@ _missed: tuple[ClassArchive, str] | None = None
 
 
 def class_archive(java: Java, class_path: Sequence[Path], options: Sequence[str]) -> ClassArchive:
-    """Return the archive for a Java, the jars of its class path and its options; the memory size has no influence."""
+    """Return the archive that belongs to this Java, these jars and these Java options; it is the same for every memory
+    size.
+    """
     root = java.executable.resolve().parent.parent
     ours = [_FORMAT, *_java_marks(root)]
     jars = [f"{jar} {stat.st_size} {stat.st_mtime_ns}" for jar in class_path for stat in (jar.stat(),)]

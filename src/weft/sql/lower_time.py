@@ -219,7 +219,7 @@ _GROUPS: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']")
 _MOST: Final = {
     "y": 6, "M": 4, "L": 4, "d": 2, "H": 2, "h": 2, "K": 2, "k": 2, "m": 2, "s": 2, "S": 9, "a": 1, "X": 3, "x": 3,
 }  # fmt: skip
-"""The greatest length of a group of each letter, for reading and for writing."""
+"""How often each pattern letter may be repeated, in formats that read and in formats that write."""
 _WRITTEN_ONLY: Final = {"E": 4, "D": 3, "Q": 2, "G": 4}
 _MEANT: Final = {
     "Y": "yyyy for the year",

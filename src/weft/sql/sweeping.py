@@ -135,7 +135,8 @@ def extended(name: str, width: int, window: str, at: str, sweeps: Sweeps = PORTA
 class Until:
     """The instant up to which periods are evaluated, and the next instant, as SQL.
 
-    ``suffix`` distinguishes the columns for several such instants.
+    ``suffix`` is appended to the names of the columns that ``judged`` adds, so that one SELECT can use several
+    instants.
     """
 
     instant: str

@@ -39,9 +39,8 @@ class OwnCommit:
 
 
 def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
-    """Return Delta's version of the commit that added files in this transaction; None if the log has no such commit.
-
-    A commit of ``spend``, which only uses up the transaction's number, does not count.
+    """Return the Delta version whose commit belongs to this transaction and added files; None if the log has no such
+    commit.
     """
     latest = latest_version(table)
     if latest is None:

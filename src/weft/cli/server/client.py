@@ -1,6 +1,7 @@
 """The client: send a command to the server of its home, and print the output.
 
-If the command cannot run on the server, it runs in this process, as without a server; an unexpected reason is printed.
+If the server cannot run the command, this process runs it, as if there were no server.  A note gives the reason, unless
+the server is gone.
 A command that was sent is never also run here.
 """
 

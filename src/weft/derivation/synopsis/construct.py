@@ -166,7 +166,7 @@ def stored_of(formula: Formula, semantics: Semantics) -> Stored:
     """Return the stored relation of a temporal formula."""
     renamed = alpha_canonical(formula)
     if not isinstance(renamed, (Previous, Once, Since)):
-        raise Refused(f"nothing is stored for {type(renamed).__name__}")
+        raise Refused(f"{type(renamed).__name__} is not a temporal operator (▽, ◇, since) and has no stored relation")
     return Stored(renamed, semantics)
 
 

@@ -197,7 +197,7 @@ class _Nest:
             case "=":
                 bound = Distance(length, length)
             case _:
-                raise _refused("it excludes a length of time between two time points")
+                raise _refused("it compares the time between two time points with <>")
         self.lengths.demand(later.name, earlier.name, bound)
 
     def _ago(self, later: Sequence[str], earlier: Sequence[str]) -> Distance:

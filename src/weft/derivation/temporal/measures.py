@@ -28,7 +28,7 @@ _ZERO = Literal(0, BIGINT, fixed=True)
 
 
 def maintainable_form(relation: Temporal) -> Temporal:
-    """Return the relation with the measures that maintenance needs added to every aggregation.
+    """Add to every aggregation the measures that its maintenance needs, and return the relation.
 
     A projection above each changed aggregation computes the original columns.  An aggregation that already has the
     measures stays unchanged.

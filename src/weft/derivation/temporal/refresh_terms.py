@@ -104,8 +104,8 @@ def _negated(predicate: Scalar) -> Scalar | None:
 
 
 def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
-    """Return the crossing of a case in which ``part`` differs between t and t_now; return None if its kind is
-    unknown.
+    """Return the ``Crossing`` of the tuples that satisfy ``case`` and for which ``part`` differs between t and t_now;
+    None if no rule covers this kind of ``part``.
     """
     scans = {period.scan for period in _periods(part)}
     if len(scans) == 1 and not mentions_now(part):

@@ -106,8 +106,8 @@ class _Reduction:
                 return self.small(relation.input)
 
     def narrowed(self, relation: Temporal) -> Temporal:
-        """Return an equal relation in which the other operands of small relations are limited to the rows that can
-        match.
+        """Return an equal relation in which, if one operand of an operator is small, the other operands are limited to
+        the rows that can match it.
         """
         known = self._narrowed.get(relation)
         if known is None:
@@ -351,7 +351,9 @@ def _pairs(join: TemporalJoin, number: int, via: int) -> On:
 
 
 def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
-    """Map the inputs that can be looked up from those in ``met`` to the input whose keys they are looked up by."""
+    """Map each input that equalities connect to an input in ``met``, directly or through others, to the input whose
+    values look it up; map the inputs in ``met`` to None.
+    """
     lookups: dict[int, int | None] = dict.fromkeys(sorted(met))
     more = True
     while more:
@@ -369,7 +371,9 @@ def _all(relation: Temporal, given: Temporal) -> On:
 
 
 def _below(on: On, alias: str, outputs: tuple[Output, ...]) -> On:
-    """Return the pairs with the columns of a projection's input; pairs with computed outputs are left out."""
+    """Return the pairs with each output of a projection replaced by the input column that it copies; leave out pairs
+    whose output is computed.
+    """
     plain = {ColumnRef(alias, out.name, out.value.type): out.value for out in outputs}
     values = ((plain.get(ours), theirs) for ours, theirs in on)
     return tuple((value, theirs) for value, theirs in values if isinstance(value, ColumnRef))

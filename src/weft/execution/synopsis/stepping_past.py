@@ -71,7 +71,9 @@ def looked_back(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *,
 
 
 def after(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Anchors:
-    """Return the anchors of a temporal formula to store after a time point; ``of`` returns the values of its parts."""
+    """Return the anchors that a temporal formula must store after a time point; ``of`` returns the answers of a
+    subformula at that time point.
+    """
     if isinstance(formula, Previous):
         return {(row, None): count for row, count in of(formula.formula).items()}
     assert isinstance(formula, (Once, Since))

@@ -119,7 +119,7 @@ class Atom:
 class Comparison:
     """A comparison of two terms, with count 1.  The parsers express > and >= by < and <= with exchanged terms.
 
-    The operator ``<>`` is not the negation of ``=``, as in the paper.  Q ∧ ¬(x = y) subtracts one from the count of the
+    As in the paper, the operator ``<>`` is not the negation of ``=``.  Q ∧ ¬(x = y) subtracts one from the count of the
     rows with x = y, which differs from Q ∧ x ≠ y if Q has duplicates.  The operator ``substring`` is true if the left
     term is a part of the right term.
     """

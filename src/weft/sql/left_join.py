@@ -102,12 +102,8 @@ def _nothing_else(select: exp.Select, join: exp.Join, tests: list[exp.Expr], ali
     for item in select.expressions:
         if isinstance(item, exp.Star):
             reason = f"all columns of {alias} are NULL in a row without a partner"
-            raise refuse(
-                "* beside LEFT JOIN … IS NULL",
-                item,
-                reason,
-                f"Name the columns of the other tables instead of *, or select them as TABLE.*, without {alias}.",
-            )
+            hint = f"Select the columns of the other tables, not those of {alias}."
+            raise refuse("* beside LEFT JOIN … IS NULL", item, reason, hint)
     inside = {id(part) for node in (join, *tests) for part in node.walk()}
     for column in select.find_all(exp.Column):
         if column.table.lower() != alias or id(column) in inside or _hidden(column, select, alias):

@@ -131,7 +131,7 @@ def _check(periods: Sequence[int], employees: int) -> None:
     if few is not None:
         rows = sum(table.rows for table in tables(employees))
         raise Refused(
-            f"{few:,} periods are too few: the tables of {employees:,} have {rows:,} rows, each with a period",
+            f"{few:,} periods are too few: {rows:,} rows of {employees:,} employees have at least one period each",
             hint="Use more --periods or fewer --employees.",
         )
 

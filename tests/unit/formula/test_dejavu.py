@@ -67,7 +67,7 @@ def test_columns_are_numbers_where_they_are_compared() -> None:
     [
         ("prop p : Forall x . a(x) -> b(y)", "nothing binds the variable y"),
         ("prop p : a &", "a formula is expected here"),
-        ("prop p : Forall x . a(x) & a(x, x)", "a has 1 columns elsewhere, here 2"),
+        ("prop p : Forall x . a(x) & a(x, x)", "a has 1 columns elsewhere, but 2 here"),
         ("pred m(x) = m(x)\nprop p : Forall x . m(x)", "m is used in its own definition"),
         ("prop p : Forall x . r(x) where r(x) := r(x) | a(x)", "the rule r uses r without @"),
         ('prop p : Forall x . a(x, "b") & x < 3 -> x = "c"', "is compared as a number"),

@@ -63,7 +63,7 @@ def test_every_form_of_a_log_is_read_whatever_the_chunks(chunk: int, monkeypatch
         ("@2 P(1)\n\n@1 P(1)", "time point 1 is at 1, before the preceding one at 2", 3),
         ("@x", "'x' is not a time", 1),
         ("@0.0000001", "is not a time", 1),
-        ('@1 R(1, "a', "begins no token of a log", 1),
+        ('@1 R(1, "a', "is not allowed in a log", 1),
         ("P(1)", "'@' and a time are expected", 1),
         ("@1 P(1) (", "a value is expected", 1),
         ("@1 > save_state x <", "the command 'save_state' is not supported", 1),

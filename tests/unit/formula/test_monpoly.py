@@ -80,7 +80,7 @@ def test_operators_bind_as_in_monpoly(text: str, expected: algebra.Formula) -> N
         ("ONCE[1y,2] A()", "a unit of time is one of"),
         ("ONCE[1 A()", "',' and the upper end"),
         ("LET Z(x) = R(x, y) IN Z(1)", "its parameters are (x), the free variables of its formula are (x, y)"),
-        ("A() $ B()", "'$', which begins no token"),
+        ("A() $ B()", "'$', which is not allowed here"),
         ('W(x) AND x MATCHES r"\\(a\\)\\1"', "has a back reference"),
         ('W(x) AND x MATCHES r"a" (y)', "1 groups are named, but the expression has 0"),
         ("P(x) AND x = 1 / 0", "it divides by zero"),

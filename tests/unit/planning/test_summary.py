@@ -123,8 +123,8 @@ def test_from_now_on_what_was_an_answer_is_none() -> None:
     [
         (
             "SELECT msgid FROM msgs",
-            "How many so far: at most 800, one for each row of msgs (20 a day over 40 days); `weft try` counts the "
-            "present ones.",
+            "Answers so far: at most 800, one for each row of msgs (20 a day over 40 days); `weft try` counts the "
+            "current answers.",
         ),
         ("SELECT name FROM users", "How many: none so far; no rows in users."),
         (
@@ -133,17 +133,17 @@ def test_from_now_on_what_was_an_answer_is_none() -> None:
         ),
         (
             "SELECT name FROM staff",
-            "How many so far: at most 1, one for each recorded change of staff; `weft try` counts the present ones.",
+            "Answers so far: at most 1, one for each recorded change of staff; `weft try` counts the current answers.",
         ),
         (
             "SELECT msgid FROM msgs UNION SELECT sender FROM msgs",
-            "How many so far: at most 1,600, two for each row of msgs (20 a day over 40 days); `weft try` counts the "
-            "present ones.",
+            "Answers so far: at most 1,600, two for each row of msgs (20 a day over 40 days); `weft try` counts the "
+            "current answers.",
         ),
         (
             "SELECT msgid FROM msgs UNION SELECT name FROM staff",
-            "How many so far: at most 801, one for each row of msgs and one for each recorded change of staff; "
-            "`weft try` counts the present ones.",
+            "Answers so far: at most 801, one for each row of msgs and one for each recorded change of staff; "
+            "`weft try` counts the current answers.",
         ),
         ("SELECT id FROM reminders", None),
     ],
@@ -183,7 +183,7 @@ def test_a_row_that_later_rows_cannot_block_is_no_cause_to_warn() -> None:
     )
     for operator, warned in (("<", False), ("<=", False), (">", True), ("<>", True)):
         found = explain(plan(first.format(operator), TABLES))
-        assert any("as it arrives" in (note.line or "") for note in found.notes) is warned, operator
+        assert any("is tested when it arrives" in (note.line or "") for note in found.notes) is warned, operator
 
 
 def test_what_the_order_of_time_excludes_drives_nothing() -> None:

@@ -53,7 +53,7 @@ def test_columns(text: str, names: list[str]) -> None:
         ("SELECT COUNT(id, dept) AS n FROM e", "one argument"),
         ("SELECT id FROM e GROUP BY ROLLUP (id)", "ROLLUP"),
         ("SELECT id, COUNT(*) OVER (PARTITION BY id) AS n FROM e", "a window function"),
-        ("SELECT COUNT(NOW()) AS n FROM e", "the time"),
+        ("SELECT COUNT(NOW()) AS n FROM e", "a period in an aggregate"),
         ("SELECT id FROM e WHERE INTERVAL 1 MONTH > INTERVAL 1 DAY", "compared"),
         ("SELECT NOW() AS n FROM e", "select list"),
         ("SELECT id FROM e WHERE NOW() > TIMESTAMP '2000-01-01 00:00:00' + INTERVAL '1-12' YEAR TO MONTH", "1-12"),

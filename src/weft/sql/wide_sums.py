@@ -1,4 +1,4 @@
-"""Sum DECIMALs exactly that have too many digits for an ordinary sum, in SQL that both DuckDB and Spark accept.
+"""Compute exact sums of DECIMALs with too many digits for an ordinary sum, in SQL that both DuckDB and Spark accept.
 
 A sum of DECIMAL(p, s) has ten more digits than its values.  If p + 10 is at most 38, the sum of ten billion rows fits.
 Values with more digits are summed in two parts, x = high * U + low with U = 10^(25 - s):

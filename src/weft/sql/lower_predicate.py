@@ -1,7 +1,7 @@
 """Translate conditions into two-valued predicates, which ends three-valued logic (design section 2).
 
 ``lower_predicate(node, positive)`` returns "node is true" if ``positive``, otherwise "node is false".  NOT exchanges
-the two by De Morgan's laws, which also hold in Kleene's logic:
+"true" and "false".  De Morgan's laws, which also hold in Kleene's logic, apply to AND and OR.  For IN:
 
     x IN (SELECT y …)      is true   iff  some y:  x = y
     x IN (SELECT y …)      is false  iff  no y:    (x = y) IS NOT FALSE

@@ -55,10 +55,7 @@ def _summed_as(type: DataType) -> str:
 
 @dataclass(frozen=True)
 class _Groups:
-    """An aggregation over ``rows``.
-
-    The columns of ``rows`` are c1 … for the groups, x1 … for the arguments, and a period.
-    """
+    """An aggregation over ``rows``, whose columns are c1 … for the groups, x1 … for the arguments, and a period."""
 
     count: int
     measures: tuple[Measure, ...]

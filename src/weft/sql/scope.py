@@ -154,9 +154,7 @@ class Context:
     A view reads tracked tables, and may use periods, NOW anywhere in a condition, and GROUP BY.
     """
     text: str | None = None
-    """The whole text, or None in a trial, which only checks whether the text is accepted as a view or as a standing
-    query.
-    """
+    """The whole text, or None in a trial, which only checks whether Weft accepts the text."""
     other: Callable[[], str | None] = lambda: None
     """The function that tries a query's text as a view, or a view's text as a standing query.
 

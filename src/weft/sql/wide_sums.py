@@ -40,7 +40,7 @@ def high_part(value: str, type: DataType) -> str:
 
 
 def total(low: str, high: str, type: DataType) -> str:
-    """Return SQL that adds the sums of both parts, or NULL if the total has more than 38 digits."""
+    """Return SQL that combines the sums of both parts, or NULL if the total has more than 38 digits."""
     high, low = f"({high} + {high_part(low, type)})", low_part(low, type)
     # If the two parts have opposite signs, the high part alone could overflow although the number does not.
     taken = f"(CASE WHEN {high} > 0 AND {low} < 0 THEN 1 WHEN {high} < 0 AND {low} > 0 THEN -1 ELSE 0 END)"

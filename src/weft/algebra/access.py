@@ -1,10 +1,14 @@
 """Define the access paths by which a branch reads a table; ``derivation.access_paths`` chooses among them.
 
-A branch reads the whole table, only the rows of the window, or only the rows with given keys.  Each access path reads a
-view of the table.  The view of a whole table has the table's name; the others are named ``<table>__<suffix>``.  The
-suffix is ``news`` for the rows of the window.  For a lookup by ``<column>`` the suffix is ``by_<column>``, or
-``same_<column>`` if NULL equals NULL.  A lookup at step 2 of a chain has the suffix ``by2_<column>``.  View names are
-unambiguous because no table name has two successive underscores (``catalog.naming``).
+Each access path reads a view of the table:
+
+    <table>                 all rows
+    <table>__news           the rows of the window
+    <table>__by_<column>    a lookup by a column
+    <table>__same_<column>  a lookup in which NULL equals NULL
+    <table>__by2_<column>   a lookup at step 2 of a chain
+
+View names are unambiguous because no table name has two successive underscores (``catalog.naming``).
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ class DeltaScan:
 
 @dataclass(frozen=True)
 class Lookup:
-    """The rows whose ``column`` equals the column ``via_column`` of some row of ``via``.
+    """The rows whose ``column`` equals ``via_column`` in some row of ``via``.
 
     With ``null_safe``, NULL equals NULL.
     """

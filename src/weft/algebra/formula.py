@@ -8,14 +8,13 @@ semantics every count is 1.
 Two variables are the same if they have the same name and type within the scope of one quantifier.  Formulas are
 immutable values: a formula that occurs twice is computed and stored once.
 
-Two-sorted first-order logic over a log (2-FOL; Toman 2007, definition 3.1) uses the same trees.  Besides variables over
-data, a formula has variables over time points, of the type ``TIME``.  The last term of an atom is the time point of its
-rows; ``NOW`` is the time point at which the formula is evaluated.  Comparisons of time points compare their numbers.
-The difference of two is the time between them, an INTERVAL of microseconds.  A variable over time points ranges over
-those up to NOW.  The language has no temporal operators and no fixpoints.
+Two-sorted first-order logic over a log (2-FOL; Toman 2007, definition 3.1) uses the same trees, without temporal
+operators and fixpoints.  A variable of the type ``TIME`` ranges over the time points up to ``NOW``, the time point at
+which the formula is evaluated.  The last term of an atom is the time point of its rows.  Comparisons of time points
+compare their numbers.  The difference of two time points is an INTERVAL of microseconds.
 
-For an evaluation over stored history, a *dated* predicate has the rows of every time point, with the number of the time
-point as their last column.  ``POINTS`` has the number and the time (µs UTC) of each time point.
+An evaluation over stored history reads *dated* predicates.  A dated predicate has the rows of all time points; its last
+column is the number of the time point.  ``POINTS`` has the number and the time (µs UTC) of each time point.
 """
 
 from __future__ import annotations
@@ -134,9 +133,9 @@ class Comparison:
 class Matches:
     """A match of a regular expression (RE2 syntax) anywhere in a text, with count 1.
 
-    ``groups`` has one term for each capturing group of the first match, from the first group on.  A term None places no
-    condition on its group.  A group that did not participate in the match equals no term.  If a variable in ``groups``
-    does not occur in the left side of the enclosing And, the match binds the variable to the group's text.
+    ``groups`` has one term for each capturing group of the first match, in order.  None places no condition on its
+    group. A group that did not participate in the match equals no term.  If a variable in ``groups`` does not occur in
+    the left side of the enclosing And, the match binds the variable to the group's text.
     """
 
     text: Term
@@ -151,8 +150,8 @@ class And:
 
     A Comparison or a Matches occurs only on the right, where it filters the rows of Q1.  The negation of a Comparison
     or a Matches subtracts one from the count of each row that matches; under set semantics this is a filter.  An
-    equality between a variable that does not occur in Q1 and a term over variables of Q1 extends each row by the value
-    of the term.  A Matches extends each row by the texts of its groups.
+    equality x = t extends each row by the value of t, if x does not occur in Q1 and all variables of t do.  A Matches
+    extends each row by the texts of its groups.
     """
 
     left: Formula
@@ -235,7 +234,7 @@ class Once:
     """◇Q: Q held at a time point within the interval before now.
 
     The counting ``first`` (◇1) adds the counts of all such time points.  The counting ``second`` (◇2 = true since2 Q)
-    is the number of time points since the last such time point, which itself has the number 1.
+    is the number of time points since the last such time point, counted from 1.
     """
 
     interval: Interval
@@ -278,7 +277,7 @@ class Definition:
 @hashed_once
 @dataclass(frozen=True)
 class Fixpoint:
-    """µ: mutually recursive ``definitions``, of which the one called ``name`` is evaluated with ``arguments``.
+    """µ: the relation ``name`` of mutually recursive ``definitions``, applied to ``arguments``.
 
     µX.Q has one definition X, whose parameters are the free variables of Q.  The names of definitions are unique in a
     formula.
@@ -415,17 +414,17 @@ _DATED: Final = "@"
 
 
 def dated(predicate: str) -> str:
-    """Return the name of the dated predicate, which has the rows of ``predicate`` with their time points."""
+    """Return the name of the dated form of ``predicate``."""
     return f"{predicate}{_DATED}"
 
 
 def undated(predicate: str) -> str | None:
-    """Return the name of the predicate for the name of a dated predicate, or None for any other name."""
+    """Return the name of the predicate whose dated form is called ``predicate``, or None if it is not dated."""
     return predicate[: -len(_DATED)] if predicate.endswith(_DATED) and predicate != POINTS else None
 
 
 def distance(term: Term) -> tuple[Variable, Variable] | None:
-    """Return the two time points, the later one first, if ``term`` is a difference of two; otherwise None."""
+    """Return both time points of a difference, the later one first, or None for any other term."""
     match term:
         case Computed(operation="-", arguments=(Variable() as later, Variable() as earlier)) if term.type == INTERVAL:
             return later, earlier

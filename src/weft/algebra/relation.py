@@ -1,14 +1,14 @@
 """Relations and predicates: the operators of a query.
 
 A relation returns rows over *range variables*.  A ``ColumnRef`` names a column of one range variable, and range
-variables are unique in a query.  ``Scan``, ``Values``, ``Project`` and ``Union`` bind a range variable; the last two
-hide those of their inputs.  The inputs of a ``Join`` may refer to one another's columns, because after a replay one
-input supplies the instant at which the others are evaluated.  The relation inside ``Exists`` or ``NotExists`` may refer
-to the columns of the surrounding relations.
+variables are unique in a query.  ``Scan``, ``Values``, ``Project`` and ``Union`` bind a range variable.  ``Project``
+and ``Union`` hide the range variables of their inputs.  The inputs of a ``Join`` may refer to one another's columns,
+because after a replay one input supplies the instant at which the others are evaluated.  The relation inside ``Exists``
+or ``NotExists`` may refer to the columns of the surrounding relations.
 
-A ``Predicate`` is two-valued: it is true or not true, and SQL's unknown is not true.  Lowering resolves three-valued
-logic (``NOT (a = b)`` becomes a scalar, ``NOT IN`` becomes NotExists over "is not false"), so the rules never see it.
-EXISTS remains a predicate with a relation inside, so that the SQL of a branch looks like the user's query.
+A ``Predicate`` is two-valued: it is true or not true, and SQL's unknown is not true.  Lowering removes three-valued
+logic: ``NOT (a = b)`` becomes a scalar, and ``NOT IN`` becomes a ``NotExists`` over "is not false".  EXISTS remains a
+predicate with a relation inside, so that the SQL of a branch looks like the user's query.
 
 A ``Key`` is an ORDER BY key over an answer's columns, compared as Spark compares them.
 """
@@ -239,10 +239,9 @@ class Query:
 class ViewSchema(TableSchema):
     """The schema of a temporal view, as a table of the view's stored periods.
 
-    If ``depends_on_now`` is true, the stored periods are those of the one instant at which the view was evaluated.  A
-    standing query is evaluated at every instant, so it reads the ``definition`` of such a view instead of the stored
-    periods (design section 11).  The definition is the bound query of the view, or None if the caller did not request
-    the definition.
+    If ``depends_on_now`` is true, the stored periods hold only for the instant of the view's evaluation.  A standing
+    query, which is evaluated at every instant, then reads the ``definition`` instead (design section 11).  The
+    definition is the bound query of the view, or None if the caller did not request it.
     """
 
     depends_on_now: bool = False
@@ -250,7 +249,7 @@ class ViewSchema(TableSchema):
 
 
 def needs_definition(table: TableSchema) -> bool:
-    """Return whether a standing query must read the definition of the view ``table`` instead of the stored periods."""
+    """Return whether a standing query must read the definition of the view ``table``."""
     return isinstance(table, ViewSchema) and table.depends_on_now
 
 

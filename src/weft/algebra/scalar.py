@@ -120,9 +120,9 @@ class Case:
 Scalar: TypeAlias = "ColumnRef | Literal | Param | Now | PeriodOf | Element | Call | Cast | Case"
 
 TICK_START = Param("tau", TIMESTAMP)
-"""The first instant of the window: the t of the query's previous tick."""
+"""The start of the window (inclusive): the ``t`` of the query's previous tick."""
 TICK_END = Param("t", TIMESTAMP)
-"""The first instant after the window: the t of this tick."""
+"""The end of the window (exclusive): the ``t`` of this tick."""
 TIME_START = Param("t0", TIMESTAMP)
 """The beginning of time, when constant relations begin (design section 2)."""
 REFRESHED = Param("refreshed", TIMESTAMP)

@@ -18,8 +18,8 @@ C = TypeVar("C", bound="type[Any]")
 def hashed_once(cls: C) -> C:
     """Make the objects of a frozen class cache their hashes, and compare each pair of parts only once.
 
-    The cached hash makes lookups of whole trees fast; a rewriting looks up the tree at each of its levels.  Expressions
-    share parts, so a comparison that visited a pair of parts more than once could take exponential time.
+    The cached hash speeds up rewritings, which look up a tree at each of its levels.  Expressions share parts, so a
+    comparison that visited pairs of parts repeatedly could take exponential time.
     """
     worked_out: Callable[[Any], int] = cls.__hash__  # type: ignore[assignment]
     compared: Callable[[Any, Any], Any] = cls.__eq__  # type: ignore[assignment]
@@ -66,9 +66,9 @@ class DataType:
     """A type, written as in Spark (``STRING``, ``DECIMAL(10,2)``, ``ARRAY<STRUCT<a: INT>>``).
 
     ``element`` is the type of an ARRAY's elements or a MAP's values, ``key`` is the type of a MAP's keys, and
-    ``fields`` are the fields of a STRUCT.  Only expressions within a query have nested types.  A column declared with a
-    nested type is a STRING of JSON text, and ``shape`` is the declared nested type, by which a query reads parts of the
-    text.  Comparisons of types ignore ``shape``, because the column as a whole is text.
+    ``fields`` are the fields of a STRUCT.  Only expressions within a query have nested types.  If a column is declared
+    with a nested type, it stores JSON text: its type is STRING, and ``shape`` is the declared type.  A query uses
+    ``shape`` to read parts of the text.  Comparisons of types ignore ``shape``, because the column as a whole is text.
 
     >>> DataType.parse("decimal(10, 2)")
     DataType(name='DECIMAL', precision=10, scale=2)
@@ -168,7 +168,7 @@ class DataType:
 
     @property
     def declared(self) -> str:
-        """The text of the type with which the column was declared: the nested type if the column has one."""
+        """The text of the column's declared type, which may be nested."""
         return str(self.shape or self)
 
     def extended(self, other: DataType) -> DataType:
@@ -190,10 +190,7 @@ class DataType:
         return replace(self, fields=(*fields, *new))
 
     def beyond_json(self) -> tuple[DataType, str] | None:
-        """Return the first part of the type that JSON cannot represent, with the reason.
-
-        Return None if JSON can represent the whole type.
-        """
+        """Return the first part of the type that JSON cannot represent, with the reason, or None."""
         if self.name == "MAP" and self.key != STRING:
             return self, "the keys of JSON are strings"
         if self in (INTERVAL, NULL, BINARY):
@@ -209,10 +206,7 @@ class DataType:
         return self.name in NESTED
 
     def field_type(self, name: str) -> tuple[str, DataType] | None:
-        """Return the declared name and the type of the STRUCT field called ``name``, or None.
-
-        The comparison of names ignores case.
-        """
+        """Return the declared name and the type of the STRUCT field called ``name``, ignoring case, or None."""
         return next((each for each in self.fields if each[0].lower() == name.lower()), None)
 
     @property
@@ -222,10 +216,7 @@ class DataType:
 
 
 def sums_fit(type: DataType) -> bool:
-    """Return whether a DECIMAL can have ten digits more than ``type``.
-
-    A DECIMAL with ten more digits can represent sums of ten billion values.
-    """
+    """Return whether a DECIMAL can have ten digits more than ``type``, enough to sum ten billion values."""
     return (type.precision or 10) + SUM_DIGITS <= MOST_DIGITS
 
 
@@ -257,7 +248,7 @@ def _field_name(name: str) -> str:
 NESTED: Final = ("ARRAY", "MAP", "STRUCT")
 MOST_DIGITS: Final = 38
 SUM_DIGITS: Final = 10
-"""The number of digits that the type of a SUM has beyond the digits of the summed DECIMAL type."""
+"""The number of digits that SUM adds to a DECIMAL type."""
 MOST_NESTED: Final = 20
 """The maximal number of levels of a nested type."""
 _ALIASES: Final = {
@@ -315,10 +306,10 @@ class Column:
 class TableSchema:
     """The schema of a table as queries read it.
 
-    ``start`` names the column with the first instant of a row's lifetime.  ``end`` names the column with the instant at
-    which the lifetime ended, which is NULL for a row that has not ended.  ``end`` is None for an append-only table.
-    ``source`` is the kind of object that ``id`` identifies: "table" for a table of the home, "results" for a standing
-    query.  The answers of a standing query are the table ``results.NAME``, whose start is ``_first_at``.
+    ``start`` and ``end`` name the columns with the start and the end of a row's lifetime.  The end is NULL for a row
+    that has not ended.  For an append-only table ``end`` is None.  ``source`` is the kind of object that ``id``
+    identifies: "table" for a table of the home, "results" for a standing query.  The answers of a standing query are
+    the table ``results.NAME``, whose start is ``_first_at``.
     """
 
     id: int

@@ -1,10 +1,10 @@
 """Serialize a bound query as JSON, and deserialize the JSON.
 
-The JSON contains the ids of tables and of their columns.  Therefore neither a new column nor a new name changes the
-meaning of an installed query.  ``FORMAT`` is the version of this JSON format.
+The JSON identifies tables and columns by id, so neither a new column nor a new name changes the meaning of an
+installed query.  ``FORMAT`` is the version of this JSON format.
 
-Each node is a JSON list of the name of its class and the values of its fields, in the order of the class.  A type is
-serialized as its text.
+Each node is a JSON list: the name of its class, then the values of its fields in order.  A type is serialized as its
+text.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def stored(query: Query) -> str:
 
 
 def restored(text: str, tables: Mapping[TableKey, TableSchema]) -> Query:
-    """Return the query of a JSON text, with the current schemas ``tables`` of the tables that the query reads.
+    """Return the query of a JSON text.  ``tables`` has the current schemas of the tables that the query reads.
 
     Raise DerivationError if the text has another format, or if a table or a column no longer exists or has another
     type.

@@ -140,7 +140,7 @@ class Semijoin:
 @hashed_once
 @dataclass(frozen=True)
 class Extension:
-    """EX_w: each tuple, valid for ``window`` (an INTERVAL) longer after each of its instants (section 5.2).
+    """EX_w: each tuple, valid for another ``window`` (an INTERVAL) after each of its instants (section 5.2).
 
     ``at`` is the instant of the evaluation, or None for t_now.  An extended period that includes ``at`` or ends after
     ``at`` is open and continues until t_now.

@@ -84,7 +84,7 @@ def children(node: Node) -> tuple[Node, ...]:
 def rebuild(node: N, parts: tuple[Node, ...]) -> N:
     """Return a copy of the node with its parts replaced by ``parts``.
 
-    ``parts`` must be as many, and of the same kinds, as ``children`` returned.
+    ``parts`` must match the result of ``children`` in number and in kinds.
     """
     new_parts: Any = parts
     result: Node
@@ -215,9 +215,9 @@ def free_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
 
 
 def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
-    """Return the node with each part that is a key of ``replacement`` replaced by its value, outermost first.
+    """Return the node with every part that is a key of ``replacement`` replaced, outermost first.
 
-    Parts of a replacement are not replaced.
+    The replacements themselves are left unchanged.
     """
     if node in replacement:
         return cast("N", replacement[node])

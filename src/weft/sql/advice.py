@@ -13,7 +13,7 @@ TIMES: Final = frozenset(
     ("sysdate", "sysdatetime", "sysutcdatetime", "getutcdate", "utc_timestamp", "systimestamp", "clock_timestamp",
      "current_datetime", "statement_timestamp", "transaction_timestamp", "sysdatetimeoffset"),
 )  # fmt: skip
-"""The names that other databases use for NOW().  Some of the names are written without parentheses, like a column."""
+"""Other databases' names for NOW().  Some of the names are written without parentheses, like a column."""
 _MINUS: Final = "Write NOW() - INTERVAL 1 DAY."
 _DIFFERENCE: Final = "Write DATEDIFF(HOUR, start, end), or compare intervals: NOW() - ts > INTERVAL 24 HOURS."
 _SECONDS: Final = (
@@ -158,7 +158,7 @@ ADVICE: Final[dict[str, str]] = {
     "a column after a colon": _JSON,
     "a type of another database": "Use STRING, INT, BIGINT, DOUBLE, DECIMAL(p, s), BOOLEAN, DATE or TIMESTAMP.",
 }  # fmt: skip
-"""For the name of a construct or function, what to write instead."""
+"""What to write instead of a construct or function, by name."""
 
 _UNREADABLE: Final = (
     (r"\bSELECT\s+(?:DISTINCT\s+)?TOP\b", "TOP"),
@@ -170,9 +170,8 @@ _UNREADABLE: Final = (
     (r"\bAS\s+(?:UNSIGNED|SIGNED|MONEY|BIT|NVARCHAR|NUMBER|VARIANT|JSONB?)\b", "a type of another database"),
     (r"\bOUTER\s+APPLY\b|\bCROSS\s+APPLY\b", "LATERAL"),
 )
-"""Constructs that the parser rejects.
-
-Each has a pattern that is searched in the text without its strings, and the name under which ``ADVICE`` has the hint.
+"""Constructs that the parser rejects: a pattern for the text without its strings, and the construct's name in
+``ADVICE``.
 """
 _STRING: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
 
@@ -183,9 +182,9 @@ def advice(name: str) -> str | None:
 
 
 def unreadable(text: str) -> tuple[str, str] | None:
-    """Return the name of a construct of another database in a text that does not parse, and what to write instead.
+    """Find a construct of another database in a text that does not parse.
 
-    Return None if the text has no such construct.
+    Return its name and what to write instead, or None if the text has no such construct.
 
     >>> unreadable("SELECT TOP 3 x FROM t")[0]
     'TOP'

@@ -1,7 +1,11 @@
 """Refuse an aggregate in a standing query and offer an equivalent text that Weft accepts today.
 
-In this order: the condition in WHERE and SELECT DISTINCT if nothing is aggregated; NOT EXISTS for MIN and MAX; a
-temporal view if all tables are tracked; a formula of past temporal logic.  If none fits, the hint says so.
+The module tries these equivalents in order; if none fits, the hint says so.
+
+- a condition in WHERE and SELECT DISTINCT, if nothing is aggregated
+- NOT EXISTS for MIN and MAX
+- a temporal view, if all tables are tracked
+- a formula of past temporal logic
 
 A SELECT with aggregates over one table is translated into a formula as follows.
 
@@ -194,7 +198,7 @@ _UNITS: Final = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"),
 
 
 class NoFormula(Exception):
-    """The error that no equivalent formula exists.  The message is the reason, as a clause."""
+    """The error that no equivalent formula exists, with the reason, a clause, as its message."""
 
 
 @dataclass(frozen=True)
@@ -306,7 +310,7 @@ def _bound(threshold: Scalar, scan: relational.Scan, reached: str, passed: str) 
 
 
 def _measured(measures: Iterable[relational.Measure], names: _Names) -> dict[ColumnRef, str]:
-    """Return, for the output column of each aggregate, the variable with the aggregate's value."""
+    """Return, by output column, the variable that has the aggregate's value."""
     taken, variables = set(names.variables.values()), {}
     for number, measure in enumerate(measures, 1):
         name = measure.output.column

@@ -160,9 +160,9 @@ def _alike(scalar: Scalar) -> bool:
 
 
 def _same_product(factors: list[DataType], product: DataType) -> bool:
-    """Return whether both engines compute the same product of factors with the types ``factors``.
+    """Return whether both engines compute a product of these types alike.
 
-    The engines agree on products of integers, of decimals that lose no digit, and of doubles.
+    They agree on products of integers, of decimals that lose no digit, and of doubles.
     """
     if product.name == "DECIMAL":
         (p1, _), (p2, _) = map(as_decimal, factors)
@@ -173,7 +173,7 @@ def _same_product(factors: list[DataType], product: DataType) -> bool:
 def _same_number(call: Call) -> bool:
     """Return whether both engines compute a function of a number alike.
 
-    The engines agree on functions of integers, and on functions of a decimal without a division.
+    They agree on functions of integers, and on functions of a decimal without a division.
     """
     number, *others = call.args
     if any(not isinstance(each, Literal) or not isinstance(each.value, int) or each.value < 0 for each in others):

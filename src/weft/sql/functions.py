@@ -45,10 +45,7 @@ from weft.algebra.schema import (
 )
 
 LONGEST_PADDING: Final = 1_000
-"""The greatest length of LPAD and RPAD, and the greatest number of repetitions of REPEAT.
-
-The limit of padding and repetition bounds the size of answers.
-"""
+"""The greatest length of LPAD and RPAD, and the greatest count of REPEAT, which bound the size of answers."""
 _STRINGS: Final = DataType("ARRAY", element=STRING)
 TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
 

@@ -3,9 +3,8 @@
     SELECT a.id FROM a LEFT JOIN b ON b.k = a.id WHERE b.k IS NULL
     SELECT a.id FROM a LEFT ANTI JOIN b ON b.k = a.id
 
-The two queries are equivalent if the tested column is not NULL in any matching row.  The column is not NULL in a
-matching row if ON compares it or tests it for NOT NULL.  A column that may be NULL in a matching row is refused,
-because the query would also return such matching rows.
+The two queries are equivalent if no matching row has NULL in the tested column.  ON ensures this if it compares the
+column or tests it for NOT NULL.  Any other tested column is refused, because the query may also return matching rows.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ def _nothing_else(select: exp.Select, join: exp.Join, tests: list[exp.Expr], ali
 
 
 def _hidden(column: exp.Column, select: exp.Select, alias: str) -> bool:
-    """Return whether a subquery around the column has a table of its own with the name ``alias``."""
+    """Return whether a subquery around the column reads another table under the name ``alias``."""
     around = column.find_ancestor(exp.Select)
     while around is not None and around is not select:
         sources = [around.args.get("from_"), *(around.args.get("joins") or ())]

@@ -2,8 +2,8 @@
 
 A timestamp without an offset is UTC.
 
-INTERVAL constants are read as Spark does: their length in microseconds, and whether they count whole days.  Months,
-quarters and years have no fixed length.  Only temporal views, which evaluate each instant, accept them.
+As in Spark, an INTERVAL constant has a length in microseconds, and may count whole days.  Months, quarters and years
+have no fixed length.  Only temporal views, which evaluate each instant, accept them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def decimal(precision: int, scale: int, node: exp.Expr) -> DataType:
 
 
 def pattern(text: str, node: exp.Expr) -> None:
-    """Raise SqlError for a LIKE pattern for which Spark would fail at the first row."""
+    """Raise SqlError for a LIKE pattern that would fail in Spark at the first row."""
     if re.fullmatch(r"(?:[^\\]|\\[%_\\])*", text, re.DOTALL) is None:
         raise SqlError(
             f"{text!r} is not a pattern: \\ may stand only before %, _ or \\",

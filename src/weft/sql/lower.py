@@ -5,9 +5,9 @@
 
 ``lower_from`` lowers FROM, ``lower_predicate`` conditions and ``lower_scalar`` scalars.
 
-The size of a query is limited: the derived queries grow with its parts, each of which may begin an answer.  The limits
-lie far above what practical questions need.  They bound the time of an explanation to seconds, and keep a malicious
-text from reaching Spark as megabytes (design section 8).
+The size of a query is limited, because every part of a query enlarges all of its derived queries.  The limits are far
+above practical needs.  They keep the time of an explanation to seconds, and prevent a malicious text from reaching
+Spark as megabytes (design section 8).
 """
 
 from __future__ import annotations

@@ -49,10 +49,10 @@ def _instead(operator: str, left: DataType, right: DataType, node: exp.Expr) -> 
 
 
 def beside_decimal(value: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
-    """Return ``value``, or if it is an integer constant, a DECIMAL with as many digits as the constant.
+    """Return an integer constant beside a DECIMAL as a DECIMAL with as many digits, and any other value unchanged.
 
-    The conversion applies only if ``other`` is a DECIMAL.  Without this conversion, Spark would use the precision of
-    the integer type.
+    Without this conversion, Spark would use the precision of the integer type.  Raise SqlError for a constant with an
+    explicit type.
     """
     if other.type.name != "DECIMAL" or value.type.name not in INTEGRAL:
         return value

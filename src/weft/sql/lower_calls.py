@@ -70,7 +70,7 @@ _SHORTER: Final = f"Write a number up to {LONGEST_PADDING:,}."
 def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
     """Return a call of the function ``name``.
 
-    Raise SqlError for arguments that Spark refuses, or for which Spark would fail at a row.
+    Raise SqlError for arguments that Spark would refuse, in the query or at a row.
     """
     function = FUNCTIONS[name]
     args = [opened(arg) if _family(function, number) in _CALLED_NESTED else arg for number, arg in enumerate(args)]
@@ -259,7 +259,7 @@ PERIOD_FUNCTIONS: Final[dict[str, tuple[int, DataType]]] = {
     "period_contains": (2, BOOLEAN),
     "period_overlaps": (2, BOOLEAN),
 }
-"""For the name of each period function, the number of its arguments (aliases) and the type of its result."""
+"""The number of arguments (aliases) and the type of the result of each period function."""
 
 
 def for_views_only(scope: Scope) -> str:

@@ -93,7 +93,7 @@ def _instant(node: exp.Expr | None, scope: Scope, version: exp.Version) -> Scala
 
 
 def _not_ended(scan: Scan, at: Scalar, node: exp.Expr) -> Predicate:
-    """Return the condition that the end of a row of ``scan`` is after ``at``."""
+    """Return the condition that a row of ``scan`` ends after ``at``, or has not ended."""
     if scan.table.end is None:
         return TRUE
     end = scan.ref(scan.table.end)

@@ -4,8 +4,7 @@
     FROM_JSON(doc, 'a INT, b ARRAY<STRING>')   a JSON text as a STRUCT, ARRAY or MAP of that type
     EXISTS(tags, t -> t = 'x')                 whether an element satisfies a condition
 
-Paths and types must be valid constants.  This module checks them, because for an invalid one Spark would return NULL or
-fail at the first row.
+Paths and types must be valid constants.  For invalid ones, Spark would return NULL or fail at the first row.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _AS_TEXT: Final = (
 )
 _PATH: Final = re.compile(r"\$(?:\.\*|\['\*'\]|\[\*\]|\[\d{1,9}\]|\.[^.\[\s*][^.\[]*|\['[^'?]+'\])*")
 _EACH: Final = "_each_"
-"""The prefix of the names of array elements in Spark's SQL, which a number follows."""
+"""The prefix of the names of array elements in Spark's SQL; a number follows the prefix."""
 _MOST_PLACES: Final = 2**31 - 1
 _STEPS: Final = "a path is $ followed by .name, ['a name'], [0], [*] or .*"
 
@@ -125,7 +124,7 @@ def _key(map: DataType, wanted: Scalar, node: exp.Expr) -> Scalar:
 
 
 def lower_element(node: exp.Identifier, scope: Scope) -> Scalar:
-    """Return the array element that a name before ``->`` denotes in the condition after ``->``."""
+    """Return the array element that a name denotes, if ``->`` declares the name, or raise SqlError."""
     element = scope.element(node.name)
     if element is None:
         raise SqlError(f"{node.name!r} is not a column", where=place(node))
@@ -135,7 +134,7 @@ def lower_element(node: exp.Identifier, scope: Scope) -> Scalar:
 def lower_nested_form(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> Scalar:
     """Return the scalar of a call of a function of ``NESTED_FORMS``.
 
-    Raise SqlError for arguments that Spark refuses, or for which Spark would fail at a row.
+    Raise SqlError for arguments that Spark would refuse, in the query or at a row.
     """
     if name in ("exists", "forall"):
         return _of_elements(name, node, scope, lower)

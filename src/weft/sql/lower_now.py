@@ -1,14 +1,15 @@
 """Solve comparisons with NOW for NOW: ``NOW() - INTERVAL 4 WEEKS > m.ts`` becomes ``NOW > m.ts + 4 weeks``.
 
-In section 4.2 of the paper, a term that involves time has the form "t op c" with an expression c without t.  Then
+In section 4.2 of the paper, a condition on time has the form "t op c", where t does not occur in the expression c.
+Then
 
     NOW >= c  is NowFrom(c)          NOW > c  is NowFrom(c + 1 µs)
     NOW <  d  is NowBefore(d)        NOW <= d is NowBefore(d + 1 µs)
     NOW =  c  is both                NOW <> c is either side
 
 because time is discrete (design section 2).  With a NULL threshold neither the comparison nor its negation is true.
-``rounding_step`` simplifies comparisons of NOW rounded down to a unit (CURRENT_DATE, DATE_TRUNC) or counted in units
-(DATEDIFF) towards ``NOW op threshold``.
+``rounding_step`` removes a rounding of NOW to a unit (CURRENT_DATE, DATE_TRUNC) or a count of units (DATEDIFF) from a
+comparison.
 
 trunc(NOW) is at least a midnight from that midnight on.  With ``reached`` and ``following`` from ``algebra.calendar``:
 
@@ -16,7 +17,8 @@ trunc(NOW) is at least a midnight from that midnight on.  With ``reached`` and `
     trunc(NOW) <  x   is  NOW <  reached(x)        trunc(NOW) <= x   is  NOW <  following(x)
 
 DATEDIFF(NOW(), x) = day(NOW) - day(x) is compared as CURRENT_DATE with a day.  TIMESTAMPDIFF(unit, x, NOW()) truncates
-towards 0: for n > 0 it is n or more from x + n units on; for other n, from one microsecond after x + (n - 1) units on.
+towards 0.  For n > 0, it is at least n from x + n units on.  For other n, it is at least n from one microsecond after
+x + (n - 1) units on.
 """
 
 from __future__ import annotations
@@ -172,7 +174,7 @@ def _compared(operator: str, c: Scalar) -> Predicate:
 MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 _NEXT_UP: Final = {">": ">=", "<=": "<"}
 _MOST_DAYS: Final = 8_000_000
-"""A number of days greater than the calendar has.  Any greater number has the same effect."""
+"""More days than the calendar has.  Any greater number has the same effect."""
 NowComparison = tuple[Scalar, str, Scalar]
 """A comparison: the side with NOW, the operator, and the other side."""
 
@@ -228,7 +230,7 @@ def _midnight(time: Scalar) -> Scalar:
 
 
 def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count: object) -> str:
-    """Return a hint that says how to write a comparison of a number of units until NOW()."""
+    """Return a hint for a comparison of the number of units until NOW()."""
     if unit not in IN_MONTHS or not isinstance(count, int):
         return "Write it like NOW() >= ts + INTERVAL 36 HOURS."
     if mentions_now(between[0]):

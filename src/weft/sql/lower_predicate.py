@@ -1,7 +1,7 @@
 """Translate conditions into two-valued predicates, which ends three-valued logic (design section 2).
 
 ``lower_predicate(node, positive)`` returns "node is true" if ``positive``, otherwise "node is false".  NOT exchanges
-the two by De Morgan's laws, which also hold in Kleene's logic:
+"true" and "false".  De Morgan's laws, which also hold in Kleene's logic, apply to AND and OR.  For IN:
 
     x IN (SELECT y …)      is true   iff  some y:  x = y
     x IN (SELECT y …)      is false  iff  no y:    (x = y) IS NOT FALSE
@@ -70,7 +70,7 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.
 
 
 def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
-    """Return the predicate of a condition that contains NOW, with comparisons of NOW with instants."""
+    """Return the predicate of a condition that contains NOW.  Raise SqlError if NOW occurs outside comparisons."""
     match node:
         case exp.In():
             return _in_with_now(node, positive, scope)
@@ -88,7 +88,6 @@ def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicat
 
 
 def _mentions_now(node: exp.Expr) -> bool:
-    """Return whether NOW occurs by name in a syntax tree."""
     for part in node.walk():
         if isinstance(part, (exp.CurrentTimestamp, exp.CurrentDate)):
             return True

@@ -5,11 +5,10 @@
     DATEDIFF(DAY, a, b)               TIMESTAMPDIFF(DAY, a, b), whole days of 24 hours
     TO_DATE(text)                     CAST(text AS DATE)
 
-Units and formats must be valid constants.  They are checked when the query is read, because with others Spark would
-return NULL or fail at the first row.
+Units and formats must be valid constants.  For invalid ones, Spark would return NULL or fail at the first row.
 
 A format such as ``yyyy-MM-dd HH:mm`` consists of groups of letters, text in quotes, and other characters.  Spark
-refuses some letters and some lengths, and more of them in reading than in writing.
+refuses some letters and some lengths, and refuses more of them for reading than for writing.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def today() -> Scalar:
 def lower_time_form(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
     """Return the scalar of a call of a function of ``FORMS``.
 
-    Raise SqlError for arguments that Spark refuses, or for which Spark would fail at a row.
+    Raise SqlError for arguments that Spark would refuse, in the query or at a row.
     """
     function, arguments = FUNCTIONS[name], node.expressions
     if not function.least <= len(arguments) <= function.most:
@@ -212,7 +211,7 @@ FORMS: Final[dict[str, Callable[[str, exp.Anonymous, Lower], Scalar]]] = {
     **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), _difference),
     **dict.fromkeys(("add_months", "months_between"), _months),
 }
-"""The functions with arguments that are not typed values, and the function that translates each."""
+"""For each function with arguments that are not typed values, the function that translates a call."""
 
 
 _GROUPS: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']")
@@ -231,9 +230,9 @@ LETTERS: Final = "yyyy, MM, MMM, dd, HH, hh, a, mm, ss, SSS, XXX"
 
 
 def check_format(text: str, node: exp.Expr, *, read: bool) -> None:
-    """Raise SqlError for a format that Spark would not accept at every row.
+    """Raise SqlError for a format that Spark would refuse, at once or at some row.
 
-    ``read`` means that the format reads texts; otherwise it writes them.
+    ``read`` is True for a format that reads texts, and False for a format that writes texts.
 
     >>> check_format("yyyy-MM-dd'T'HH:mm:ss.SSSXXX", exp.null(), read=True)
     >>> check_format("YYYY-MM-DD", exp.null(), read=False)

@@ -146,8 +146,8 @@ def added_up(query: str, width: int) -> str:
 def greatest(query: str, width: int) -> str:
     """Return SQL for the greatest count of equal rows at each time point.
 
-    ``query`` returns ``v1 … vk, n, from_tp, to_tp``; its periods may overlap.  A maximum cannot be updated by
-    subtraction, so the SQL computes the maximum of each interval between two bounds from the rows of the interval.
+    ``query`` returns ``v1 … vk, n, from_tp, to_tp``; its periods may overlap.  The SQL computes the maximum of each
+    interval between two bounds, because a maximum cannot be updated by subtraction.
     """
     keys = columns_of(width)
     cuts = f"SELECT DISTINCT {listed(keys, 'tp')} FROM ({bounds(query, keys, '1')}) AS bounds"

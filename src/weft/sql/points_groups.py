@@ -120,7 +120,7 @@ def _anew(formula: Aggregate, rows: str, names: list[str]) -> str:
 def at_all_time_points(formula: Aggregate, steps: Steps, extent: Extent) -> str:
     """Return SQL for an aggregation without groups at all time points of the batch.
 
-    ``found`` has the values at the time points with answers.
+    ``steps`` has the values at the time points with answers.
     """
     there = Steps(steps.source, ())
     nothing = f"SELECT {of_nothing(formula)} AS v1, from_tp, to_tp FROM ({gaps(there, extent)}) AS gaps"

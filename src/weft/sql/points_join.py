@@ -3,8 +3,8 @@
     Q1 ∧ Q2     joined:  rows equal in the shared variables, at the shared time points, with counts multiplied
     Q1 ∧ ¬Q2    without: the counts of Q1 minus the counts of Q2, at least 0
 
-If all variables of one relation are variables of the other, each row of the other relation matches at most one row at a
-time point.  A pass over both relations in order finds this row without comparing all pairs of rows of a key.
+If one relation has all variables of the other, each of its rows matches at most one row of the other at a time point.
+One pass over both relations in order finds these matches, without comparing all pairs of rows of a key.
 """
 
 from __future__ import annotations

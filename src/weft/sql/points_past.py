@@ -122,10 +122,10 @@ def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: E
 def lasting(
     anchored: Steps, left: Steps | None, extent: Extent, dialect: Dialect, *, negated: bool, window: Window
 ) -> str:
-    """Add ``until`` to anchors: the time point at which Q1 has failed, or the batch's end.
+    """Return SQL that adds ``until`` to anchors: the time point at which Q1 has failed, or the batch's end.
 
-    ``anchored`` comes from ``anchors``.  ``left`` is Q1, or the formula that Q1 negates (``negated``); None if that
-    formula never holds, or if Q1 is true.
+    ``anchored`` comes from ``anchors``.  ``left`` is Q1, or with ``negated`` the formula that Q1 negates.  ``left`` is
+    None if that formula never holds, or if Q1 is true.
     """
     instants = ["a.instant", *(["a.last"] if window.runs else [])]
     heads = [*anchored.values("a"), *(["a.n"] if window.counted else []), *instants, "a.from_tp"]

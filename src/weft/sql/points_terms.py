@@ -101,10 +101,7 @@ def selected(steps: Steps, test: Comparison | Matches, dialect: Dialect, *, nega
 
 
 def lessened(steps: Steps, test: Comparison | Matches, dialect: Dialect) -> str:
-    """Return SQL for Q ∧ ¬(test) with counts.
-
-    The SQL subtracts one from the count of each row that satisfies the test.
-    """
+    """Return SQL for Q ∧ ¬(test), which subtracts one from the count of each row that satisfies the test."""
     held = holds(test, lambda variable: steps.column(variable), dialect)
     counted = f"n - CASE WHEN {held} THEN 1 ELSE 0 END AS n"
     rows = f"SELECT {listed(steps.values(), counted, PERIOD)} FROM {steps.source} AS given"

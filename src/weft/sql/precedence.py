@@ -3,7 +3,7 @@
 The parser binds IN, BETWEEN, LIKE and IS tighter than comparisons, ``=`` looser than ``<``, and ``||`` looser than
 ``+``, and it accepts NOT as an operand.  Spark's grammar differs in all of this (Spark 4.1, ``booleanExpression`` and
 ``valueExpression``).  If Spark's grammar allows every operand of the tree without parentheses, Spark builds the same
-tree.  If Spark's grammar does not allow some operand, the two trees may differ, and the text needs parentheses.
+tree.  Otherwise the two trees may differ, and the text needs parentheses.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
 The text names only temporary views, never a path (design section 7), and contains only what the algebra holds: a user's
 own text never reaches Spark (section 8).
 
-Names that are not plain words, or are words of Spark's grammar, get backquotes.
-
-Which words Spark's parser accepts as bare names depends on their position (``SELECT a except FROM t``) and on settings,
-so none is written bare.
+Names that are not plain words, or are words of Spark's grammar, get backquotes.  All such words get them, because Spark
+accepts a word as a bare name depending on its position (``SELECT a except FROM t``) and on settings.
 """
 
 from __future__ import annotations
@@ -211,7 +209,7 @@ def _constant(value: Scalar) -> object:
 
 
 def _tried(value: Call) -> bool:
-    """Return whether a sum of times must be NULL on overflow instead of an error, because it depends on a row."""
+    """Return whether a sum of times depends on a row, so that an overflow must yield NULL instead of an error."""
     if value.name == "*":
         return value.type == INTERVAL and not is_constant(value)
     timely = value.name in _TRIED and any(arg.type in (INTERVAL, TIMESTAMP) for arg in value.args)
@@ -416,7 +414,5 @@ _WORDS: Final = """
 """
 KEYWORDS: Final = frozenset(_WORDS.split())
 """The words of Spark 4.1's grammar.
-
-The set contains the words of ``sql_keywords()``, and four words that ``sql_keywords()`` omits because they have two
-spellings (RLIKE and REGEXP, TEMPORARY and TEMP).
+The set contains ``sql_keywords()`` and four omitted words with two spellings (RLIKE and REGEXP, TEMPORARY and TEMP).
 """

@@ -308,9 +308,8 @@ class Chain:
         )
 
     def judging(self, scalar: Scalar, items: Sequence[_Item], whole: Scalar, joins: list[str]) -> Scalar:
-        """Return a condition with its period functions replaced by columns.
-
-        The function adds the joins that supply these columns to ``joins``.
+        """Return a condition with its period functions replaced by columns, and add the joins for these columns to
+        ``joins``.
         """
         match scalar:
             case Call(name="period_overlaps", args=(PeriodOf(at=None), PeriodOf(at=None))):

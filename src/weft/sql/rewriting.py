@@ -2,9 +2,8 @@
 
 Each hint contains a complete, accepted text as a command, or says that none exists.
 
-The refused constructs are window functions, subqueries used as values, and LIMIT.
-
-The row that a window function selects is the one with no row before it, which NOT EXISTS expresses.
+The refused constructs are window functions, subqueries used as values, and LIMIT.  NOT EXISTS replaces a window
+function that selects a row: it selects the row that no other row precedes.
 """
 
 from __future__ import annotations
@@ -179,8 +178,8 @@ def _existence(
 ) -> exp.Expr | None:
     """Return the comparison ``value kind (inner)`` as EXISTS, or None if that is impossible.
 
-    With ``everything``, the comparison is with ALL rows.  The EXISTS is true for the same rows of the outer query, and
-    false where the comparison is unknown.
+    With ``everything``, the comparison is with ALL rows.  The EXISTS is true where the comparison is true, and false
+    where the comparison is false or unknown.
     """
     item = inner.expressions[0].unalias()
     body = inner.copy()
@@ -337,9 +336,9 @@ def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
 
 
 def same(keys: Sequence[str], one: str, other: str) -> str:
-    """Return the SQL condition that the columns ``keys`` are equal in the rows of two aliases, followed by AND.
+    """Return the SQL condition that two rows agree in the columns ``keys``, followed by AND.
 
-    ``one`` and ``other`` are the aliases.
+    ``one`` and ``other`` are the aliases of the rows.
     """
     return "".join(f"{one}.{key} = {other}.{key} AND " for key in keys)
 

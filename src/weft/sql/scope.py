@@ -31,8 +31,7 @@ A common table expression is expanded wherever it is named, so nested ones could
 
 _MADE_UP: Final = re.compile(r"_(?:was|before|outer|or\d+|\d+)$", re.IGNORECASE)
 """The suffixes of range variables that the rewriting creates.
-
-A user's alias with such a suffix has an underscore appended, so that no other range variable is renamed to this alias.
+A user's alias with such a suffix gets an underscore at its end, so that it differs from every created range variable.
 """
 
 
@@ -139,9 +138,8 @@ class Merged:
 
 @dataclass(frozen=True)
 class Context:
-    """The state shared by all parts of a text.
-
-    The shared state is the tables, the names in use, and the functions that translate subqueries.
+    """The state shared by all parts of a text: the tables, the names in use, and the functions that translate
+    subqueries.
     """
 
     tables: Mapping[str, TableSchema]
@@ -156,10 +154,7 @@ class Context:
     A view reads tracked tables, and may use periods, NOW anywhere in a condition, and GROUP BY.
     """
     text: str | None = None
-    """The whole text, or None in a trial.
-
-    A trial only checks whether the text is accepted as a view or as a standing query.
-    """
+    """The whole text, or None in a trial, which only checks whether Weft accepts the text."""
     other: Callable[[], str | None] = lambda: None
     """The function that tries a query's text as a view, or a view's text as a standing query.
 
@@ -203,7 +198,7 @@ class Grouping:
 class CommonTable:
     """A common table expression: its query, its column names if the text has them, and its scope.
 
-    ``refused`` marks an expression whose text was refused, so that a further use adds no reason.
+    ``refused`` is true if the text of the expression was refused; further uses then add no reason.
     """
 
     query: exp.Expr
@@ -229,14 +224,13 @@ class Scope:
     copied: bool = False
     """Whether the rewriting copies this part of the text, as it copies the body of a NOT IN."""
     elements: Mapping[str, Element] = field(default_factory=dict)
-    """For each name before -> in lower case, the array element that the name denotes.
-
-    The names are visible only in a condition on an array element.
+    """The array elements in scope, by name in lower case.
+    Only a condition on an array element has such names, which precede ``->``.
     """
     grouping: Grouping | None = None
     """The groups if aggregates are allowed in this part of the text, otherwise None."""
     side: str = ""
-    """The suffix of range variables on one side of EXCEPT or INTERSECT that have the name of one on the other side."""
+    """The suffix that distinguishes range variables on one side of EXCEPT or INTERSECT from those on the other side."""
     refused: set[str] = field(default_factory=set)
     """The aliases of FROM whose relations were refused, so that their columns are unknown."""
 
@@ -363,7 +357,7 @@ class Scope:
         return SqlError(f"{column.sql('spark')} has more than two parts", where=place(column), hint=hint)
 
     def element(self, name: str) -> Element | None:
-        """Return the array element that a name before -> denotes, ignoring case, or None."""
+        """Return the array element called ``name``, ignoring case, or None."""
         return self.elements.get(name.lower())
 
     def owners(self, name: str, node: exp.Expr) -> tuple[ColumnRef, frozenset[str]] | None:

@@ -16,9 +16,8 @@ FOREVER: Final = "TIMESTAMP '9999-12-31 23:59:59.999999+00:00'"
 
 BOTH_BOUNDS: Final = "CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides"
 """A join after FROM that returns each period twice, for its start and for its end.
-
-Spark expands a CTE wherever it is named.  With this join, each query of a chain names the previous one only once.  If
-each query named the previous one twice, the chain would grow exponentially.
+Spark expands a CTE wherever it is named, so a chain of queries grows exponentially if each query names the previous one
+twice.  With this join, each query names the previous one only once.
 """
 BOUND: Final = "CASE WHEN side = 0 THEN valid_from ELSE valid_to END"
 """The instant of a bound of a period, or NULL for the end of an open period."""

@@ -55,10 +55,7 @@ def _summed_as(type: DataType) -> str:
 
 @dataclass(frozen=True)
 class _Groups:
-    """An aggregation over ``rows``.
-
-    The columns of ``rows`` are c1 … for the groups, x1 … for the arguments, and a period.
-    """
+    """An aggregation over ``rows``, whose columns are c1 … for the groups, x1 … for the arguments, and a period."""
 
     count: int
     measures: tuple[Measure, ...]
@@ -155,17 +152,13 @@ class _Groups:
 def _in_order(number: str) -> str:
     """Return SQL for a sum of DOUBLEs in ascending order, so that the same numbers always have the same sum.
 
-    The maintenance of a view finds a tuple to remove by its values, which another order could change.
+    View maintenance finds the tuple to remove by its values, which another order of addition could change.
     """
     return f"AGGREGATE(ARRAY_SORT(COLLECT_LIST({number})), CAST(0 AS DOUBLE), (a, b) -> a + b)"
 
 
 def _parts(value: str, type: DataType) -> tuple[str, ...]:
-    """Return SQL for the addends of a value.
-
-    A value whose type is too narrow for sums has two addends, its low and its high part; any other value is the only
-    addend.
-    """
+    """Return SQL for the addends of a value: the low and the high part of a wide DECIMAL, or else the value itself."""
     if is_wide(type):
         return low_part(value, type), high_part(value, type)
     return (f"CAST({value} AS {_summed_as(type)})",)

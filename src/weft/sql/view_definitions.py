@@ -2,10 +2,10 @@
 
     FROM due   is   FROM (SELECT DISTINCT id FROM s WHERE due < NOW()) AS due
 
-A reader of a view evaluates the view at one instant, so from one evaluation to the next the view gains and loses rows
-with their whole past.  A standing query is evaluated at every instant: its answer at s has the rows of the view's
-definition with NOW = s (law 5).  A view without NOW, period functions and moving windows has the same rows in its
-stored periods.  The standing query therefore reads the stored periods of such a view.
+A view is evaluated at one instant, so the next evaluation may add or remove rows with their whole past.  A standing
+query is evaluated at every instant: its answer at s has the rows of the view's definition with NOW = s (law 5).  If a
+view has no NOW, period functions or moving windows, its stored periods have the same rows as its definition.  The
+standing query therefore reads the stored periods of such a view.
 
 The stored query of a view contains comparisons with NOW.  This module turns the comparisons into thresholds of NOW, as
 ``lower_predicate`` does for the text of a query.
@@ -64,8 +64,7 @@ _PERIOD_HINTS: Final = {
 def depends_on_now(query: Query) -> bool:
     """Return whether the rows of a view at an instant depend on the instant of the evaluation.
 
-    A view depends on the instant of its evaluation if it has NOW, a period function or a moving window, or reads a view
-    that depends on the instant.
+    They do if the view has NOW, a period function or a moving window, or reads a view whose rows do.
     """
     return any(
         isinstance(part, (Now, PeriodOf))
@@ -105,10 +104,7 @@ def _refuse_periods(query: Query) -> None:
 
 @dataclass
 class _Writing:
-    """The state of the replacement of views in one query.
-
-    The state contains the replaced views, and the reasons that prevent a replacement.
-    """
+    """The replaced views of one query, and the reasons that prevent a replacement."""
 
     names: Names
     views: dict[TableSchema, None] = field(default_factory=dict)

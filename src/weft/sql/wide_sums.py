@@ -1,4 +1,4 @@
-"""Sum DECIMALs exactly that have too many digits for an ordinary sum, in SQL that both DuckDB and Spark accept.
+"""Compute exact sums of DECIMALs with too many digits for an ordinary sum, in SQL that both DuckDB and Spark accept.
 
 A sum of DECIMAL(p, s) has ten more digits than its values.  If p + 10 is at most 38, the sum of ten billion rows fits.
 Values with more digits are summed in two parts, x = high * U + low with U = 10^(25 - s):
@@ -40,7 +40,7 @@ def high_part(value: str, type: DataType) -> str:
 
 
 def total(low: str, high: str, type: DataType) -> str:
-    """Return SQL that combines the sums of the two parts into one number, or NULL if it has more than 38 digits."""
+    """Return SQL that combines the sums of both parts, or NULL if the total has more than 38 digits."""
     high, low = f"({high} + {high_part(low, type)})", low_part(low, type)
     # If the two parts have opposite signs, the high part alone could overflow although the number does not.
     taken = f"(CASE WHEN {high} > 0 AND {low} < 0 THEN 1 WHEN {high} < 0 AND {low} > 0 THEN -1 ELSE 0 END)"

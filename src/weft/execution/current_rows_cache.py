@@ -75,10 +75,7 @@ def _mark(table: TableRecord) -> bytes:
 
 
 def _cached(file: Path, table: TableRecord) -> pa.Table | None:
-    """Return the cached rows for the current state of the table's log.
-
-    Return None if the file is missing, outdated or damaged.
-    """
+    """Return the cached rows, or None if the file is missing, damaged or of an earlier state of the log."""
     if table.rows < FEWEST or not file.exists():
         return None
     try:

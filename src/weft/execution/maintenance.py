@@ -105,7 +105,6 @@ def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
 
 
 def _folders(home: OpenHome) -> list[str]:
-    """Return the names of the folders of existing arrangements."""
     folder = layout.arrangements_folder(home.folder)
     return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
 

@@ -88,7 +88,6 @@ def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
 
 
 def _batch(points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]) -> Batch:
-    """Return the time points as an Arrow batch with the events of the predicates in ``types``."""
     times = pa.table(
         {
             "tp": pa.array([point.number for point in points], pa.int64()),

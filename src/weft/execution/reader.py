@@ -48,7 +48,6 @@ def spark_schema(table: TableSchema, names: Iterable[str] | None = None) -> Stru
 
 
 def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
-    """Return a DataFrame with this schema and no rows."""
     from pyspark.sql import functions as F
 
     return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in schema.fields))

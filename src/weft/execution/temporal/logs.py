@@ -161,9 +161,8 @@ class Logs:
     def _look_up_rows(
         self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps
     ) -> pa.Table | None:
-        """Return the log rows whose values in the columns ``own`` occur in ``wanted``.
-
-        Return None if no look-up is possible.
+        """Return the log rows whose values in the columns ``own`` occur in ``wanted``, or None if no look-up is
+        possible.
         """
         schema, files = stored_schema(log.stored), self.files[log.stored.id]
         columns = [column.name for name in own if (column := log.stored.column(name)) is not None]

@@ -189,7 +189,6 @@ def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -
 
 
 def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
-    """Return the error for a view whose input ``view`` failed with ``error``."""
     if view.auxiliary:
         return Refused(f"{error.message} (in the auxiliary view {view.sql})", hint=error.hint)
     return Refused(

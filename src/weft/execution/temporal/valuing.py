@@ -145,7 +145,6 @@ class RefreshValues:
         return self.texts[key]
 
     def _empty(self, relation: Temporal) -> str:
-        """Create an empty table with a relation's columns, and return its name."""
         types = (render.spelled(ref.type) for ref in attributes(relation))
         heads = [f"CAST(NULL AS {type}) AS c{number}" for number, type in enumerate(types, 1)]
         bounds = (f"CAST(NULL AS TIMESTAMP) AS {name}" for name in ("valid_from", "valid_to"))

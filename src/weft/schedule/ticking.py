@@ -55,7 +55,7 @@ def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Tick
 def all_quiet(catalog: Catalog, t: int) -> bool:
     """Return whether a tick at ``t`` of the queries that are due would find no answer.
 
-    It finds none if no row arrived in the tables that the queries read, and ``t`` is before the instants at which time
+    It finds none if no row arrived in the tables that the queries read, and no instant was reached at which time
     alone adds an answer. The check is done once for each plan, not for each query.
     """
     if catalog.ticks.planned() is not None:

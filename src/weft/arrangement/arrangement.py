@@ -1,8 +1,8 @@
 """Open an arrangement, extend it to its table's current files, look up the rows of keys, and merge runs.
 
-``behind`` returns how many rows ``catch_up`` would read. ``catch_up`` makes the arrangement cover exactly the given
-files, and ``lookup`` then searches the rows of these files. If one of these methods raises ArrangementError, the caller
-reads the table instead. After ArrangementDamaged, the next ``catch_up`` builds the whole arrangement again.
+``catch_up`` makes the arrangement cover exactly the given files, and ``lookup`` searches the rows of these files. If a
+method raises ArrangementError, the caller reads the table instead. After ArrangementDamaged, the next ``catch_up``
+builds the whole arrangement again.
 """
 
 from __future__ import annotations
@@ -52,9 +52,8 @@ _ATTEMPTS: Final = 5
 class Arrangement:
     """Rows of a table in the order of a hash of their key columns, stored on this machine's disk.
 
-    An arrangement can be built again at any time. Only the process that holds the home's lease may write an
-    arrangement; any number of processes may read it. An object of this class is not thread-safe. ``why_rebuilt`` says
-    why the existing state was not used; it is None if that state is used or if there was none.
+    Only the process that holds the home's lease may write an arrangement; any number of processes may read it. An
+    object of this class is not thread-safe. ``why_rebuilt`` says why the stored state was not used, or is None.
     """
 
     def __init__(self, folder: Path, key: Sequence[str], schema: pa.Schema) -> None:
@@ -73,8 +72,8 @@ class Arrangement:
     def open(cls, folder: Path, key: Sequence[str], schema: pa.Schema) -> Arrangement:
         """Return the arrangement in ``folder`` with the columns of ``schema``, which include the key.
 
-        If the state in the folder is damaged, incomplete, or of another key, schema, format or hash, it is ignored.
-        Raise ArrangementError if the schema lacks a key column or has a type that is not supported.
+        Ignore a stored state that is damaged, incomplete, or of another key, schema, format or hash. Raise
+        ArrangementError if the schema lacks a key column or has a type that is not supported.
         """
         kinds = {field.name: field.type for field in schema}
         unfit = [field.name for field in schema if not is_supported(field.type)]
@@ -107,7 +106,7 @@ class Arrangement:
     def gone(self, files: Sequence[DataFile]) -> list[str]:
         """Return the covered files that are not among ``files``.
 
-        If there are such files and no compaction explains their absence, ``catch_up`` builds the arrangement again.
+        If no compaction explains their absence, ``catch_up`` builds the arrangement again.
         """
         self._load()
         there = sizes(files)
@@ -125,12 +124,12 @@ class Arrangement:
         read: Callable[[Sequence[DataFile]], Iterable[pa.Table]],
         moved: Sequence[Compaction] = (),
     ) -> None:
-        """Cover exactly the given files: add the rows of files that are new, and forget files that are gone.
+        """Cover exactly the given files: add the rows of new files, and forget files that are gone.
 
-        ``read`` yields the rows of new files as any number of tables. The tables that ``read`` yields have the columns
-        of the schema, in any order and possibly with others. If covered files are gone, everything is built again,
-        unless ``moved`` has the compactions that replaced them, in the order of the log. Raise ArrangementError if
-        writing fails or if ``read`` yields another number of rows than the log records.
+        ``read`` yields the rows of new files as tables that have at least the columns of the schema, in any order. If
+        covered files are gone, the arrangement is built again, unless ``moved`` has the compactions that replaced them,
+        in the order of the log. Raise ArrangementError if writing fails or if the row count of ``read`` differs from
+        the log.
         """
         with self._writing():
             self._load()
@@ -154,10 +153,10 @@ class Arrangement:
     def lookup(self, keys: pa.Table, *, null_safe: bool = False, most: int | None = None) -> pa.Table:
         """Return all rows whose key equals a row of ``keys``, each once, with the columns of the schema.
 
-        The columns of ``keys`` correspond to the key by position. NULL in a key equals no value; with ``null_safe``, it
-        equals NULL. If ``keys`` has a row twice, the result may also contain rows of another key with the same hash (in
-        about rows × keys / 2⁶⁴ of all cases). Raise ArrangementDamaged if stored rows differ from what was written.
-        Raise ArrangementError if the arrangement has no state or if more than ``most`` rows match.
+        The columns of ``keys`` correspond to the key by position. NULL equals NULL only with ``null_safe``. If ``keys``
+        has a row twice, the result may contain rows of another key with the same hash (in about rows × keys / 2⁶⁴ of
+        all cases). Raise ArrangementDamaged if stored rows differ from what was written. Raise ArrangementError if the
+        arrangement has no state or if more than ``most`` rows match.
         """
         if self._manifest is None:
             raise ArrangementError("the arrangement has no state to look up in", where=str(self.folder), hint=_HINT)
@@ -184,7 +183,7 @@ class Arrangement:
         return pa.Table.from_batches(checked, self.schema)
 
     def merge(self) -> int:
-        """Merge runs of similar size, so that look-ups search fewer runs; return by how many the runs decreased.
+        """Merge runs of similar size, so that look-ups search fewer runs; return the decrease in the number of runs.
 
         Raise ArrangementError if writing fails.
         """
@@ -264,7 +263,7 @@ class Arrangement:
         return table.select(self.schema.names).cast(self.schema)
 
     def _merged(self, records: Sequence[RunRecord], group: Sequence[RunRecord]) -> list[RunRecord]:
-        """Merge the runs of the group into one run, and return ``records`` with this run instead of the group."""
+        """Merge the runs of the group, and return ``records`` with the new run instead of the group."""
         one = write_run(self.folder, self.schema, merging.in_order(self._opened(group)))
         failpoint("arrangement.merged")
         if one.rows != sum(record.rows for record in group):

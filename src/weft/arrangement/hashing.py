@@ -83,9 +83,8 @@ def row_checksums(batch: pa.RecordBatch) -> pa.Array:
 
 
 def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Return the distinct hashes of the keys in ascending order, an index for each hash, and a count for each hash.
-
-    The index is that of one key with this hash. The count is the number of keys with this hash.
+    """Return the distinct hashes of the keys in ascending order, with the index of one key and the number of keys for
+    each hash.
     """
     columns = [_key_form(column) for column in keys.columns]
     table = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])

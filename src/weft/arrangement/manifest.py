@@ -1,9 +1,8 @@
 """Read and write the manifest of an arrangement, and delete arrangements.
 
-The manifest lists, in one JSON file, the data files that the arrangement covers, and its runs.
-
-The file is replaced as a whole. It has a line of JSON and a line with its CRC-32. Place and size in Delta's log
-identify a file of a table; Delta never changes a file.
+The manifest is one JSON file that lists the runs of the arrangement and the data files that they cover. The file has a
+line of JSON and a line with its CRC-32, and is always replaced as a whole. Location and size identify a data file,
+since Delta never changes a file.
 """
 
 from __future__ import annotations
@@ -31,18 +30,14 @@ UNFINISHED: Final = "manifest.json.unfinished"
 
 
 class StateRefused(Exception):
-    """Raised if the state of an arrangement cannot be used.
-
-    The state is damaged, or of another format, key, schema or hash; the message says which.
-    """
+    """Raised if the stored state is damaged, or is of another format, key, schema or hash. The message says which."""
 
 
 @dataclass(frozen=True)
 class Manifest:
     """The state of an arrangement.
 
-    ``schema`` has the name and type of each carried column, and ``files`` has the size in bytes of each covered file by
-    location.
+    ``schema`` has the name and type of each column. ``files`` has the size in bytes of each covered file, by location.
     """
 
     hash_version: str
@@ -59,9 +54,9 @@ class Manifest:
     def missing(self, files: Sequence[DataFile], moved: Sequence[Compaction]) -> list[DataFile] | None:
         """Return the ``files`` that are not yet covered, or None if a covered file is not among ``files``.
 
-        In the second case the arrangement must be built again. ``moved`` are the compactions since the manifest was
-        written, in the order of the log. If all files that a compaction removed are covered, the files that the
-        compaction added are covered instead.
+        After None, the arrangement must be built again. ``moved`` are the compactions since the manifest was written,
+        in the order of the log. If all input files of a compaction are covered, its output files count as covered
+        instead.
         """
         covered = dict(self.files)
         for compaction in moved:
@@ -102,10 +97,7 @@ def manifest_bytes(folder: Path) -> bytes | None:
 
 
 def carried_columns(folder: Path) -> tuple[str, ...]:
-    """Return the names of the columns that the arrangement in ``folder`` carries.
-
-    Return () if the manifest cannot be read.
-    """
+    """Return the names of the columns that the arrangement in ``folder`` has, or () if the manifest cannot be read."""
     try:
         raw = manifest_bytes(folder)
         return tuple(name for name, _ in json.loads(raw.rpartition(b"\n")[0])["schema"]) if raw else ()

@@ -34,7 +34,7 @@ _GREATEST_HASH: Final = (1 << 64) - 1
 def full_tier(runs: Sequence[RunRecord], *, any_size: bool) -> list[RunRecord]:
     """Return the runs of the lowest full tier, or [] if no tier is full.
 
-    Also return [] if the merge of the tier would take too long for a tick, unless ``any_size`` is true.
+    Without ``any_size``, also return [] if the merge would take too long for a tick.
     """
     tiers: dict[int, list[RunRecord]] = {}
     for run in runs:
@@ -99,7 +99,7 @@ def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBat
 def _bounds(batches: Sequence[pa.RecordBatch], step: int) -> pa.Array:
     """Return hashes that divide the rows into ranges of about ``step`` rows.
 
-    A hash that more rows have is a range of its own.
+    A hash that more rows have gets its own range.
     """
     stride = max(1, step // _SAMPLES_A_BATCH)
     samples: list[int] = []

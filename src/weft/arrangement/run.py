@@ -1,9 +1,9 @@
 """A run: rows in the order of their key's hash, in one Arrow IPC file that is mapped into memory.
 
-Its columns are ``c0, c1, …`` as the arrangement carries them, then ``hash`` and ``sum``, the row's checksum. A CRC-32
-in the manifest covers what the rows' checksums do not: the hashes, the boundaries of texts, the NULLs, and the file's
-structure. It is verified before Arrow reads the file, once for each process, since a wrong offset would make Arrow read
-beyond the file.
+The columns are ``c0, c1, …`` for the arrangement's columns, then ``hash`` and ``sum``, the row's checksum. The manifest
+has a CRC-32 of all bytes that the checksums do not cover: the hashes, the boundaries of texts, the NULLs, and the
+file's structure. Each process verifies the CRC-32 before Arrow reads the file, since a wrong offset would make Arrow
+read beyond the file.
 
 Look-ups search for many values at once by binary search, without Python loops over rows.
 """
@@ -31,13 +31,13 @@ _checked: set[tuple[object, ...]] = set()
 
 
 class ArrangementError(StorageError):
-    """Raised if an arrangement cannot be written or used. The table is unaffected, so the caller reads the table."""
+    """Raised if an arrangement cannot be written or used. The caller then reads the table."""
 
 
 class ArrangementDamaged(ArrangementError):
-    """Raised if an arrangement differs from what was written. The arrangement then drops its state.
+    """Raised if an arrangement differs from what was written. The arrangement drops its state.
 
-    The caller reads the table, and a later ``catch_up`` builds the arrangement again.
+    The next ``catch_up`` builds the arrangement again.
     """
 
 
@@ -45,8 +45,7 @@ class ArrangementDamaged(ArrangementError):
 class RunRecord:
     """The manifest's entry for a run: its file name, row count, size in bytes, and CRC-32.
 
-    ``values`` are the byte ranges (start, length) of the file that the checksums of the rows cover. The CRC-32 covers
-    all other bytes.
+    ``values`` are the byte ranges (start, length) that the checksums of rows cover. The CRC-32 covers all other bytes.
     """
 
     name: str
@@ -66,7 +65,7 @@ class SortedRun:
     greatest: pa.Array
 
     def lookup(self, wanted: pa.Array) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-        """Yield batches of the rows whose hash is in ``wanted``, each with the indices of these hashes in ``wanted``.
+        """Yield batches of the rows with a hash in ``wanted``, and for each row the index of its hash in ``wanted``.
 
         ``wanted`` must be ascending and distinct.
         """
@@ -94,9 +93,9 @@ def sorted_rows(batch: pa.RecordBatch, key: Sequence[int]) -> pa.RecordBatch:
 
 
 def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RunRecord:
-    """Write rows to a new file, without forcing the file to disk; return the manifest's entry for the run.
+    """Write rows in the order of their hash to a new file, and return the manifest's entry for the run.
 
-    The rows must be in the order of their hash. Raise OSError or an Arrow exception if writing fails.
+    The file is not forced to disk. Raise OSError or an Arrow exception if writing fails.
     """
     path = folder / f"run-{uuid.uuid4().hex}{RUN_SUFFIX}"
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run_schema(schema)) as writer:
@@ -114,9 +113,9 @@ def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 
 
 def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
-    """Return the open run for a manifest's entry.
+    """Open the run of a manifest's entry.
 
-    Raise ArrangementDamaged if the run's file differs from what was written, and FileNotFoundError if it is missing.
+    Raise ArrangementDamaged if the file differs from what was written, and FileNotFoundError if the file is missing.
     """
     path = folder / record.name
     try:
@@ -144,9 +143,7 @@ def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
 
 
 def is_cut(folder: Path, record: RunRecord) -> bool:
-    """Return whether the size of a run's file has changed; in this case reading the mapped memory would end the
-    process.
-    """
+    """Return whether the size of the file has changed. Reading the mapped memory would then end the process."""
     try:
         return os.stat(folder / record.name).st_size != record.size
     except FileNotFoundError:
@@ -191,8 +188,8 @@ HAS_SEARCH_SORTED: Final = hasattr(pc, "search_sorted")
 def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
     """Return, for each wanted value, how many of the ascending ``values`` lie before it.
 
-    If ``side`` is ``left``, only smaller values count; if it is ``right``, equal values count as well. All arrays are
-    UINT64, and ``wanted`` contains no NULL.
+    With ``side`` "left", count smaller values only; with "right", count equal values, too. All arrays are UINT64, and
+    ``wanted`` contains no NULL.
     """
     if HAS_SEARCH_SORTED:
         return pc.search_sorted(values, wanted, side=side)
@@ -200,10 +197,7 @@ def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
 
 
 def halving(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
-    """Return what ``insertion_points`` returns, without search_sorted.
-
-    All searches halve their ranges in the same steps.
-    """
+    """Do the same as ``insertion_points`` without search_sorted."""
     low = pa.repeat(pa.scalar(0, pa.uint64()), len(wanted))
     high = pa.repeat(pa.scalar(len(values), pa.uint64()), len(wanted))
     lies_before = pc.less if side == "left" else pc.less_equal
@@ -218,11 +212,9 @@ def halving(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
 
 
 def matches(values: pa.Array, wanted: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the positions in ``values`` whose value is wanted, and for each position the index of its value in
-    ``wanted``.
+    """Return the positions in ``values`` of wanted values, and for each position the index of its value in ``wanted``.
 
-    The positions are UINT64, the indices INT64. ``values`` and ``wanted`` must be ascending, and ``wanted`` must be
-    distinct.
+    The positions are UINT64, the indices INT64. Both arguments must be ascending, and ``wanted`` must be distinct.
     """
     starts = insertion_points(values, wanted, "left")
     counts = pc.subtract(insertion_points(values, wanted, "right"), starts).cast(pa.int64())

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Answer(Tabular):
-    """The answer Q(s) of a query: distinct, sorted rows, of which at most ``limit`` are returned.
+    """The answer Q(s) of a query: distinct, sorted rows.
 
-    ``count`` is the number of all rows of Q(s), even if the limit left some out. ``at`` is the instant s (µs UTC).
+    ``rows`` has at most ``limit`` rows; ``count`` is the number of all rows. ``at`` is the instant s (µs UTC).
     ``session`` is the Spark session that ran the query.
     """
 
@@ -101,7 +101,6 @@ class _Request:
     order: Sequence[Key]
 
     def sorted(self, rows: DataFrame) -> DataFrame:
-        """Return the rows sorted by the keys of ``order``, then by all columns."""
         return rows.orderBy(*(_sorting(rows, key) for key in self.order), *rows.columns)
 
 
@@ -127,10 +126,7 @@ def _from_memory(reader: Reader, request: _Request) -> tuple[list[list[str | Non
 
 
 def _from_files(reader: Reader, request: _Request) -> tuple[list[list[str | None]], int]:
-    """Return the first rows and the row count of a query for which Spark reads files.
-
-    Count the rows first, then sort and limit them.
-    """
+    """Return the first rows and the row count of a query for which Spark reads files."""
     result = reader.keep(reader.spark.sql(_text(request.query, request.branches, request.most)).distinct())
     count = result.count()
     if count > request.most:
@@ -148,7 +144,6 @@ def _text(query: Query, branches: Sequence[Branch], most: int) -> str:
 
 
 def _encoded(query: Query, rows: DataFrame) -> DataFrame:
-    """Return the rows as a DataFrame with one column ``row``, an array of texts."""
     refs = (ColumnRef("q", output.name, output.value.type) for output in query.outputs)
     return rows.alias("q").selectExpr(f"ARRAY({', '.join(encoded(ref) for ref in refs)}) AS row")
 

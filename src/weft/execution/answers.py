@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _VERSION = "1"
-"""Version of the encoding that is hashed. With another version, every old answer would count as new and be delivered
-again.
-"""
+"""Version of the hashed encoding. A new version would deliver every old answer again."""
 
 
 MANY: Final = "a task of Weft gave too many rows"
@@ -41,17 +39,14 @@ _RAISED: Final = "USER_RAISED_EXCEPTION"
 
 COLLECTED: Final = 5_000
 """Number of rows that the queries of a branch may return to the driver.
-
-``guarded`` multiplies this number by ``_REPEATED``, so a task fails after half a million rows.
+Since ``guarded`` multiplies it by ``_REPEATED``, a task fails after half a million rows.
 """
 
 _TOO_LARGE: Final = "spark.driver.maxResultSize"
 """Name of the setting that Spark's error quotes if a result has too many bytes for the driver."""
 
 _REPEATED: Final = 100
-"""Number of rows that a branch may produce for each answer that its queries may add, since a branch may produce the
-same row many times.
-"""
+"""Number of rows that a branch may produce for each answer. A branch may produce the same row many times."""
 
 
 _UNITED: Final = 16
@@ -95,7 +90,7 @@ def _identity(ref: ColumnRef) -> str:
 class Candidates:
     """The rows that the branches of some groups produce, in the ledger's general form; a row may occur more than once.
 
-    ``small`` is true if all input rows are in the driver's memory. ``branches`` is the number of branches.
+    ``small`` is true if all input rows are in the driver's memory.
     """
 
     rows: DataFrame
@@ -109,8 +104,8 @@ def candidates(
     """Register the views that the groups' branches read, and return the union of the branches without computing it.
 
     A task that produces far too many rows fails with the message ``MANY`` before it fills the disk. The limit is a
-    multiple of ``most`` rows for each query; None means no limit. If all input is small, the limit is also a multiple
-    of ``collected`` rows. With ``small_only``, raise NotSmall if a view needs rows that are not in the driver's memory.
+    multiple of ``most`` rows for each query (None: no limit), and of ``collected`` rows if all input is small. With
+    ``small_only``, raise NotSmall if a view needs rows that are not in the driver's memory.
     """
     spark = reader.spark
     work = [(group, group.branches()) for group in groups]
@@ -147,10 +142,7 @@ def _united(selects: Sequence[str]) -> str:
 
 
 def guarded(select: str, most: int) -> str:
-    """Return the SELECT with a condition that fails a Spark task after ``_REPEATED`` times ``most`` rows.
-
-    The condition needs no exchange between tasks.
-    """
+    """Return the SELECT with a condition that makes a Spark task fail after ``_REPEATED`` times ``most`` rows."""
     allowed = min(most * _REPEATED, _ROWS_OF_A_TASK - 1)
     return (
         f"SELECT * FROM (\n{select}\n) AS g\n"

@@ -44,8 +44,8 @@ SEQ: Final = "_seq"
 """Batch column with the row's position in the order of arrival, unique in a batch."""
 
 OnLate = Callable[[Sequence[int], int], None]
-"""A function that ``append`` calls with the positions (``_seq``) of late rows and with F (the watermark), before
-anything of the batch is written.
+"""A function that ``append`` calls before it writes anything.
+Its arguments are the positions (``_seq``) of the late rows, and F (the watermark).
 """
 
 
@@ -53,9 +53,9 @@ anything of the batch is written.
 class Appended:
     """The result of appending a batch.
 
-    ``stored`` is the number of rows that were stored, ``known`` the number of rows that the table had already. ``late``
-    is the number of stored rows whose own time lies before F; their ts is F. ``differ`` is the number of known rows
-    whose other values differ from the stored row's.
+    ``stored`` is the number of stored rows, ``known`` the number of rows that the table had already. ``late`` counts
+    the stored rows with an own time before F; their ts is F. ``differ`` counts the known rows whose other values differ
+    from the stored values.
 
     ``version`` is the Delta version of the commit. ``first_ts`` and ``last_ts`` are the least and greatest stored ts.
     All three are None if nothing was stored.
@@ -72,7 +72,7 @@ class Appended:
 
 @dataclass(frozen=True)
 class Settled:
-    """A dead writer's reservation after settling; ``rows`` is 0 if no row of the reservation had reached Delta."""
+    """The settled reservation of a dead writer; ``rows`` is 0 if no row had reached Delta."""
 
     reservation: Reservation
     rows: int
@@ -92,14 +92,14 @@ def append(
     distinct_on: tuple[str, ...] | None,
     on_late: OnLate | None = None,
 ) -> Appended:
-    """Store those rows of ``batch`` that the table does not have yet, either all of them or none.
+    """Store the rows of ``batch`` that the table does not have yet: all of them or none.
 
     ``batch`` has the table's columns except the start column, and the columns ``_own_time`` and ``_seq``. ``at`` is the
     wall clock's instant in microseconds UTC. ``distinct_on`` names the columns that identify a row; two NULLs are
-    equal. Of equal rows in the batch, only the first by ``_seq`` counts. If ``distinct_on`` is None, every row is new.
+    equal. If the batch has equal rows, only the first by ``_seq`` counts. If ``distinct_on`` is None, every row is new.
 
-    The ts of a row is its own time, or the home's clock if the row has no own time, but at least F. A row whose own
-    time lies before F is late: its ts is F. If ``on_late`` is given, late rows are left out instead.
+    The ts of a row is its own time, or else the time of the home's clock, but at least F. A row with an own time before
+    F is late. If ``on_late`` is given, late rows are left out.
 
     Raise LeaseLost if another writer took over; then no row of the batch is in the table. Raise ClockError if a row has
     no own time and the clock of a replay home was never set. Raise StorageError if the table cannot be read or written.
@@ -136,7 +136,7 @@ def append(
 def _differing(
     place: Location, table: TableRecord, batch: pa.Table, fresh: pa.Table, distinct_on: tuple[str, ...]
 ) -> int:
-    """Return how many known rows of the batch differ from the stored row, or from the equal new row in the batch."""
+    """Return how many known rows of the batch differ from the stored row, or from an earlier row of the batch."""
     names = [*(name for name in stored_schema(table.schema).names if name != table.schema.start), SEQ]
     known = batch.filter(pc.invert(pc.is_in(batch.column(SEQ), value_set=fresh.column(SEQ).combine_chunks())))
     files = [file.location for file in delta_snapshot(place, check_files=False).files] if has_commits(place) else []
@@ -184,10 +184,9 @@ def _store(
 def settle(writer: Writer) -> tuple[Settled, ...]:
     """Close the reservations that dead writers left open, and finish an interrupted undo of a load, without Spark.
 
-    The caller must have just taken the lease. A reservation whose commit is in Delta becomes committed. The staged rows
-    of a reservation (part of an append to several tables) are committed to Delta now. Any other reservation is
-    abandoned. Before that, the number of the abandoned reservation is used up in Delta, so that its writer can no
-    longer commit, even if the writer still lives.
+    The caller must have just taken the lease. If Delta has the commit of a reservation, the reservation is recorded as
+    committed. If the rows of a reservation are staged (an append to several tables), they are committed now. Any other
+    reservation is abandoned; its number is first used up in Delta, so that a writer which still lives cannot commit.
     """
     writer.loads.forget_dead(writer.lease.acquired_at)
     finish_undoing(writer)
@@ -218,10 +217,7 @@ def _settle_one(writer: Writer, reservation: Reservation) -> Settled:
 def _new_rows(
     writer: Writer, place: Location, table: TableRecord, batch: pa.Table, distinct_on: tuple[str, ...] | None
 ) -> pa.Table:
-    """Return the rows of the batch that the table does not have, in order of arrival.
-
-    Of rows with equal keys, only the first is returned.
-    """
+    """Return the rows of the batch that the table does not have, in order of arrival and without duplicates."""
     if not distinct_on:
         return batch if _rises(batch.column(SEQ)) else batch.sort_by(SEQ)
     first = first_per_key(batch, distinct_on, SEQ)
@@ -254,18 +250,18 @@ def _rows_not_in_table(
 
 
 def properties(table: TableRecord) -> dict[str, str]:
-    """Return the Delta properties of a table. These properties limit the statistics in the log to the start column.
+    """Return the Delta properties of a table. They limit the statistics in the log to the start column.
 
-    The statistics of the start column locate new rows and thresholds. Other statistics would only lengthen the log.
+    These statistics locate new rows and thresholds. Other statistics would only lengthen the log.
     """
     with_statistics = instants([table.stored.start], stored_schema(table.stored))
     return {"delta.appendOnly": "true", COLUMNS_PROPERTY: named_columns(with_statistics)}
 
 
 def _clock(home: HomeRecord, at: int, batch: pa.Table) -> int:
-    """Return the time of the home's clock, which rows without own time receive as their ts.
+    """Return the time of the home's clock.
 
-    Raise ClockError if the batch has such a row and the clock of a replay home was never set.
+    Raise ClockError if a row has no own time and the clock of a replay home was never set.
     """
     if home.clock == "wall":
         return at
@@ -288,7 +284,7 @@ def clock_not_set() -> ClockError:
 
 
 def _least(batch: pa.Table, now: int) -> int:
-    """Return the least ts that a row of the batch asks for; a row without own time asks for ``now``."""
+    """Return the least ts that a row asks for; a row without own time asks for ``now``."""
     least: int = pc.min(pc.fill_null(batch.column(OWN_TIME), now)).as_py()
     return least
 
@@ -316,6 +312,6 @@ def _rises(column: pa.ChunkedArray) -> bool:
 
 
 def commit_rows(writer: Writer, place: Location, rows: pa.Table, reservation: Reservation) -> int:
-    """Write the rows in one commit that carries the reservation's number; return the commit's Delta version."""
+    """Commit the rows with the reservation's number, and return the Delta version."""
     writer.check()
     return append_rows(place, rows, table_app_id(reservation.table_id), reservation.reservation_id)

@@ -40,7 +40,7 @@ class Backtest(Tabular):
 
     All instants are microseconds UTC. ``answers`` are the first answers, each with its first instant; ``count`` is the
     number of all answers. The window begins at ``since`` (None: at the start of time) and ends before ``until``.
-    ``counts`` is the number of first instants in each of the equal intervals between ``begin`` and ``until``.
+    ``counts`` is the number of new answers in each of ``PARTS`` equal intervals between ``begin`` and ``until``.
     ``nothing`` explains why the query has no answer, or is None if it has answers.
     """
 

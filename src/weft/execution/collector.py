@@ -19,8 +19,8 @@ _before: Final[list[int]] = []
 def fewer_collections() -> Iterator[None]:
     """Let Python's garbage collector run only once in 200,000 new objects while the block runs.
 
-    A tick creates some objects for each query. At Python's default threshold (700) the collector scanned these objects
-    repeatedly and took half of the tick's time.
+    A tick creates some objects for each query. With Python's default threshold (700), collections took half of the
+    tick's time.
     """
     with _lock:
         if not _running:

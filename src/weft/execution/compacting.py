@@ -31,10 +31,10 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class Compacted:
-    """The result of one compaction, which replaced ``files`` small files of the table or ledger ``name`` by one file.
+    """The replacement of ``files`` small files of the table or ledger ``name`` by one file.
 
-    The replaced files had ``size`` bytes; the new file has ``new_size`` bytes (None in a dry run). The table had
-    ``before`` files before the compaction and has ``after`` files now.
+    The old files had ``size`` bytes; the new file has ``new_size`` bytes (None in a dry run). The table had ``before``
+    files before the compaction and has ``after`` files now.
     """
 
     name: str
@@ -87,7 +87,7 @@ def stored_tables(catalog: CatalogParts) -> list[StoredTable]:
 
 
 def groups_to_compact(home: OpenHome, table: StoredTable) -> list[tuple[DataFile, ...]]:
-    """Return groups of files of a table; compaction would replace each group by one file."""
+    """Return groups of files; compaction replaces each group by one file."""
     files = delta_snapshot(home.catalog.data / table.path, check_files=False).files
     return compactable(files, table.sorting.neighbours, compaction.BOUNDS)
 
@@ -118,9 +118,9 @@ def compact(home: OpenHome, table: StoredTable, group: Sequence[DataFile]) -> It
 
 
 def _committed(home: OpenHome, table: StoredTable, place: Location, rewritten: Rewritten) -> tuple[int, int] | None:
-    """Commit the new file and return the number of the table's files before and after the commit.
+    """Commit the new file. Return the table's file counts before and after the commit.
 
-    Return None if the old files are no longer in the table.
+    Return None if the table no longer has the old files.
     """
     with home.writing("maintain") as writer:
         require_undamaged(writer)

@@ -1,10 +1,9 @@
 """Cache the open rows of a tracked table, so that a poll need not read the whole history.
 
-The cache is one Parquet file with a checksum for each table, on the driver's local disk. The file is derived from the
-table's log and may be deleted at any time. The file records for which state of the log it is valid, by the catalog's
-row count and last instant. The row count and the last instant identify a state of the log, since rows are only added
-and their instants rise. A cache file that is missing, damaged or of another state of the log is built again from the
-log.
+The cache of a table is one Parquet file with a checksum on the driver's local disk. The file may be deleted at any
+time. It records the row count and the last instant of the log when the file was written. They identify a state of the
+log, since rows are only added and their instants rise. If the file is missing, damaged or outdated, the cache is built
+again from the log.
 """
 
 from __future__ import annotations
@@ -39,14 +38,12 @@ def current_rows(writer: Writer, table: TableRecord) -> pa.Table:
 
 
 def cached_open_rows(home: Path, table: TableRecord) -> pa.Table | None:
-    """Return the table's open periods from the cache of the home in the folder ``home``, or None if they are not
-    cached.
-    """
+    """Return the table's cached open periods for the home in the folder ``home``, or None."""
     return _cached(layout.present_folder(home) / f"{table.table_id}.parquet", table)
 
 
 def update_cache(writer: Writer, table_id: int, before: pa.Table, added: pa.Table | None) -> None:
-    """Cache the open periods that result if the log rows ``added`` are applied to the open periods ``before``.
+    """Cache the open periods that result from the open periods ``before`` and the log rows ``added``.
 
     If ``added`` is None, change nothing. If the file cannot be written, the next reader uses the log.
     """
@@ -78,10 +75,7 @@ def _mark(table: TableRecord) -> bytes:
 
 
 def _cached(file: Path, table: TableRecord) -> pa.Table | None:
-    """Return the cached rows for the current state of the table's log.
-
-    Return None if the file is missing, outdated or damaged.
-    """
+    """Return the cached rows, or None if the file is missing, damaged or of an earlier state of the log."""
     if table.rows < FEWEST or not file.exists():
         return None
     try:

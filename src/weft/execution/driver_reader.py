@@ -1,9 +1,7 @@
-"""Read the small relations of a tick in the driver: no Spark job is as fast as reading a file or two.
+"""Read the small relations of a tick in the driver, which is faster than a Spark job.
 
-Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read them. The bounds below
-are the only place where that choice is made.
-
-The choice is made relation by relation, since look-ups depend on each other.
+Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read them. Only the bounds
+below decide this, for each relation separately, since look-ups depend on each other.
 
 The tick makes Spark views of these readings (``temp_views``); ``explain --tick`` shows them (``forecast``).
 """
@@ -80,7 +78,7 @@ class LocalRows:
     data: pa.Table
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """Return the rows as a Spark DataFrame (``local_frame``)."""
+        """Return the rows as a Spark DataFrame."""
         rows = local_frame(spark, self.data)
         return rows.selectExpr(*answer_columns(self.relation)) if isinstance(self.relation, Results) else rows
 
@@ -99,8 +97,8 @@ class LocalRows:
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Return the rows as a Spark DataFrame with one partition, so that a join of two such DataFrames needs no exchange.
 
-    The limit tells Spark the row count. The limit also keeps Spark from moving a condition with a subquery, and the
-    join that replaces such a condition, below the coalescing.
+    The LIMIT in the DataFrame tells Spark the row count. It also keeps Spark from moving a condition with a subquery
+    below the coalescing.
     """
     if not rows.num_rows:  # pyspark needs a chunk for each column, even an empty one
         rows = pa.table([pa.array([], field.type) for field in rows.schema], rows.schema)
@@ -119,11 +117,10 @@ def _spelled(schema: pa.Schema, name: str) -> str:
 
 @dataclass(frozen=True)
 class Reading:
-    """The choice of how to read one relation: the reader ``by``, a description ``how``, and the rows.
+    """How to read one relation: the reader ``by``, a description ``how``, and the rows.
 
     ``rows`` is None if the rows are not in the driver's memory. If ``by`` is then "Spark", Spark reads the rows. If
-    ``by`` is then "arrangement", the arrangement is behind its table and nothing may be written here; a tick would
-    first extend the arrangement.
+    ``by`` is then "arrangement", the arrangement is behind its table, and a tick would first extend it.
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -133,7 +130,7 @@ class Reading:
 
 @dataclass
 class DriverReader:
-    """Reads the same files as the tick's ``Reader``; ``files`` returns the files of the relation with a given name."""
+    """Reads the same files as the tick's ``Reader``; ``files`` returns the files of a relation by name."""
 
     tables: Mapping[str, Relation]
     files: Callable[[str], Sequence[DataFile]]
@@ -186,7 +183,7 @@ class DriverReader:
         return Reading("driver", how, LocalRows(relation, data))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
-        """Read the rows that have, in one of the columns in ``keys``, one of the given keys of that column.
+        """Read the rows that match a key in at least one of the columns of ``keys``.
 
         The result may contain further rows.
         """
@@ -280,10 +277,10 @@ def _rows_for_queries(relation: Relation, rows: pa.Table, columns: Iterable[str]
 def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]:
     """Return slices of the stored rows that determine the rows in the given slices.
 
-    In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. A change is
-    recorded at its instant or later, so every record about a period that ends in the slice is in this part. A later
-    record may change the recorded end, so the recorded end cannot be the filter. All records of one period have the
-    same values in the other columns.
+    In a tracked table, a slice of period ends becomes the part of the log from the start of the slice on. This part has
+    every record about a period that ends in the slice, since a change is recorded at its instant or later. The recorded
+    end cannot be the filter, because a later record may change it. All records of one period have the same values in
+    the other columns.
     """
     if isinstance(relation, Results) or not relation.tracked:
         return tuple(slices)
@@ -294,9 +291,9 @@ def log_slices(relation: Relation, slices: Sequence[Slice]) -> tuple[Slice, ...]
 
 
 def may_look_up(relation: Relation, columns: Iterable[str]) -> bool:
-    """Return whether a look-up by these columns finds everything that is stored about the matching rows.
+    """Return whether a look-up by these columns finds every stored record of the matching rows.
 
-    This is not so for the end column of a tracked table, whose value may differ between the records of a period.
+    It does not for the end column of a tracked table: the records of one period may have different ends.
     """
     return isinstance(relation, Results) or not relation.tracked or relation.schema.end not in set(columns)
 
@@ -364,8 +361,8 @@ def readings(
     """Yield each reading with the access paths that it covers: whole tables and news first, then look-ups step by step.
 
     ``columns`` has the columns to read of each table, ``slices`` the ranges in which the new rows of each table lie.
-    One pass over a table covers all look-ups of one step in this table, so a look-up may return rows for the keys of
-    another look-up. Extra rows are harmless, since each branch tests its own equalities.
+    One pass over a table covers all look-ups of one step, so a look-up may return rows for the keys of another. Extra
+    rows are harmless, since each branch tests its own equalities.
     """
     by_view: dict[str, Reading] = {}
     for same in _in_order(paths):
@@ -397,7 +394,7 @@ def _looked_up(
 
 
 def _in_order(paths: Iterable[Access]) -> list[list[Access]]:
-    """Return ``paths`` and the paths from which their look-ups take keys, in groups that one reading covers."""
+    """Return ``paths`` and the paths that supply keys to their look-ups, in groups that one reading covers."""
     groups: dict[tuple[int, str], dict[Access, None]] = {}
     for path in paths:
         step: Access = path

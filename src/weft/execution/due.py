@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.execution.reader import Reader
 
 NEVER: Final = 253_402_300_799_000_000
-"""The end of the calendar in microseconds. As a due instant it means that time alone never adds a row."""
+"""The end of the calendar in microseconds. As a due instant: time alone never adds a row."""
 
 
 def arrived(member: Member, shape: Shape, tables: Mapping[str, Relation]) -> bool:
@@ -91,11 +91,11 @@ def time_driven_groups(members: Sequence[Member], plans: Mapping[int, Plan]) -> 
 
 
 def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[int, int | None]:
-    """Return, for each query id, the next instant at which time alone adds a row to the query if no row arrives before.
+    """Return, for each query id, the next instant at which time alone adds a row to the query.
 
-    This runs the incremental query over the window [t, ∞), where t is the end of the query's window. The rows of that
-    window are not answers yet, and their number is not limited. With ``small_only``, the instant is None (unknown) if
-    the driver's memory does not hold the input rows.
+    The instant is valid until a row arrives. The incremental query runs over the window [t, ∞), where t is the end of
+    the query's window; the number of its rows is not limited. With ``small_only``, the instant is None (unknown) if the
+    driver's memory does not hold the input rows.
     """
     members = [member for group in groups for member in group.members]
     try:
@@ -106,7 +106,7 @@ def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[i
 
 
 def earliest_due(dues: Iterable[int | None]) -> int | None:
-    """Return the least of the instants at which time alone can add a row; return None if one of them is None (unknown).
+    """Return the least of the instants ``dues``, or None if one of them is None (unknown).
 
     >>> earliest_due([NEVER, 7]), earliest_due([7, None])
     (7, None)

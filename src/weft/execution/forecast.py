@@ -1,7 +1,7 @@
 """Describe what the next tick of one query would read, and how (``weft explain --tick``), without Spark.
 
-The tick's own code makes the choices. Nothing is written, so an arrangement that is behind its table stays behind, and
-the description says so.
+The tick's own code makes the choices, but nothing is written. If an arrangement is behind its table, the description
+says so.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ Way = Literal["nothing", "rows", "files"]
 class RelationRead:
     """How one relation is read.
 
-    ``view`` is its name in the SQL of branches, ``what`` a description, ``by`` the reader and ``how`` the method.
-    ``rows`` is the number of rows in the driver's memory. ``rows`` is None if Spark reads the rows, or if the number is
-    unknown before the tick.
+    ``view`` is the relation's name in the SQL of branches, ``what`` a description, ``by`` the reader and ``how`` the
+    method. ``rows`` is the number of rows in the driver's memory, or None if it is unknown or if Spark reads the rows.
     """
 
     view: str
@@ -59,9 +58,9 @@ class RelationRead:
 class Forecast(Brief):
     """The next tick of ``query``, over the window [tau, t) in microseconds UTC.
 
-    ``tau`` is None for the query's first tick. ``known`` describes how the tick finds the answers that are already in
-    the ledger. ``quiet`` explains why the tick has nothing to do, or is None. ``lower`` has the names of the queries
-    whose results this query reads; these queries run first.
+    ``tau`` is None for the query's first tick. ``known`` describes how the tick finds the answers that the ledger has
+    already. ``quiet`` explains why the tick has nothing to do, or is None. ``lower`` has the names of the queries
+    whose results ``query`` reads; they run first.
     """
 
     query: QueryRecord
@@ -115,9 +114,9 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
 
 
 def _replay_instant(catalog: CatalogParts) -> int | None:
-    """Return the instant assumed for the next tick of a replay home, which is after all loaded rows.
+    """Return the instant assumed for the next tick of a replay home: after all loaded rows.
 
-    Return None if the home has a wall clock or if nothing was loaded.
+    Return None if the home has a wall clock or no loaded rows.
     """
     home = catalog.home()
     if home.clock == "wall" or home.last_ts == MIN_INSTANT:

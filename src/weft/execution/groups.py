@@ -33,7 +33,7 @@ _compiled: dict[tuple[str, str, tuple[TableSchema, ...]], Shape] = {}
 
 
 def from_now_form(record: PlanRecord, tables: Mapping[str, TableSchema]) -> StoredForm:
-    """Return the stored form that the record's plan has with ``--from now``.
+    """Return the stored form of the record's plan with ``--from now``.
 
     Raise PlanMismatch as ``compiled`` does.
     """
@@ -41,7 +41,7 @@ def from_now_form(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Stor
 
 
 def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
-    """Return the plan in a record of a query that Spark runs, compiled over the current tables.
+    """Return the plan of a query that Spark runs, compiled over the current tables.
 
     Raise PlanMismatch if the plan differs from the installed plan or belongs to a synopsis.
     """
@@ -52,7 +52,7 @@ def compiled(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Plan:
 
 
 def synopsis_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
-    """Return the plan in a record of a query that runs as a synopsis.
+    """Return the plan of a query that runs as a synopsis.
 
     Raise PlanMismatch if the plan differs from the installed plan or belongs to a query that Spark runs.
     """
@@ -63,7 +63,7 @@ def synopsis_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Synops
 
 
 def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
-    """Return the plan in a record of any query; raise PlanMismatch if the plan differs from the installed plan."""
+    """Return the plan of any query; raise PlanMismatch if the plan differs from the installed plan."""
     key = (record.signature, record.body, tuple(table for table in tables.values() if table.source == "table"))
     known = _compiled.get(key)
     if known is not None and all(tables.get(each.name) == each for each in known.tables if each.source == "results"):
@@ -78,9 +78,9 @@ def shape_of(record: PlanRecord, tables: Mapping[str, TableSchema]) -> Shape:
 
 
 def window_start(query: QueryRecord, tau: int | None) -> int | None:
-    """Return the instant at which a query's window begins, or None if it begins at the start of time.
+    """Return the instant at which a query's window begins, or None for the start of time.
 
-    The instant is ``tau`` if given, otherwise the instant of the installation of a query with ``--from now``.
+    The instant is ``tau`` if given, otherwise the instant at which a query with ``--from now`` was installed.
     """
     return query.from_instant if tau is None and query.from_mode == "now" else tau
 
@@ -112,8 +112,8 @@ class Member:
 class Group:
     """Queries of one plan that run together.
 
-    ``t0`` is the instant at which time begins (None: not before ``t``); constant answers begin at ``t0`` and at no
-    other instant. With ``time_driven_only``, only the branches whose driver is a threshold run.
+    ``t0`` is the instant at which time begins (None: not before ``t``); constant answers begin only at ``t0``. With
+    ``time_driven_only``, only the branches whose driver is a threshold run.
     """
 
     plan_id: int
@@ -129,8 +129,8 @@ class Group:
         return self.members[0].tau is None
 
     def branches(self) -> tuple[Branch, ...]:
-        """Return the branches to run: with constants in the SQL for one query, or with a parameter table for
-        several.
+        """Return the branches to run. One query has its constants in the SQL; several queries have a parameter
+        table.
         """
         events = self.shape.first if self.first else self.shape.branches
         if self.time_driven_only:
@@ -153,10 +153,10 @@ class Group:
     def _may_fire(self, event: Event, window: Mapping[str, Scalar]) -> bool:
         """Return whether the branch can yield a row.
 
-        The result is false if the branch's instant is a constant outside every member's window. Law: a branch requires
-        tau <= s < t of its instant s, besides other conditions (``derivation.incremental``). So if s is one constant
-        for all rows, the window decides. An instant that is NULL is never reached. The result is true for the closed
-        form, whose instant is the greatest of several instants and has another condition.
+        The result is false only if the branch's instant s is one constant for all rows, and outside every member's
+        window. Law: a branch requires tau <= s < t, besides other conditions (``derivation.incremental``). An instant
+        that is NULL is never reached. The result is always true for the closed form: its instant is the greatest of
+        several instants and has another condition.
         """
         if event.driver.kind == "greatest":
             return True
@@ -187,8 +187,7 @@ def instant(micros: int) -> Literal:
 def grouped(members: Iterable[Member], plans: Mapping[int, Plan], t0: int | None) -> tuple[tuple[Group, ...], ...]:
     """Return the groups of a tick's members, one tuple of groups for each kind of window; a group has one plan.
 
-    Members whose windows have the same end and approximately the same length are in one tuple. Members whose window has
-    no beginning come last.
+    Windows of one kind have the same end and approximately the same length. Windows without a beginning come last.
     """
     sorted_in: dict[tuple[bool, int, int], dict[int, list[Member]]] = {}
     for member in members:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Stretch(Brief):
-    """A row and a period [begin, end) during which the source had this row.
+    """A row, and a period [begin, end) in which the source had this row.
 
     Both bounds are µs UTC. If ``end`` is None, the source still has the row.
     """
@@ -48,8 +48,7 @@ class History(Tabular):
     """Periods of the tracked table ``name``, sorted by key, then by time.
 
     ``count`` is the number of all matching periods, even if a limit left some out. ``columns`` are the source's
-    columns, of which the first ``keys`` are the key. ``at`` is the instant of the query (µs UTC); open periods last at
-    least until then.
+    columns, of which the first ``keys`` are the key. ``at`` is the instant of the query (µs UTC).
     """
 
     name: str
@@ -77,12 +76,11 @@ class History(Tabular):
 
 
 def history(home: OpenHome, name: str, where: str | None, limit: int | None, known: int | None = None) -> History:
-    """Return the periods that satisfy the SQL condition ``where``, and at most ``limit`` of them.
+    """Return at most ``limit`` periods that satisfy the SQL condition ``where``; None means no limit or no condition.
 
-    If ``where`` is None, all periods are returned; if ``limit`` is None, their number is not limited. The condition may
-    use the columns, valid_from, valid_to and NOW(). A condition starts Spark. ``known`` selects the periods as they
-    were recorded at an instant (µs UTC). Raise NotFound, SqlError, ExecutionError, StorageError, and Refused if the
-    table is not tracked or both ``where`` and ``known`` are given.
+    The condition may use the columns, valid_from, valid_to and NOW(). A condition starts Spark. ``known`` selects the
+    periods as they were recorded at an instant (µs UTC). Raise NotFound, SqlError, ExecutionError, StorageError, and
+    Refused if the table is not tracked or both ``where`` and ``known`` are given.
     """
     table = home.catalog.tables.named(name)
     if table.log is None:
@@ -127,7 +125,7 @@ def _all(
 def _matching(
     home: OpenHome, table: TableRecord, ordered: list[str], where: str, limit: int | None, at: int
 ) -> tuple[tuple[Stretch, ...], int]:
-    """Return the periods that satisfy the condition ``where``, and their number, by a query in Spark.
+    """Return the periods that satisfy ``where``, and their number, with a query in Spark.
 
     The query treats the table as one without an end column, so that it sees ended rows as well.
     """

@@ -1,8 +1,8 @@
 """Append changes to the logs of tracked tables: reserve in the catalog, commit to Delta, record in the catalog.
 
-The protocol is that of other tables (``execution.append_rows``): a writer that dies in between leaves an open
-reservation, and the next writer settles it. Settling a reservation also finishes an append to several tables. The
-instants of a table's changes rise from commit to commit, so the last record of a period is well defined.
+The protocol is the one in ``execution.append_rows``. If a writer dies in between, the next writer settles its
+reservation, which also finishes an append to several tables. The instants of a table's changes rise from commit to
+commit, so the last record of a period is well defined.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def log_of(catalog: CatalogParts, table: TableRecord) -> pa.Table:
 class ChangesToRecord:
     """The changes of one table in an append to several tables.
 
-    ``changes`` returns the log rows, given the earliest instant at which changes may be recorded (µs UTC). ``seen`` is
-    the read position of the source after these changes (None: unchanged).
+    ``changes`` returns the log rows, given the earliest instant (µs UTC) that they may have. ``seen`` is the read
+    position of the source after these changes (None: unchanged).
     """
 
     table: TableRecord
@@ -74,16 +74,16 @@ def record(
     changes: Callable[[int], pa.Table],
     seen: Mapping[str, Any] | None,
 ) -> Recorded:
-    """Store the log rows of one table, either all of them or none, as ``record_together`` does."""
+    """Store the log rows of one table as ``record_together`` does."""
     return record_together(writer, [ChangesToRecord(table, load_id, changes, seen)], at_least)[0]
 
 
 def record_together(writer: Writer, parts: Sequence[ChangesToRecord], at_least: int) -> list[Recorded]:
-    """Store the log rows of several tables, either all of them or none. A tick sees the rows of all tables or of none.
+    """Store the log rows of several tables: all of them or none. A tick sees all of them or none.
 
-    The earliest instant of a change is the same for all tables: the greatest of ``at_least``, F and the first instant
-    after the last change of any of the tables. No row has a lesser ``ts``. Raise LeaseLost or StorageError. If
-    ``changes`` raises an error, the error passes through and nothing is stored.
+    All tables have the same earliest instant for changes: the greatest of ``at_least``, F and the first instant after
+    all recorded changes of these tables. No row has a lesser ``ts``. Raise LeaseLost or StorageError. If ``changes``
+    raises an error, the error passes through and nothing is stored.
     """
     writer.check()
     for part in parts:

@@ -51,17 +51,17 @@ class OpenHome:
         return any("topic" in source.options for source in self.catalog.sources.all())
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """Return the schemas of the home's tables, and of the results that the queries ``texts`` mention, by name.
+        """Return the schemas of the home's tables by name, and of the query results that the queries ``texts`` mention.
 
-        The schema of a view that depends on NOW includes the view's definition if one of the queries mentions the view.
+        If one of these queries mentions a view that depends on NOW, the view's schema includes its definition.
         """
         return schemas(self.catalog, *texts)
 
     def now(self) -> int:
-        """Return the time of the home's clock.
+        """Return the time of the home's clock: the wall clock's time.
 
-        This is the wall clock's time. On a replay home, it is the last ``--now``, or the last ts if no ``--now`` was
-        given. Raise ClockError if a replay home has neither.
+        On a replay home, return the last ``--now``, or the last ts if no ``--now`` was given. Raise ClockError if a
+        replay home has neither.
         """
         known = self.catalog.home().now_at(self.clock())
         if known is None:
@@ -83,9 +83,9 @@ class OpenHome:
 
     @contextmanager
     def writing(self, purpose: str, wait_us: int = LEASE_WAIT_US) -> Iterator[Writer]:
-        """Hold the write lease while the block runs, after settling what dead writers left behind.
+        """Hold the write lease while the block runs, after settling reservations and ticks of dead writers.
 
-        A tick that died is settled, too. Wait up to ``wait_us`` microseconds for the lease. Raise LeaseBusy.
+        Wait up to ``wait_us`` microseconds for the lease. Raise LeaseBusy.
         """
         from weft.execution.tick import settle_tick
 
@@ -110,7 +110,7 @@ class OpenHome:
 def finish_purges(writer: Writer, at: int) -> None:
     """Remove the answers of removed queries from the ledger.
 
-    Answers in files that another process is reading stay until the next call.
+    Files that another process is reading stay until the next call.
     """
     going = [each.query_id for each in writer.queries.purging()]
     if going:

@@ -1,8 +1,8 @@
 """Find the queries that fail, set them aside, and compute the other queries without them.
 
-``isolated`` is for computations in this process. ``failing_queries`` is for computations in Spark, where a trial may
-take long and end the JVM. A failure counts against a query only if the query ran alone. ``weft.faults`` defines which
-errors belong to a query.
+``isolated`` is for computations in this process, ``failing_queries`` for computations in Spark, where a trial may take
+long and end the JVM. A failure counts against a query only if the query ran alone. ``weft.faults`` defines which errors
+belong to a query.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ def isolated(
 ) -> list[Result]:
     """Return the results of ``compute`` for the items (by query id), and set aside the items that fail alone.
 
-    If ``compute`` succeeds for all items together, the list has one result. After a failure the items are halved until
-    a failing item is alone, and the list has one result for each part that succeeded. A failing ``compute`` must leave
-    nothing behind. Raise errors that belong to the home (``faults``).
+    If ``compute`` fails for several items, it is called for each half of them. The list has one result for each part
+    that succeeded. A failing ``compute`` must leave nothing behind. Raise errors that belong to the home (``faults``).
     """
     failed: dict[int, ExecutionError] = {}
     results = list(_parts(items, compute, failed)) if items else []
@@ -65,7 +64,7 @@ def _parts(
 
 
 def failing_queries(runner: SparkRunner, groups: Sequence[Group], trial: Trial) -> Iterator[tuple[int, ExecutionError]]:
-    """Yield the ids of the queries that fail when Spark runs them alone, each with its error (one of FAULTS).
+    """Yield the id and the error (one of FAULTS) of each query that fails when Spark runs it alone.
 
     Each query is yielded as soon as it is found, since the search may take long.
     """
@@ -83,10 +82,10 @@ def reason(name: str, error: WeftError) -> str:
 
 
 def _failing(runner: SparkRunner, group: Group, trial: Trial, seconds: float) -> Iterator[tuple[int, ExecutionError]]:
-    """Yield the ids of the failing queries of a group, each with its error; find them by halving the group.
+    """Yield the id and the error of each failing query of a group; find them by halving the group.
 
     Queries of one plan may differ in a constant that Spark rejects. If several queries together exceed ``seconds``,
-    none of them need be at fault, so each half gets half the time. A single query gets the full time limit.
+    perhaps none is at fault, so each half gets half the time. A single query gets the full time limit.
     """
     alone, limit = len(group.members) == 1, runner.limits.seconds
     error = _tried(runner, group, trial, limit if alone else seconds)

@@ -1,8 +1,8 @@
 """Look up rows by key in the driver, through arrangements that catch up with their table on use.
 
-Catching up writes files, so only the holder of the home's lease may do it. Without the lease, a caller can only learn
-which method a look-up would use, or scan a small table. A faulty arrangement costs only speed: the result describes the
-fault, and the caller reads the table.
+Catching up writes files, so only the holder of the home's lease may do it. Without the lease, a caller can only scan a
+small table, or learn which method a look-up would use. If an arrangement is damaged, the result says so and the caller
+reads the table.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Com
 class LookUpResult:
     """The result of a look-up: the reader ``by``, a description ``how``, and the rows.
 
-    If ``by`` is "Spark", no rows were looked up; the caller must read the table. ``rows`` is also None if an
-    arrangement is behind but may not be extended, and the table is too large to scan.
+    If ``by`` is "Spark", no rows were looked up; the caller must read the table. ``rows`` is also None if the table is
+    too large to scan and its arrangement is behind but may not be extended.
     """
 
     by: Literal["driver", "arrangement", "Spark"]
@@ -63,8 +63,8 @@ class LookUpResult:
 class LookUps:
     """The arrangements of a home, in ``folder``.
 
-    An arrangement that is more than ``most_behind`` rows behind is not used. A look-up that yields more than
-    ``most_found`` rows fails. If ``catching_up`` is false, nothing is written: if an arrangement is behind, a table of
+    A look-up does not use an arrangement that is more than ``most_behind`` rows behind, and fails if it yields more
+    than ``most_found`` rows. If ``catching_up`` is false, nothing is written: if an arrangement is behind, a table of
     at most ``most_read`` rows is scanned instead.
     """
 
@@ -84,7 +84,7 @@ class LookUps:
         key_column = table.column(column)
         assert key_column is not None
         folder = self.folder / f"{table.id}-{key_column.id}"
-        # Carry every column that any look-up has needed, since plans come and go and each reads other columns.
+        # Carry every column that any look-up has needed, since plans with other columns come and go.
         schema = stored_schema(table, {key_column.name, *columns, *carried_columns(folder)})
         return self._look_up(folder, (key_column.name,), schema, files, keys)
 
@@ -142,7 +142,7 @@ class LookUps:
     def _scanned(
         self, files: Sequence[DataFile], schema: pa.Schema, key: Sequence[str], keys: pa.Table
     ) -> pa.Table | None:
-        """Read from the files the rows in which each key column has a value that occurs in the same column of ``keys``.
+        """Read from the files the rows that match ``keys`` in each key column separately.
 
         Return None if the files have more than ``most_read`` rows.
         """

@@ -1,10 +1,9 @@
 """Maintain arrangements and data files (`weft maintain`), step by step, with the lease held for one step at a time.
 
-Maintenance of arrangements has three kinds of step. One kind builds the arrangements that installed plans need if they
-are missing or far behind, so that no tick has to build them. Another merges the runs of an arrangement, so that
-look-ups read fewer runs. The third deletes the arrangements that neither a plan nor a view needs.
+Arrangements: build those that installed plans need, if they are missing or far behind, so that no tick has to build
+them; merge their runs, so that look-ups read fewer runs; delete those that neither a plan nor a view needs.
 
-Maintenance of data files compacts small files and deletes files that are no longer needed (``compacting``).
+Data files: compact small files and delete files that are no longer needed (``compacting``).
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from weft.storage.delta_log import delta_snapshot, has_commits
 _FOLDER: Final = re.compile(r"(\d+)-(key-|row-)?(\d+(?:-\d+)*)")
 
 LookedUp = dict[tuple[str, str], set[str]]
-"""For each pair of a table and a column by which plans look up rows, the columns that these plans read."""
+"""For each (table, column) by which plans look up rows, the columns that these plans read."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,6 @@ def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
 
 
 def _folders(home: OpenHome) -> list[str]:
-    """Return the names of the folders of existing arrangements."""
     folder = layout.arrangements_folder(home.folder)
     return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
 
@@ -141,9 +139,7 @@ def _path(home: OpenHome, table: TableSchema) -> str:
 
 
 def look_ups_of_plans(catalog: CatalogParts) -> LookedUp:
-    """Return the columns by which the plans of installed queries look up rows of tables, with the columns that they
-    read.
-    """
+    """Return, for each (table, column) by which installed plans look up rows, the columns that these plans read."""
     records = catalog.queries.plans()
     lower = catalog.queries.read_by_plans([record.plan_id for record in records])
     tables = relations(catalog, [query.query_id for query in lower])
@@ -228,7 +224,7 @@ def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: 
 
 
 def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str], TableSchema | None] | None:
-    """Return the key columns of the arrangement in the folder ``name``, and the arrangement's table.
+    """Return the key columns and the table of the arrangement in the folder ``name``.
 
     The table is None for the ledger's arrangement. Return None if the arrangement is not needed.
     """

@@ -27,7 +27,7 @@ BATCH = 100_000
 class Answered:
     """The answers of a formula at one time point, with their values in the order of the requested columns.
 
-    ``counts`` are the multiplicities of the answers, in the order of the answers; None under set semantics.
+    ``counts`` has the multiplicity of each answer; it is None under set semantics.
     """
 
     point: TimePoint
@@ -62,7 +62,7 @@ def _evaluated(
 ) -> tuple[State, pa.Table, DivisionByZero | None]:
     """Return the state after the time points, the answers at these time points, and None.
 
-    If a term divides by 0, stop before the first time point at which this happens; the third value is then the error.
+    If a term divides by 0, stop before that time point and return the error as the third value.
     """
     failure: DivisionByZero | None = None
     while True:
@@ -88,7 +88,6 @@ def predicate_types(formula: Formula) -> dict[str, tuple[DataType, ...]]:
 
 
 def _batch(points: Sequence[TimePoint], types: dict[str, tuple[DataType, ...]]) -> Batch:
-    """Return the time points as an Arrow batch with the events of the predicates in ``types``."""
     times = pa.table(
         {
             "tp": pa.array([point.number for point in points], pa.int64()),

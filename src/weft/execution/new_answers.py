@@ -1,9 +1,7 @@
 """Find the new answers among the rows of branches: each row once, with its first instant, without those in the ledger.
 
 If all input rows are in the driver's memory, Spark runs one job and ``arrow_answers`` does the rest; otherwise Spark
-does everything.
-
-The driver finds the answers that the ledger has already, as far as it can.
+does everything. If possible, the driver finds which answers the ledger has already.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ class NewAnswers:
 def new_answers(
     reader: Reader, *windows: Sequence[Group], most: int | None, apart: bool = False, small_only: bool = False
 ) -> NewAnswers:
-    """Return the new rows of the queries in the groups; the groups of one window are computed together.
+    """Return the new rows of the queries in the groups; compute the groups of each window together.
 
     With ``apart``, compute one group after the other. A query may add at most ``most`` rows (None: no limit). With
     ``small_only``, raise NotSmall if the driver's memory does not hold the input rows.
@@ -92,7 +90,7 @@ def new_answers(
 
 
 def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) -> pa.Table | None:
-    """Return the rows in the driver's memory, or None if the driver's memory cannot hold them."""
+    """Return the rows in the driver's memory, or None if they are too large for it."""
     with phase(COMPUTING):
         results = [in_memory(spark, part) for part in (parts if apart and parts else [union(spark, parts)])]
     tables = [each for each in results if each is not None]
@@ -100,7 +98,7 @@ def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) 
 
 
 def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:
-    """Return the query ids and hashes of those ``rows`` that the ledger has; the result may have further ones."""
+    """Return the query id and hash of each row that the ledger has; the result may contain further answers."""
     keys = rows.select(ANSWER.names)
     look_up = known_answers(reader.ledger, queries, keys, reader.bounds, reader.look_ups)
     if look_up.rows is not None:
@@ -149,8 +147,7 @@ def _fresh(reader: Reader, candidate_rows: DataFrame, known_to: Sequence[int]) -
     if known is None:
         return once
     with scanning(reader.spark):
-        # The candidates are few and the ledger is long, so reduce the ledger to the candidates' keys before
-        # subtracting.
+        # The candidates are few and the ledger is long, so reduce the ledger to the candidates' keys first.
         keys = once.select("query_id", "row_hash")
         met = reader.keep(known.join(F.broadcast(keys), ["query_id", "row_hash"], "left_semi").repartition(1))
     return reader.keep(once.join(met, ["query_id", "row_hash"], "left_anti"))
@@ -192,10 +189,9 @@ def _numbered(
 def known_answers(
     ledger: Sequence[DataFile], queries: Sequence[int], keys: pa.Table, bounds: ReadBounds, look_ups: LookUps | None
 ) -> LookUpResult:
-    """Look up which of the answers ``keys`` (query id, hash) are in the ledger's files; the result may have further
-    answers.
+    """Look up which of the answers ``keys`` (query id, hash) are in the ledger's files.
 
-    All answers in ``keys`` belong to ``queries``.
+    All ``keys`` belong to ``queries``. The result may contain further answers.
     """
     files = answer_files(ledger, queries)
     rows = rows_of(files)

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from weft.algebra.schema import DataType
 
 Columns: TypeAlias = Mapping[int, Sequence[DataType]]
-"""The types of a query's columns, by query id."""
+"""The types of each query's columns, by query id."""
 Kinds: TypeAlias = tuple[str, ...]
-"""The types as which a query's columns are compared, by their names in Spark."""
+"""Spark's names of the types by which a query's columns are compared."""
 
 _COMPARED: Final = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "TIMESTAMP", "DATE"), "BIGINT"),
@@ -32,7 +32,7 @@ _HERE: Final = ["query_id", "first_at"]
 
 
 def kinds_of(columns: Columns) -> dict[Kinds, list[int]]:
-    """Return the ids of the queries for each combination of types as which their columns are compared."""
+    """Return the ids of the queries for each combination of column types (``Kinds``)."""
     by_kinds: dict[Kinds, list[int]] = {}
     for query_id, types in columns.items():
         by_kinds.setdefault(tuple(map(_kind, types)), []).append(query_id)
@@ -81,7 +81,7 @@ def _tied(ordered: pa.Table) -> pa.Array:
 
 
 def _sorted_places(rows: pa.Table, kinds: Kinds) -> pa.Array:
-    """Return the positions of the rows in sorted order; ``kinds`` are the types as which the columns are compared."""
+    """Return the positions of the rows in sorted order, with columns of the types ``kinds``."""
     keys = {name: rows.column(name) for name in _HERE}
     texts = rows.column("row").combine_chunks()
     for number, kind in enumerate(kinds):
@@ -95,7 +95,7 @@ def _sorted_places(rows: pa.Table, kinds: Kinds) -> pa.Array:
 
 
 def _keys(texts: pa.Array, kind: str) -> dict[str, pa.Array]:
-    """Return the Arrow sort keys for the values ``texts`` of a column that is compared as ``kind``."""
+    """Return the Arrow sort keys of a column's values ``texts``, compared as the type ``kind``."""
     if kind == "DOUBLE":
         # Arrow sorts NaN next to NULL, and -0.0 before 0.0; adding 0.0 turns -0.0 into 0.0.
         numbers = pc.add(pc.cast(texts, pa.float64()), 0.0)
@@ -114,7 +114,7 @@ def _keys(texts: pa.Array, kind: str) -> dict[str, pa.Array]:
 def spark_order(kinds: Iterable[Kinds], kind: str | None = None) -> list[str]:
     """Return SQL expressions over ``row`` by which Spark sorts rows with equal first instants; Spark puts NULL first.
 
-    If there are several ``kinds``, the column ``kind`` contains the number of each row's kind.
+    With several ``kinds``, the column ``kind`` has the number of each row's entry in ``kinds``.
     """
     known = list(kinds)
     order = []

@@ -2,8 +2,8 @@
 
 An *output* has a name, a path and the rows that this tick adds. The commit of an output carries ``txnAppId`` weft-NAME
 and the tick's id as ``txnVersion``; Delta refuses a repeated or fenced commit (design section 6). The catalog records
-an output before and after its commit. When a tick that died runs again, it uses the outputs that are already in Delta
-and computes the rest again.
+an output before and after its commit. If a tick died and runs again, it computes only the outputs that are not in
+Delta.
 
 Outputs are the answers of each stratum, the answers of synopses, and the states of synopses.
 """
@@ -40,9 +40,8 @@ class Output:
     """Rows that a tick adds to the Delta table at ``path`` (relative to the home's data).
 
     ``name`` is unique among the outputs of a tick, and stays the same when the tick runs again. ``rows`` are a Spark
-    DataFrame, or an Arrow table if they are few. An Arrow table may have its columns in any order and is committed
-    without a Spark job. If ``replaced_at`` (the wall clock's instant, µs UTC) is given, the Arrow rows replace all rows
-    of the table.
+    DataFrame, or a small Arrow table, which is committed without a Spark job and may have its columns in any order. If
+    ``replaced_at`` (the wall clock's instant, µs UTC) is given, the Arrow rows replace all rows of the table.
     """
 
     name: str
@@ -55,7 +54,7 @@ class Output:
 class Outputs:
     """The outputs of one tick; ``again`` is true if the tick had died and runs again.
 
-    ``stored`` has, for the path of each table that was written, the path, the Delta version and the table's row count.
+    ``stored`` has the path, the Delta version and the row count of each written table, by path.
     """
 
     writer: Writer
@@ -64,7 +63,7 @@ class Outputs:
     stored: dict[str, tuple[str, int, int]] = field(default_factory=dict)
 
     def find(self, name: str, path: str) -> int | None:
-        """Return the version at which this output was committed to the table at ``path``, or None if it was not."""
+        """Return the version at which the table at ``path`` received this output, or None if it did not."""
         if not self.again:
             return None
         version = find_version(self.writer.data / path, output_app_id(name), self.tick_id)
@@ -77,7 +76,7 @@ class Outputs:
     def write(self, output: Output) -> int:
         """Commit an output and return the version of its table.
 
-        Raise LeaseLost if the log does not contain the commit afterwards, because another writer was faster.
+        Raise LeaseLost if another writer was faster.
         """
         return self.write_all([output])[0]
 
@@ -100,7 +99,6 @@ class Outputs:
         return versions
 
     def _committed(self, outputs: Sequence[Output]) -> list[int]:
-        """Commit the outputs, in parallel if there are several, and return the versions of their tables."""
         if len(outputs) == 1:
             failpoint("tick.computed")
             versions = [self._durable(outputs[0])]
@@ -131,8 +129,7 @@ class Outputs:
         # Let Spark write the files and commit them in this process. Delta's own commit through Spark takes several jobs
         # and ignores a repeated transaction silently.
         parent = self.writer.data / layout.WRITING
-        # Use one folder for each lease, since a writer that was thought dead may wake up, write files, and clear its
-        # folder.
+        # Use one folder for each lease. A writer that seemed dead may wake up, write files, and clear its folder.
         folder = parent / str(self.writer.lease.token)
         try:
             _clear_earlier(parent, self.writer.lease.token)

@@ -1,7 +1,7 @@
 """Build the parameter table of a plan with several queries: query ids, window starts and constants (design section 5).
 
-The new rows of a tick often concern few of many queries. If a branch requires that a constant equals a column whose
-rows are in the driver's memory, Spark gets only the queries whose constants occur in that column.
+The new rows of a tick often concern few of many queries. If a branch compares a constant with a column for equality,
+and the column is in the driver's memory, Spark gets only the queries whose constants occur in that column.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FEW: Final = 1_000
-"""Greatest number of queries that are passed to Spark without a check which of them may get a row."""
+"""Greatest number of queries that are passed to Spark without checking which of them may get a row."""
 _JOINED: Final = 1_000_000
 """Greatest number of rows in a join of a branch's relations in the driver."""
 _COMPARED: Final = (*INTEGRAL, "STRING")
@@ -37,7 +37,7 @@ _COMPARED: Final = (*INTEGRAL, "STRING")
 def register_parameters(
     spark: SparkSession, group: Group, branches: Sequence[Branch], local: Mapping[str, LocalRows]
 ) -> None:
-    """Register the view with a group's parameters; ``local`` has the views whose rows are in the driver's memory."""
+    """Register the view with a group's parameters; ``local`` has the rows that are in the driver's memory, by view."""
     if len(group.members) == 1:
         return
     table = parameter_table(group.plan_id, group.shape)
@@ -68,7 +68,7 @@ def parameters(group: Group, table: TableSchema) -> pa.Table:
 def relevant_parameters(rows: pa.Table, branches: Sequence[Branch], local: Mapping[str, LocalRows]) -> pa.Table:
     """Return the parameters of the queries for which a branch may yield a row; the result may contain further queries.
 
-    Law: besides other conditions, a branch requires that each of its keys (``keys_of``) in a parameter row equals the
+    Law: a branch yields a row for a parameter row only if each key (``keys_of``) in the parameter row equals the
     corresponding column in some row of a view.
     """
     if rows.num_rows <= FEW or not branches:
@@ -88,7 +88,7 @@ def relevant_parameters(rows: pa.Table, branches: Sequence[Branch], local: Mappi
 def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.Array | None:
     """Return the positions of the parameter rows that match the branch's rows.
 
-    Return None if no relation that the branch ties to a parameter has its rows in the driver's memory.
+    Return None if the branch compares parameters only with relations that are not in the driver's memory.
     """
     together: list[pa.Table] = []
     for alias, path in branch.paths.items():
@@ -107,17 +107,14 @@ def _met(rows: pa.Table, branch: Branch, local: Mapping[str, LocalRows]) -> pa.A
 
 
 def _comparable(ties: Sequence[Tie], alias: str) -> dict[str, ColumnRef]:
-    """Return, for each parameter that must equal a column of the range variable ``alias``, this column."""
+    """Return, for each parameter, the column of the range variable ``alias`` that it must equal."""
     return {own.column: other for own, other in ties if other.scan == alias and other.type.name in _COMPARED}
 
 
 def _add(
     together: list[pa.Table], there: LocalRows, tied: Mapping[str, ColumnRef], linked: Sequence[Tie], types: pa.Schema
 ) -> None:
-    """Add the parameter values of a relation to ``together``.
-
-    If the branch joins this relation to another relation in ``together``, the values are joined as well.
-    """
+    """Add the parameter values of a relation to ``together``, if possible by a join with one of its tables."""
     columns = {name: there.column(ref.column).cast(types.field(name).type) for name, ref in tied.items()}
     columns |= {_label(own): there.column(own.column) for own, _ in linked}
     mine = pa.table(columns)

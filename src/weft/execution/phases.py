@@ -25,7 +25,7 @@ _seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=No
 
 @contextmanager
 def measure_phases() -> Iterator[dict[str, float]]:
-    """Provide a dictionary with the seconds that each phase in the block took, by name.
+    """Provide a dictionary from the names of phases to the seconds that each phase in the block took.
 
     A phase is added when it ends.
     """
@@ -39,7 +39,7 @@ def measure_phases() -> Iterator[dict[str, float]]:
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Add the seconds that the block takes to the seconds of the phase ``name``. Phases must not be nested."""
+    """Add the duration of the block to the phase ``name``. Phases must not be nested."""
     seconds = _seconds.get()
     if seconds is None:
         yield

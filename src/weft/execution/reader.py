@@ -48,7 +48,6 @@ def spark_schema(table: TableSchema, names: Iterable[str] | None = None) -> Stru
 
 
 def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
-    """Return a DataFrame with this schema and no rows."""
     from pyspark.sql import functions as F
 
     return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in schema.fields))
@@ -57,7 +56,7 @@ def _empty(spark: SparkSession, schema: StructType) -> DataFrame:
 def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
     """Return the files of the Delta table at ``path``, or an empty tuple if the table has no commit.
 
-    The version is that of the snapshot in ``snapshots`` (by path). If there is none, add the current snapshot.
+    Use the snapshot in ``snapshots`` (by path); if it is missing, add the current snapshot.
     """
     if path not in snapshots:
         place = data / path
@@ -67,7 +66,7 @@ def stored_files(data: Location, path: str, snapshots: dict[str, DeltaSnapshot |
 
 
 def files_of(data: Location, table: Relation, snapshots: dict[str, DeltaSnapshot | None]) -> tuple[DataFile, ...]:
-    """Return the files that may have rows of the relation, at the versions in ``snapshots`` (see ``stored_files``)."""
+    """Return the files that may have rows of the relation, from ``snapshots`` as in ``stored_files``."""
     files = stored_files(data, table.path, snapshots)
     if isinstance(table, Results):
         return tuple(file for file in files if may_hold_answers(file, table.query.query_id))
@@ -103,7 +102,7 @@ class Reader:
         return DriverReader(self.tables, self.files, self.bounds, self.look_ups)
 
     def advanced(self, tables: Mapping[str, Relation]) -> Reader:
-        """Return a reader that sees the same versions of the home's tables, and the current results of queries."""
+        """Return a reader of the same versions of the home's tables, with the current results of queries."""
         same = {name for name, table in tables.items() if not isinstance(table, Results)}
         paths = {tables[name].path for name in same}
         snapshots = {path: snapshot for path, snapshot in self.snapshots.items() if path in paths}
@@ -111,7 +110,7 @@ class Reader:
         return replace(self, tables=tables, snapshots=snapshots, frames=frames)
 
     def again(self, spark: SparkSession) -> Reader:
-        """Return a reader of the same versions of tables in another session, for use after this reader's JVM ended."""
+        """Return a reader of the same versions in another session, for use after this reader's JVM ended."""
         return replace(self, spark=spark, cached=[], frames={})
 
     def files(self, name: str) -> tuple[DataFile, ...]:
@@ -152,7 +151,7 @@ class Reader:
             return self.keep(inside.repartition(1))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
-        """Return the rows that have, in one of the columns in ``keys``, one of the given keys of that column.
+        """Return the rows that match a key in at least one of the columns of ``keys``.
 
         The keys of a column are DataFrames with one column. All columns are looked up in one pass over the relation.
         """
@@ -179,7 +178,7 @@ class Reader:
             return rows.localCheckpoint(eager=False)
 
     def release(self) -> None:
-        """Release the cached relations. If the JVM has ended, the cache is gone, and errors of Spark are ignored."""
+        """Release the cached relations. Ignore Spark's errors if the JVM has ended, since the cache is then gone."""
         with suppress(*spark_errors()):
             for data in self.cached:
                 data.unpersist()
@@ -205,7 +204,6 @@ class Reader:
         return self.spark.read.schema(schema).parquet(*(file.location.spark for file in files))
 
     def _stored(self, table: TableRecord, files: Sequence[DataFile]) -> DataFrame:
-        """Return the rows of these files with all columns of the table, as stored."""
         schema = spark_schema(table.stored)
         if not files:
             return _empty(self.spark, schema)
@@ -213,7 +211,7 @@ class Reader:
 
 
 def recorded_periods(log: DataFrame, table: TableRecord) -> DataFrame:
-    """Return a DataFrame of the periods that the log rows of a tracked table record (``storage.periods``)."""
+    """Return the periods (``storage.periods``) that the log rows of a tracked table record."""
     from pyspark.sql import functions as F
 
     end = F.col(VALID_TO)

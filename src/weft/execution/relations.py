@@ -38,9 +38,7 @@ class Results:
         return self.query.results
 
     def extended(self, rows: int, last_ts: int | None) -> Results:
-        """Return these results with the query's next ``rows`` answers added; ``last_ts`` is their greatest first
-        instant.
-        """
+        """Return the results after adding ``rows`` answers; ``last_ts`` is their greatest first instant."""
         known = [each for each in (self.last_ts, last_ts) if each is not None]
         return replace(self, rows=self.rows + rows, last_ts=max(known, default=None))
 
@@ -49,9 +47,7 @@ Relation: TypeAlias = "TableRecord | Results"
 
 
 def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]:
-    """Return the home's tables and the results of the queries ``read`` (by id), by name, as the catalog records
-    them.
-    """
+    """Return, by name, the home's tables and the results of the queries with the ids ``read``."""
     by_name: dict[str, Relation] = {table.name: table for table in catalog.tables.all()}
     for query in catalog.queries.by_ids(read):
         results = Results(query, query.rows, query.last_first_at)
@@ -61,7 +57,7 @@ def relations(catalog: CatalogParts, read: Iterable[int]) -> dict[str, Relation]
 
 _LEDGER_SCHEMA: Final = "query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, row ARRAY<STRING>"
 LEDGER_COLUMNS: Final = {FIRST_AT: "first_at", ORDINAL: "ordinal"}
-"""For each column of results that is not a column of the query, the name of the column in the ledger."""
+"""The ledger's names of the columns that results have in addition to the query's columns."""
 
 
 def typed_answers(spark: SparkSession, files: Sequence[DataFile], results: Results) -> DataFrame:
@@ -114,8 +110,7 @@ _OWN: Final = ((ORDINAL, "ordinal"), (FIRST_AT, "first_at"), ("_tick", "tick"))
 def answer_frame(
     session: Callable[[], SparkSession], data: Location, query: QueryRecord, after: int, last: int
 ) -> DataFrame | None:
-    """Return the answers with ordinals from ``after`` + 1 to ``last``, in any order, or None if no file has any of
-    them.
+    """Return the answers with ordinals from ``after`` + 1 to ``last``, in any order, or None if no file has them.
 
     The columns are ``_ordinal``, ``_first_at``, ``_tick`` and the query's columns; a repeated name gets a number.
     """

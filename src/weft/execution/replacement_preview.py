@@ -1,4 +1,4 @@
-"""Preview which answers a new text of a standing query would deliver at once; change nothing."""
+"""Preview which answers a new text of a standing query would deliver at once, without changing anything."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class Replacement(Brief):
     """The effect of replacing the text of ``query``, if the next tick were at ``until`` (µs UTC).
 
-    ``new`` is the number of answers that would be delivered at once. ``known`` is the number of the query's present
-    answers that the new text yields as well. The other ``only_old`` answers stay delivered. The new text applies from
-    ``since`` on (None: from the start).
+    ``new`` is the number of answers that would be delivered at once. ``known`` counts the query's present answers that
+    the new text also yields. The other ``only_old`` answers stay delivered. The new text applies from ``since`` on
+    (None: from the start).
     """
 
     query: QueryRecord
@@ -67,8 +67,7 @@ def preview_replacement(
             raise too_many(new, allowed.rows)
         total = new
         if old.rows:
-            # For a query without answers, nothing is subtracted. The difference is the number of answers that the query
-            # has already.
+            # For a query without answers, nothing is subtracted. The difference is the number of known answers.
             without_answers = replace(query, next_ordinal=1)
             total = _answers(reader, plan, without_answers, definition.from_instant, until, t0, None)
     return Replacement(old, new, total - new, definition.from_instant, until)

@@ -17,7 +17,7 @@ _PATIENCE_SECONDS: Final = 30.0
 
 
 def finish_undoing(writer: Writer) -> None:
-    """Remove the rows and records that loads marked for undoing have stored in tables and in quarantine."""
+    """Undo the loads that are marked for it: remove their rows from tables and their records from quarantine."""
     for marked in writer.load_history.being_undone():
         stored = roll_back(writer.data / marked.path, marked.versions, writer.lease.token, writer.lease.acquired_at)
         failpoint("undo.written")
@@ -29,8 +29,8 @@ def finish_undoing(writer: Writer) -> None:
 def remove_quarantined(writer: Writer, digests: Sequence[str]) -> None:
     """Delete the quarantined contents with these digests, unless a record refers to them.
 
-    No other process uses the quarantine meanwhile, since a load reuses stored content with the same digest. If others
-    use the quarantine for longer than ``_PATIENCE_SECONDS``, the content stays.
+    The quarantine is locked meanwhile, since a load reuses stored content with the same digest. If the lock is not free
+    within ``_PATIENCE_SECONDS``, the content stays.
     """
     folder = writer.data / layout.QUARANTINE
     if not digests or not folder.exists():

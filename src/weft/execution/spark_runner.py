@@ -1,7 +1,7 @@
 """Run the computations of a tick within a time limit, and repeat them in a new JVM if the JVM ends.
 
-A session, its views and its relations belong to one JVM. A computation is therefore a function of a reader: it gets a
-reader of the live JVM, and may be called again with a reader of another JVM.
+A session, its views and its relations belong to one JVM. So a computation is a function of a reader of the live JVM,
+and may be called again with a reader of another JVM.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Limits:
 
 
 def limits(data: Location) -> Limits:
-    """Return the limits from the settings of the home to which ``data`` belongs; raise Refused for invalid settings."""
+    """Return the limits in the settings of the home with the data ``data``; raise Refused for invalid settings."""
     chosen = configuration(layout.home_of(data))
     return Limits(chosen.query_seconds, chosen.query_rows)
 
 
 def too_many(rows: int, most: int) -> LimitExceeded:
-    """Return the error for a query that found ``rows`` new rows but may add only ``most``."""
+    """Return the error for a query with ``rows`` new rows that may add only ``most``."""
     return LimitExceeded(
         f"the query found {counted(rows, 'new row')}, but may add only {most:,} in a tick", hint=_FEWER
     )
@@ -59,7 +59,7 @@ def too_many(rows: int, most: int) -> LimitExceeded:
 
 @contextmanager
 def few_enough(most: int) -> Iterator[None]:
-    """Raise LimitExceeded if ``guarded`` stops a branch within the block because the branch has too many rows."""
+    """Turn the error of a ``guarded`` branch with too many rows within the block into LimitExceeded."""
     try:
         yield
     except spark_errors() as error:
@@ -154,9 +154,9 @@ class SparkRunner:
 
     @contextmanager
     def planned(self) -> Iterator[Reader]:
-        """Provide a reader of the live JVM. In the block, this thread has its turn with Spark.
+        """Provide a reader of the live JVM, with the Spark settings that ``begin`` selected.
 
-        Spark's settings in the block are those that ``begin`` selected.
+        Only this thread uses Spark while the block runs.
         """
         with turn():
             reader = self._ready()
@@ -179,10 +179,7 @@ class SparkRunner:
 
 
 def _warm(reader: Reader) -> None:
-    """Run a trivial query, since the first jobs of a JVM take many times as long as later jobs.
-
-    The time of these first jobs must not count against a query.
-    """
+    """Run a trivial query. The first jobs of a JVM are many times slower, and must not count against a query."""
     new_answers(reader, most=1)
     stored = next((name for name in reader.tables if reader.files(name)), None)
     if stored is not None:

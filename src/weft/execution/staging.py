@@ -1,8 +1,8 @@
 """Stage the rows of an append to several tables on disk until each table has its rows.
 
-Delta commits one table at a time. So the rows of all tables, with their instants, are on disk before the first commit.
-If the writer dies between two commits, the next writer commits the rest (``execution.append_rows.settle``). No tick
-sees the rows of one table without those of the other tables.
+Delta commits one table at a time, so the rows of all tables are on disk before the first commit. If the writer dies
+between two commits, the next writer commits the rest (``execution.append_rows.settle``). A tick sees the rows of all
+these tables or of none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def staged(data: Location, reservation_id: int) -> pa.Table | None:
 
 
 def unstage(data: Location, reservation_ids: Iterable[int]) -> None:
-    """Delete the staged rows of reservations that are closed."""
+    """Delete the staged rows of closed reservations."""
     for number in reservation_ids:
         place = _place(data, number)
         if place.exists():
@@ -52,7 +52,7 @@ def unstage(data: Location, reservation_ids: Iterable[int]) -> None:
 def unstage_all(writer: Writer) -> None:
     """Delete all staged rows while no reservation is open. Raise LeaseLost.
 
-    The lease is checked after the folder is listed, so that no row staged by a later writer is deleted.
+    The lease is checked after the folder is listed, so rows that a later writer staged are not deleted.
     """
     folder = writer.data / layout.STAGED
     names = folder.names()

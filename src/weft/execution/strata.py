@@ -1,15 +1,13 @@
-"""Order the queries of a tick and limit their windows: a query runs after those whose results it reads.
+"""Order the queries of a tick and limit their windows: a query runs after the queries that it reads.
 
 The *stratum* of a query is 0, or one more than the greatest stratum of the queries it reads. A query can read only
-queries installed before it, so there are no cycles. The answers of one stratum are committed before the next reads
-them. A query never passes the τ of the queries it reads: a paused or failed query holds those above it at its own τ,
-and their outcome names it.
+queries installed before it, so there are no cycles. The answers of one stratum are committed before the next stratum
+reads them. A query never passes the τ of the queries it reads. So a paused or failed query holds up the queries that
+read it, and their outcome names it.
 
-A query's window begins at its τ, or earlier where the recorded past was changed since.
-
-A correction changes the rows of a source, and of the views over it, in windows that a query has already passed. The
-query then runs Q^I again from the first changed instant on. Its delivered answers stay delivered, and the ledger
-excludes them as always; rows that became answers are new (design section 2).
+A query's window begins at its τ, or earlier if a correction changed rows of a source before τ. The query then runs Q^I
+again from the first changed instant on. Delivered answers stay delivered, and the ledger excludes them as always; rows
+that became answers are new (design section 2).
 """
 
 from __future__ import annotations
@@ -37,8 +35,8 @@ def member(
 ) -> Member:
     """Return the query as a member of a tick at ``t``.
 
-    The window ends at ``t``, or at the least instant up to which the answers of the queries that it reads are complete.
-    ``lower`` has these queries, ``reached`` these instants (None: the query has not run yet).
+    The window ends at ``t``, or earlier if the answers of a query in ``lower``, which this query reads, are complete
+    only up to an earlier instant. ``reached`` has these instants (None: the query has not run yet).
     """
     begin = window_start(query, tau)
     if not query.reads:
@@ -57,8 +55,8 @@ def member(
 class WindowStarts:
     """Computes where the windows of a tick's queries begin.
 
-    ``plans`` are the plans by id. ``lower`` are the queries whose results other queries read. ``taus`` are the instants
-    up to which the queries ran, by query id (µs UTC; None: never).
+    ``plans`` are the plans by id. ``lower`` are the queries whose results other queries read. ``taus`` has, for each
+    query id, the instant up to which the query ran (µs UTC; None: never).
     """
 
     catalog: CatalogParts

@@ -1,7 +1,6 @@
 """Compute and commit the answers of one stratum's Spark queries, and find when time alone adds the next answer.
 
-All queries run together. If that fails, the queries at fault are found one by one and set aside. The other queries,
-each of which has succeeded alone, continue.
+All queries run together. If that fails, the queries at fault are set aside one by one, and the others continue.
 """
 
 from __future__ import annotations
@@ -32,11 +31,10 @@ if TYPE_CHECKING:
 
 
 def extend(run: TickRun, runner: SparkRunner, members: Sequence[Member], name: str) -> Mapping[int, Added]:
-    """Compute the new answers of the queries, commit them as the output ``name``, and return what was added, by query
-    id.
+    """Compute the new answers of the queries and commit them as the output ``name``; return the additions by query id.
 
-    Queries at fault are set aside. Raise ExecutionError if the computation fails although no single query is at fault.
-    Errors of the home are raised as well.
+    Queries at fault are set aside. Raise errors of the home, and ExecutionError if the computation fails although no
+    single query is at fault.
     """
     judged = isolated(
         by_query(members), lambda some: due.quiet_queries(some, run.plans, run.tables, run.t0), run.set_aside
@@ -103,7 +101,7 @@ def _together(
 def _write(
     run: TickRun, runner: SparkRunner, new: NewAnswers, members: Sequence[Member], name: str
 ) -> Mapping[int, Added]:
-    """Number the answers and commit them; return what was added, by query id."""
+    """Number the answers and commit them; return the additions by query id."""
     if not new.added:
         return {}
     with runner.planned() as reader:
@@ -119,7 +117,7 @@ def _write(
 def _commit(
     run: TickRun, new: NewAnswers, members: Sequence[Member], name: str, reader: Reader | None
 ) -> Mapping[int, Added]:
-    """Number and commit the answers; return what was added, by query id.
+    """Number and commit the answers; return the additions by query id.
 
     With a ``reader``, Spark computes the rows before it writes them, so that a failure shows which query is at fault.
     """
@@ -150,9 +148,8 @@ def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> No
     """For queries that got no row, record the instant at which time alone next adds a row.
 
     If rows keep arriving, the next tick runs these queries anyway, so the instant is computed only if the driver's
-    memory holds the input rows. If Spark cannot compute the instant, the instant stays unknown, and the next tick runs
-    the query. A query that exceeds its limits here, or hits a defect, is set aside, since it would do the same at each
-    tick.
+    memory holds the input rows. If Spark cannot compute the instant, the next tick runs the query. A query that exceeds
+    its limits or hits a defect here is set aside, since each tick would have the same problem.
     """
     arrived = isolated(
         by_query(members),
@@ -175,5 +172,5 @@ def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> No
 
 
 def _counts(error: ExecutionError) -> bool:
-    """Return whether to set a query aside for an error that was raised while its next instant was computed."""
+    """Return whether to set a query aside for an error in computing its next instant."""
     return error.defect if isinstance(error, QueryFault) else True

@@ -1,7 +1,7 @@
 """Convert rows with typed columns to Arrow, pandas, dicts and Spark, and to HTML for notebooks.
 
-To stream the rows of a Spark DataFrame, Spark writes them to files, which are read one by one.  Collecting the rows
-would need memory for all of them.
+To stream the rows of a DataFrame, Spark writes them to files, which are read one by one. Collecting the rows would need
+memory for all of them.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ Columns: TypeAlias = Sequence[tuple[str, DataType]]
 
 _DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
 _SHOWN: Final = 20
-"""Number of rows that a notebook shows."""
+"""Greatest number of rows that a notebook shows."""
 _LONGEST: Final = 200
-"""Number of characters of a value that a notebook shows."""
+"""Greatest number of characters that a notebook shows of a value."""
 
 
 class Tabular(Brief):
     """Ordered rows, each a tuple of values (``storage.values.Value``).
 
-    The columns have the query's names; a repeated name gets a number. Instants are datetimes in UTC. An instant beyond
-    Python's years is a number of microseconds since 1970, and a date beyond Python's years is a number of days since
-    1970. In a tuple, the value of a nested column is JSON text; in dicts and in other libraries, the value is nested.
+    The columns have the query's names; a repeated name gets a number. Instants are datetimes in UTC. Beyond Python's
+    years, an instant is a number of microseconds since 1970, and a date a number of days. In a tuple, a nested value is
+    JSON text; in dicts and in other libraries, it is nested.
     """
 
     @abstractmethod
@@ -150,7 +150,7 @@ _NULLABLE: Final = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64":
 def _far(column: pa.ChunkedArray) -> list[dt.date | int | None] | None:
     """Return the values of a date column if one of them is beyond Python's years, else None.
 
-    pandas represents dates as Python's dates, and fails at a date that Python does not have.
+    pandas represents dates as Python's dates, so it fails at such a date.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class NotSmall(Exception):
-    """Raised if a relation is too large for the driver although ``small_only`` is set; never shown to a user."""
+    """Raised if a relation is too large for the driver and ``small_only`` is set; never shown to a user."""
 
 
 @dataclass
 class TempViews:
-    """Registers the views that branches name; ``local`` are the views whose rows are in the driver's memory.
+    """Registers the views that branches name; ``local`` has the views with rows in the driver's memory.
 
     With ``small_only``, ``register`` raises NotSmall at the first view whose rows are not in the driver's memory.
     """
@@ -69,7 +69,6 @@ class TempViews:
         return self.reader.lookup(first.table, keys, columns)
 
     def _add(self, views: Iterable[str], data: DataFrame | LocalRows) -> None:
-        """Register the rows under each of the names ``views``."""
         frame = data.frame(self.reader.spark) if isinstance(data, LocalRows) else data
         for view in views:
             if view in self.frames:

@@ -2,9 +2,9 @@
 
     plan (catalog) -> for each stratum: news and look-ups -> branches -> an output (Delta) -> count (catalog)
 
-The instant of the tick is an input, recorded before anything is read. A tick that died runs again at the same instant,
-and recognises the outputs that it had committed by their Delta transactions. The tick ends when the catalog records its
-end. The caller holds the lease.
+The catalog records the instant of the tick before anything is read. A tick that died runs again at the same instant,
+and finds its committed outputs by their Delta transactions. The tick ends when the catalog records its end. The caller
+holds the lease.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def run_tick(
     t: int | None,
     at: int,
 ) -> tuple[TickReport, ...]:
-    """Finish a tick that died, if any, then extend the chosen queries and the queries that they read to ``t``.
+    """Finish a tick that died, if any; then extend the chosen queries and the queries that they read to ``t``.
 
     If ``t`` is None, the tick is at the time of the home's clock. ``at`` is the wall clock's time. ``session`` is
-    called only if there is something to compute. Return the report of each tick. Raise ClockError for a t that the
+    called only if there is something to compute. Return the report of each tick. Raise ClockError for a ``t`` that the
     clock does not allow, StorageError for a damaged store, and ExecutionError if Spark fails.
     """
     limits(writer.data)  # refuses invalid limits before anything is planned
@@ -86,8 +86,7 @@ def settle_tick(writer: Writer, at: int) -> TickReport | None:
     """End a tick that died, without computing anything; return its report, or None if it left no output.
 
     The outputs of the tick that are in Delta are counted. Queries without an output keep their τ, so the next tick
-    finds the answers that this tick did not write. No Spark session starts. Call this function before any other change
-    to the queries and tables that the tick names.
+    finds their answers. Call this function before any other change to the queries and tables that the tick names.
     """
     died = writer.ticks.planned()
     if died is None:
@@ -109,8 +108,7 @@ def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
     """Return the instant of a tick, which is at most the first instant of an open reservation.
 
     The instant is ``t`` if given, otherwise the time of the home's clock. ``at`` is the wall clock's time. Raise
-    ClockError if the clock of a replay home is not set, or if a load with --hold is running in a home that was never
-    ticked.
+    ClockError if the clock of a replay home is not set, or if a load with --hold runs in a home that never ticked.
     """
     home = catalog.home()
     if t is None:
@@ -199,10 +197,10 @@ def _compile(run: TickRun, queries: Sequence[QueryRecord]) -> list[QueryRecord]:
 
 
 def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dict[int, ExecutionError]:
-    """Return, for each query that reads a view whose last refresh failed, an error with the reason.
+    """Return an error with the reason for each query that reads a view whose last refresh failed.
 
-    Such a view lacks the latest changes. If the query advanced to this tick's t, it would miss the answers that begin
-    before t.
+    The view lacks the latest changes. If the query advanced to this tick's t, it would miss answers that begin before
+    t.
     """
     troubled = {view.table_id: view for view in run.writer.views.all() if view.trouble is not None}
     errors: dict[int, ExecutionError] = {}
@@ -219,7 +217,7 @@ def _over_views_that_failed(run: TickRun, queries: Sequence[QueryRecord]) -> dic
 
 
 def _written(run: TickRun, stratum: int) -> int | None:
-    """Return the version of the ledger in which a stratum's answers were committed, or None if they were not."""
+    """Return the version of the ledger with the stratum's answers, or None if they were not committed."""
     return run.outputs.find(answers_name(stratum), layout.LEDGER)
 
 

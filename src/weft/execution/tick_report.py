@@ -64,9 +64,8 @@ class TickReport(Brief):
 class TickRun:
     """The inputs of one tick and its results so far, by query id.
 
-    ``runner`` is None if nothing may be computed; later ticks then find the answers that this one had not written.
-    ``reached`` has the instants up to which the answers of each query are complete. ``lower`` has the queries whose
-    results other queries read.
+    ``runner`` is None if nothing may be computed; later ticks then find the answers. ``reached`` has, for each query,
+    the instant up to which its answers are complete. ``lower`` has the queries whose results other queries read.
     """
 
     writer: Writer
@@ -85,10 +84,9 @@ class TickRun:
     nexts: dict[int, int | None] = field(default_factory=dict)
 
     def set_aside(self, failed: Mapping[int, WeftError]) -> None:
-        """Mark queries as failed, with the reason, and take them out of the tick, before their answers are committed.
+        """Mark queries as failed, and take them out of the tick before their answers are committed.
 
-        Without the mark, a tick that is recovered from its commit in the ledger would count them as queries without
-        answers.
+        Without the mark, a recovery of the tick from the ledger would count them as queries without answers.
         """
         names = {query.query_id: query.name for query in self.writer.queries.by_ids(failed)}
         reasons = {key: reason(names[key], error) for key, error in failed.items()}
@@ -111,7 +109,7 @@ class TickRun:
             self.writer.queries.set_state(names[key], "failed", self.failed[key])
 
     def _log_defects(self, names: Mapping[int, str], failed: Mapping[int, WeftError]) -> None:
-        """Write errors that are defects of Weft, with their tracebacks, to the home's log."""
+        """Write errors that are defects of Weft to the home's log, with their tracebacks."""
         logs = layout.logs_folder(self.writer.path)
         for key, error in failed.items():
             if isinstance(error, QueryFault) and error.defect:
@@ -124,7 +122,7 @@ class TickRun:
 
     @cached_property
     def ticked(self) -> frozenset[int]:
-        """The ids of the queries that this tick has advanced. Do not use it before the last stratum has run."""
+        """The ids of the queries that this tick has advanced; final after the last stratum has run."""
         return frozenset(each.query.query_id for each in self.done)
 
 
@@ -146,9 +144,9 @@ def commit_tick(run: TickRun) -> TickReport:
 
 
 def _outcomes(run: TickRun) -> tuple[dict[int, QueryOutcome], dict[int, ExecutionError]]:
-    """Return the outcome of each query, and the errors of the queries whose outcome could not be computed in full.
+    """Return the outcome of each query, and the errors of the queries with an incomplete outcome.
 
-    The answers of the latter queries are counted nevertheless.
+    The answers of these queries are counted nevertheless.
     """
     reasons: dict[tuple[int, int | None, int], str | None] = {}
     failed: dict[int, ExecutionError] = {}
@@ -168,7 +166,7 @@ def _rows(run: TickRun, query: QueryRecord) -> int:
 def _reason(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, int], str | None]) -> str | None:
     """Return a sentence that says why a query got no row.
 
-    ``reasons`` caches the sentences by plan and window, since a sentence depends only on these.
+    ``reasons`` caches the sentences by plan and window, which determine them.
     """
     like = (member.query.plan_id, member.tau, member.t)
     if like not in reasons:
@@ -186,9 +184,8 @@ def _outcome(run: TickRun, member: Member, reasons: dict[tuple[int, int | None, 
 
 
 def _next_due(run: TickRun, query: QueryRecord) -> int | None:
-    """Return the next instant at which time alone adds a row to the query or to a query that it reads.
-
-    Return None if the instant is unknown.
+    """Return the next instant at which time alone adds a row to the query or to a query that it reads; None if
+    unknown.
     """
     shape = run.plans.get(query.plan_id) or run.synopses.get(query.plan_id)
     own = due.NEVER if shape is not None and not shape.time_driven else run.nexts.get(query.query_id)

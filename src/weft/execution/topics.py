@@ -42,8 +42,8 @@ class Topic:
 class TopicExtent:
     """The identity of a topic and the offsets of its records.
 
-    Each partition has the records from its ``earliest`` offset to just before its ``latest`` offset. If a topic is
-    deleted and created again, ``topic_id`` changes.
+    Each partition has the records with ``earliest`` <= offset < ``latest``. If a topic is deleted and created again,
+    ``topic_id`` changes.
     """
 
     topic_id: str
@@ -83,11 +83,11 @@ def _offsets(admin: Any, kafka: Any, java: Any, topic: Topic, partitions: list[i
 
 
 def records_between(session: SparkSession, topic: Topic, begin: Offsets, end: Offsets) -> pa.Table:
-    """Return the records of each partition from the offset in ``begin`` to just before the offset in ``end``.
+    """Return the records of each partition with ``begin`` <= offset < ``end``.
 
     The columns are those of RECORDS; the rows are sorted by partition and offset. ``begin`` and ``end`` must have the
-    same partitions. A value is NULL if the record has none. Raise ExtractionError if the topic no longer has all of
-    these records.
+    same partitions. A record without a value has NULL. Raise ExtractionError if the topic no longer has all of these
+    records.
     """
     wanted = [each for each in begin if begin[each] < end[each]]
     if not wanted:

@@ -27,7 +27,7 @@ _PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, repr=False)
 class Undone(Brief):
-    """A load that was undone, with its state before, and the later loads that may have skipped rows because of it."""
+    """A load that was undone, its earlier state, and the later loads that may have skipped rows because of it."""
 
     load: LoadSummary
     again: tuple[LoadSummary, ...]
@@ -39,9 +39,9 @@ class Undone(Brief):
 def undo_load(home: OpenHome, load_id: int) -> Undone:
     """Remove the rows and records that a load has stored in its table and in quarantine.
 
-    The table and its columns stay. Raise NotFound, LeaseBusy and StorageError. Raise Conflict in these cases: the load
-    is running or was undone before, it belongs to a tracked table, this home has delivered answers up to an instant
-    after the load's first row, or the rows of the load can no longer be distinguished from others.
+    The table and its columns stay. Raise NotFound, LeaseBusy and StorageError. Raise Conflict if the load is running,
+    was undone before or belongs to a tracked table, if its rows can no longer be distinguished from others, or if this
+    home has delivered answers up to an instant after the load's first row.
     """
     with home.writing(f"undo the load {load_id}") as writer:
         load = writer.load_history.one(load_id)
@@ -96,7 +96,7 @@ def rename_table(home: OpenHome, old: str, new: str) -> TableRecord:
 
 
 def dropped_folders(catalog: CatalogParts) -> list[str]:
-    """Return the paths of the folders of dropped tables, relative to the home's data."""
+    """Return the folders of dropped tables, relative to the home's data."""
     # List the folders before reading the catalog: if a folder appears later, the catalog already has its table.
     named = [f"{layout.TABLES}/{name}" for name in (catalog.data / layout.TABLES).names() if _OWN.fullmatch(name)]
     known = {table.path for table in catalog.tables.all()}

@@ -16,17 +16,15 @@ from weft.planning.plan import PARAMETERS, Branch
 from weft.storage.delta_log import DataFile
 
 MOST_SLICES: Final = 16
-"""Greatest number of ranges of one column. Further ranges are joined at their smallest gaps, which limits the length of
-the filter.
+"""Greatest number of ranges of one column, which limits the length of the filter. Further ranges are joined at their
+smallest gaps.
 """
 _LATEST: Final = 253_402_300_799_000_000
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The rows whose ``column`` lies in [low, high), in microseconds UTC. If ``low`` is None, there is no lower
-    bound.
-    """
+    """The rows with ``column`` in [low, high), in microseconds UTC; ``low`` is None for no lower bound."""
 
     column: str
     low: int | None
@@ -45,7 +43,7 @@ def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bo
 
 
 def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:
-    """Return, for each table, the ranges that contain the new rows which any branch reads for any query."""
+    """Return, for each table, the ranges of the new rows that any branch reads for any query."""
     ranges: dict[tuple[str, str], set[tuple[int | None, int]]] = {}
     for group, branches in work:
         for branch in branches:
@@ -59,10 +57,7 @@ def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tup
 
 
 def _ranges(path: DeltaScan, group: Group) -> set[tuple[int | None, int]]:
-    """Return the ranges of the path's column that the queries of a group read.
-
-    Most queries of a group have the same window, so each window is computed once.
-    """
+    """Return the ranges of the path's column that the queries of a group read; compute each window once."""
     members: Iterable[Member] = group.members
     if not path.shift.intervals:
         members = {member.tau: member for member in members}.values()

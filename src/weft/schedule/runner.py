@@ -1,9 +1,8 @@
 """``weft run``: poll and tick when due until stopped, holding the lease for one tick at a time.
 
-The runner detects another process that ticks the home.  Two are safe, since each tick holds the lease, but one is
-enough.
+The runner reports another process that ticks the home. Two such processes are safe, since each tick holds the lease.
 
-While nothing is due, it maintains the home, one step at a time, at most one round every ten minutes.
+While nothing is due, the runner maintains the home step by step, in at most one round every ten minutes.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ _LONGEST_PAUSE_US: Final = 300 * 1_000_000
 _CARRIER_SECONDS: Final = 5.0
 """Seconds that the runner waits, before it ends, for a message that is being sent."""
 _GIVE_UP: Final = 3
-"""Number of failures after which the runner raises the error, if Spark has not succeeded before. The installation of
-Spark is then at fault.
+"""Number of failures after which the runner raises the error if Spark has never succeeded. Then the installation of
+Spark is at fault.
 """
 
 
@@ -173,7 +172,7 @@ class Runner:
         return max(min(dues, default=LAST_INSTANT) - self.home.clock(), _REST_US)
 
     def _refresh_views(self, refresh: Callable[[OpenHome], tuple[Refreshed, ...]]) -> None:
-        """Refresh views with the function ``refresh``, and report its errors and the views that failed."""
+        """Refresh views with the function ``refresh``, and report errors and failed views."""
         try:
             done = refresh(self.home)
         except WeftError as error:
@@ -230,7 +229,7 @@ class Runner:
             self._news.wait(self._rest_us() / 1_000_000)
 
     def _rest_us(self) -> int:
-        """Return the microseconds until a digest or a retry is due, or ``pace_us`` if that is less."""
+        """Return the microseconds until a digest or a retry is due, at most ``pace_us``."""
         try:
             at = self.home.clock()
             due = self.home.catalog.subscriptions.next_due(at)
@@ -243,8 +242,8 @@ class Runner:
 def ticking_alone(home: Path) -> Iterator[int | None]:
     """Register this process as the one that ticks the home while the block runs.
 
-    If another process is registered already, provide its process id; otherwise provide None. The operating system
-    removes the registration when the process ends. On a file system without locks, the result is always None.
+    Provide the process id of another process that is already registered, or None. The operating system removes the
+    registration when the process ends. On a file system without locks, the result is always None.
     """
     make_file(layout.runner_file(home))
     with layout.runner_file(home).open("a+", encoding="utf-8") as file:
@@ -285,8 +284,7 @@ class Idle:
     def step(self, cancel_token: CancelToken) -> bool:
         """Do one step if maintenance is due; return whether another step may follow.
 
-        ``cancel_token`` can stop the maintenance between steps. The longest steps write one file or build one
-        arrangement.
+        ``cancel_token`` can stop the maintenance between steps.
         """
         if self._round is None:
             if self.home.clock() < self._next:

@@ -1,4 +1,4 @@
-"""Run one tick under the lease, for a user or the runner, and check beforehand whether a tick would find anything."""
+"""Run one tick under the lease, and check beforehand whether a tick would find anything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Ticked(Brief):
     """The reports of one call of ``tick``, and the answers that were then delivered to channels.
 
     If an earlier tick had died, its report comes first. ``delivered`` is None if another process was delivering; that
-    process delivers the new answers in its next round, or after the next tick.
+    process also delivers the new answers.
     """
 
     reports: tuple[TickReport, ...]
@@ -55,8 +55,8 @@ def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Tick
 def all_quiet(catalog: Catalog, t: int) -> bool:
     """Return whether a tick at ``t`` of the queries that are due would find no answer.
 
-    This is so if no row arrived in a table that the queries read, and if no instant was reached at which time alone
-    adds an answer. The check is done once for each plan, not for each query.
+    It finds none if no row arrived in the tables that the queries read, and no instant was reached at which time
+    alone adds an answer. The check is done once for each plan, not for each query.
     """
     if catalog.ticks.planned() is not None:
         return False

@@ -19,10 +19,10 @@ _VERSION: Final = "1"
 
 
 def ledger_rows(part: FormulaEvents, answers: pa.Table, points: pa.Table, query: QueryRecord) -> pa.Table:
-    """Return the answers of one formula of a query as ledger rows, each once, with the ``ts`` of its first state.
+    """Return the answers of one formula of a query as ledger rows, each once, with the ``ts`` of the first state at
+    which it is an answer.
 
-    The first state of an answer is the first at which it is an answer. ``answers`` has the columns ``tp, c1 … ck [,
-    n]``. Raise ExecutionError if an output cannot be computed.
+    ``answers`` has the columns ``tp, c1 … ck [, n]``. Raise ExecutionError if an output cannot be computed.
     """
     if not answers.num_rows:
         return NO_ANSWERS

@@ -1,6 +1,6 @@
 """The input and the state of a synopsis: batches of states, and the relations stored between batches.
 
-Derive the events of dated predicates and of time points (``algebra.formula``) from those of a batch.
+The module also derives the events of dated predicates and of time points (``algebra.formula``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class State:
-    """The stored relations after a time point, with the number ``tp`` and the instant ``at`` of this time point.
+    """The stored relations after the time point ``tp`` at the instant ``at``.
 
     ``tp`` and ``at`` are None before the first time point. A relation that is missing from ``relations`` has no rows.
     """
@@ -93,10 +93,7 @@ def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
 
 
 def with_dates(synopsis: Synopsis, batch: Batch) -> Batch:
-    """Return the batch, extended by further events that the synopsis needs.
-
-    These events are the rows of dated predicates with their time points, and the time points themselves.
-    """
+    """Return the batch with the rows of dated predicates and of time points that the synopsis needs."""
     events = dict(batch.events)
     for predicate, arity in synopsis.predicates:
         if predicate == POINTS:

@@ -1,9 +1,7 @@
 """Evaluate conjunctions: join the parts that have rows, first those that share variables, and apply tests in between.
 
 A test ``x = t`` whose variable is not yet bound binds it. A test that divides is applied last, so that any other part
-of the conjunction may prevent a division by 0.
-
-A batch that contains a division by 0 is not processed; the error names the term.
+of the conjunction may prevent a division by 0. A division by 0 rejects the whole batch; the error names the term.
 """
 
 from __future__ import annotations
@@ -36,8 +34,7 @@ from weft.sql.sweeping import listed
 def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula], Value]) -> Value:
     """Return the value of Q1 ∧ Q2, Q1 ∧ ¬Q2 or a single test; ``value`` returns the values of the parts.
 
-    Constructing the synopsis has refused conjunctions with infinitely many answers
-    (``derivation.synopsis.range_restriction``).
+    The conjunction has finitely many answers (``derivation.synopsis.range_restriction`` refuses others).
     """
     if isinstance(formula, And) and _negates(formula.right):
         return operations.without(value(formula.left), value(_negated(formula.right)))
@@ -59,10 +56,7 @@ def _negated(formula: Formula) -> Formula:
 
 
 def _negates(formula: Formula) -> bool:
-    """Return whether the formula is a Not that removes answers.
-
-    A Not of a test removes no answers, since it is itself a test.
-    """
+    """Return whether the formula is a Not that removes answers; a Not of a test is itself a test."""
     return isinstance(formula, Not) and not is_test(formula.formula)
 
 
@@ -89,7 +83,7 @@ def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
 
 
 def _joined(operations: Operations, values: list[Value], tests: list[Formula]) -> Value:
-    """Return the rows of the join of the values that pass the tests."""
+    """Return the join of the values, limited to rows that pass the tests."""
     if any(value is None for value in values):
         return None
     last = [test for test in tests if dividing(test)]
@@ -111,7 +105,7 @@ def _joined(operations: Operations, values: list[Value], tests: list[Formula]) -
 
 
 def _tested(operations: Operations, value: Value, tests: list[Formula]) -> Value:
-    """Return the rows that pass the tests whose variables are bound; remove these tests from the list ``tests``."""
+    """Apply the tests whose variables are bound, and remove these tests from the list ``tests``."""
     if value is None:
         return None
     dialect, steps = operations.engine.dialect, value
@@ -175,7 +169,7 @@ class DivisionByZero(ExecutionError):
         self.tp = tp
 
     def named(self, formulas: Iterable[Formula]) -> DivisionByZero:
-        """Return this error with the variable names of the first of the formulas that contains the test."""
+        """Return this error with the variable names of the first formula that contains the test."""
         wanted = alpha_canonical(_positive(self.test))
         for formula in formulas:
             for part in subformulas(formula):

@@ -1,7 +1,7 @@
 """Discard the rows of a table once all its queries have processed them (``--discard-history``).
 
-A table's rows are discarded if the plan of a live synopsis says so. The catalog counts the rows ever stored and those
-present; fewer present rows mean that rows were discarded.
+The plan of a live synopsis says whether rows are discarded. If the catalog counts fewer present rows than rows ever
+stored, rows were discarded.
 
 The module also deletes the stored relations of synopses that no live query needs.
 """
@@ -29,10 +29,9 @@ from weft.storage.removing import Remover
 
 
 def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
-    """Return the ids of the tables whose rows are or were discarded.
+    """Return the ids of the tables whose rows are or were discarded, each with the name of a query that discards them.
 
-    For each id, the value is the name of a query that discards rows of the table. The value is "" if no live query
-    discards rows of the table.
+    The name is "" if no live query discards rows of the table.
     """
     names = dict.fromkeys(_partial(catalog), "")
     for query, plan in catalog.queries.with_plans_like(SynopsisPlan.MARK):
@@ -42,9 +41,7 @@ def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
 
 
 def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None:
-    """Raise Refused if rows of one of the tables ``read``, which a query over history reads, are or will be
-    discarded.
-    """
+    """Raise Refused if rows of one of the tables ``read`` are or will be discarded."""
     discarded = discarded_tables(catalog)
     for table in read:
         if table.source == "table" and table.id in discarded:
@@ -79,7 +76,7 @@ def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
 
 
 def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
-    """Raise Refused if rows that a new query with this plan would need were discarded or will be discarded."""
+    """Raise Refused if a new query with this plan would need rows that were or will be discarded."""
     if plan.history:
         refuse_discarded(catalog, plan.tables)
     gone = _partial(catalog)
@@ -121,7 +118,7 @@ def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
 
 
 def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -> pc.Expression | None:
-    """Return a condition for the rows that all queries of a table have processed, or None if there are no such rows."""
+    """Return a condition for the rows that all queries of a table have processed, or None if no row qualifies."""
     taus = [query.tau for query, _ in readers]
     least = min((tau for tau in taus if tau is not None), default=None)
     if least is None or None in taus:
@@ -139,10 +136,10 @@ def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -
 
 
 def drop_unneeded(writer: Writer) -> None:
-    """Delete the stored relations that no live query needs, and finish deletions that were interrupted.
+    """Delete the stored relations that no live query needs, and finish interrupted deletions.
 
-    No tick may be planned. The catalog forgets the relations first, so that files which remain after an interruption do
-    not count as damage.
+    No tick may be planned. The catalog forgets the relations first, so files that remain after an interruption do not
+    count as damage.
     """
     folder = writer.data / layout.SYNOPSES
     there = set(folder.names())

@@ -1,8 +1,8 @@
-"""Run a batch's SQL on Spark, with a number of jobs that depends on the formula and not on the number of states.
+"""Run a batch's SQL on Spark. The number of jobs depends on the formula, not on the number of states.
 
 Each step is a lazy local checkpoint: Spark plans the step once, computes it when a later step reads it, and caches the
-result. Later steps see rows without lineage. With cached queries instead, the plan of each step would contain the plans
-of all steps before it, once for each use, and Spark would compare this plan with everything in its cache.
+result. Later steps see rows without lineage. A cached query would keep its lineage: the plan of each step would contain
+the plans of all earlier steps, and Spark would compare this plan with everything in its cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class SparkEngine:
-    """An engine that runs on Spark: each step is computed at most once and read by later steps."""
+    """An engine that runs on Spark and computes each step at most once."""
 
     session: SparkSession
     dialect: Dialect = SPARK

@@ -1,4 +1,4 @@
-"""The interface of an SQL engine that evaluates a batch, and its implementation with DuckDB in this process."""
+"""The interface of an SQL engine that evaluates batches, and its implementation with DuckDB in this process."""
 
 from __future__ import annotations
 

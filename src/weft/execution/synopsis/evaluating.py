@@ -35,19 +35,13 @@ def evaluate(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.
 
 
 def evaluate_shared(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
-    """Return the state after a batch, and the answers of each formula, as ``evaluate`` does for one formula.
-
-    DuckDB computes them in this process.
-    """
+    """Do the same as ``evaluate`` for a synopsis with several formulas, with DuckDB in this process."""
     with duckdb_engine() as engine:
         return evaluate_on(synopsis, state, batch, engine)
 
 
 def evaluate_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
-    """Return the state after a batch, and the answers of each formula, as ``evaluate`` does for one formula.
-
-    The engine ``engine`` computes them.
-    """
+    """Do the same as ``evaluate_shared`` with the given engine."""
     batch = with_dates(synopsis, batch)
     check(synopsis, state, batch)
     step = _Step(synopsis, state, batch, engine)
@@ -105,7 +99,7 @@ class _Step:
         return self.engine.rows(f"{rows} ORDER BY {order}").cast(self._schema(number))
 
     def no_answers(self, number: int) -> pa.Table:
-        """Return an empty table with the columns for the answers of the formula with this number."""
+        """Return an empty table with the answer columns of the formula with this number."""
         return self._schema(number).empty_table()
 
     def _schema(self, number: int) -> pa.Schema:

@@ -1,7 +1,7 @@
 """Read the states of a log that a tick processes, and their events, from the files of tables.
 
-Without a table of states, each instant at which rows arrived in one of the tables is a state. With a table of states,
-each row of that table is a state: ``tp`` is its number, ``at`` is its time, and ``ts`` decides which tick processes it.
+Without a table of states, each instant at which rows arrived in one of the tables is a state. A table of states has a
+row for each state: ``tp`` is the number and ``at`` the time of the state, and ``ts`` decides which tick processes it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.temporal_sql import temporal_sql
 
 AT_ONCE: Final = 100_000
-"""Greatest number of rows of all tables in one batch; a single state with more rows forms a batch alone."""
+"""Greatest number of rows in one batch over all tables; a single state with more rows forms its own batch."""
 
 
 @dataclass(frozen=True)

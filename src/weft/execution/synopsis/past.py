@@ -33,8 +33,8 @@ class PastOperators:
     """Evaluates temporal operators over one batch.
 
     ``stored`` are the relations stored before the batch. ``at`` is the instant of the time point before the batch, or
-    None if the batch is the first. ``keeping`` has, for each relation to store after the batch, the query that yields
-    its rows, or None if it has no rows.
+    None if the batch is the first. ``keeping`` has, for each relation, the query for the rows to store after the batch,
+    or None if the relation has no rows.
     """
 
     operations: Operations
@@ -87,7 +87,7 @@ class PastOperators:
         return self._looked_back(formula, left, right, negated=negated)
 
     def _where(self, value: Value, left: Value, *, negated: bool) -> Value:
-        """Return those answers in ``value`` for which Q1 holds at the same time point, with their counts."""
+        """Return the answers in ``value`` for which Q1 holds at the same time point, with their counts."""
         operations = self.operations
         left = operations.distinct(left)
         if not negated:
@@ -134,10 +134,7 @@ class PastOperators:
         return operations.relation(query, result.variables, counted=window.counted, points=False)
 
     def _counted_since(self, stored: Stored, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
-        """Return the value of since2 or ◇2.
-
-        The value is the sum of the counts of Q1 over the time points since the last answer of Q2.
-        """
+        """Return the value of since2 or ◇2: the sum of the counts of Q1 since the last answer of Q2."""
         operations, variables = self.operations, free_variables(stored.formula)
         right = operations.ordered(right, variables)
         window = Window(ALWAYS, each=False, counted=False)
@@ -161,7 +158,6 @@ class PastOperators:
         return result
 
     def _stored(self, stored: Stored, variables: tuple[Variable, ...]) -> Value:
-        """Return the rows that a relation had before the batch."""
         rows = self.stored.get(stored)
         if rows is None or not rows.num_rows:
             return None

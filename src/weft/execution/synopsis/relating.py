@@ -23,7 +23,7 @@ Value: TypeAlias = "Steps | None"
 
 @dataclass
 class Operations:
-    """The operations over the time points of ``extent``; ``now`` is the instant of the last of them, in µs UTC."""
+    """The operations over the time points of ``extent``; ``now`` is the instant of the last time point, in µs UTC."""
 
     engine: Engine
     semantics: Semantics
@@ -43,7 +43,7 @@ class Operations:
         return Steps(query, (), points=self.extent.end == self.extent.first + 1)
 
     def relation(self, query: str, variables: tuple[Variable, ...], *, counted: bool, points: bool) -> Value:
-        """Return the relation that a query computes, as a table of the engine, or None if it has no rows."""
+        """Compute a query as a table of the engine. Return None if the query has no rows."""
         name = self.engine.create_table(query)
         return None if name is None else Steps(name, variables, counted=counted, points=points)
 
@@ -97,7 +97,7 @@ class Operations:
         """Return the value of ∧, the natural join of two values at each time point.
 
         The count of a row is the product of the two counts, or with ``least`` the smaller one. If ``least`` is None,
-        the semantics decides.
+        the semantics decides which.
         """
         if left is None or right is None:
             return None

@@ -2,9 +2,9 @@
 
     news of the tables -> batches of states -> answers for the ledger, and the new contents of the stored relations
 
-Queries that process the same sequence of states, from the same state on, are evaluated together. A relation that
-several of these queries store is stored once. Spark does not run. The output with the last processed states is written
-first: if it is missing after a tick died, the tick has written no result of its synopses.
+Queries that process the same states from the same state on are evaluated together and share their stored relations.
+Spark does not run. The output with the last processed states is written first: if a tick died and this output is
+missing, the tick has written no result of its synopses.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def path_of(relation: str) -> str:
 
 
 def _output(relation: str) -> tuple[str, str]:
-    """Return the name of the output with the changes of a stored relation, and the path of the relation's table."""
+    """Return the output name for the changes of a stored relation, and the path of the relation's table."""
     return f"synopsis-{relation}", path_of(relation)
 
 
 def written_after(name: str) -> bool:
-    """Return whether the output is written after the output with the last processed states."""
+    """Return whether the output is written after ``GONE_THROUGH``."""
     return name == ANSWERS or name.startswith("synopsis-")
 
 
@@ -113,7 +113,7 @@ class TickSynopses:
         return self.outputs.find(GONE_THROUGH, _STATES_PATH) is not None
 
     def extend(self, members: Sequence[SynopsisMember]) -> Mapping[int, Added]:
-        """Advance the queries to the ends of their windows, and return what was added, by query id.
+        """Advance the queries to the ends of their windows; return the additions by query id.
 
         Raise LeaseLost or StorageError. A query that fails is set aside before anything is written.
         """
@@ -164,7 +164,7 @@ class TickSynopses:
         return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
 
     def _take_in(self, some: Sequence[SynopsisMember]) -> _Results:
-        """Return the results of queries that process the same sequence of states from the same state on.
+        """Return the results of queries that process the same states from the same state on.
 
         Queries over kept history process all states again; their answers at earlier states are dropped.
         """
@@ -196,15 +196,13 @@ class TickSynopses:
         return results
 
     def _changed(self, relation: str, rows: pa.Table) -> dict[str, tuple[RelationLog, Change]]:
-        """Return, by name, the change that gives a stored relation the rows ``rows``; {} if the relation has them
-        already.
-        """
+        """Return, by name, the change of a stored relation to the rows ``rows``; {} if it has them already."""
         log = read_relation_log(self.writer.data / path_of(relation), rows.schema)
         change = log.change_to(rows, self.tick.t, self._needed)
         return {} if change is None else {relation: (log, change)}
 
     def _state(self, plan: SynopsisPlan, synopsis: Synopsis, tau: int | None, last: tuple[int, int]) -> State:
-        """Return the state of the queries as of ``tau``; ``last`` is the last state that the queries processed."""
+        """Return the state of the queries as of ``tau``; ``last`` is their last processed state."""
         assert tau is not None
         relations = {}
         for stored in synopsis.stored:
@@ -220,7 +218,7 @@ class TickSynopses:
         rows = dict(zip(there.column("states").to_pylist(), there.to_pylist(), strict=True))
         rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in results.states.items()}
         wanted = pa.Table.from_pylist(list(rows.values()), STATES)
-        # Write this output even if it is unchanged, since it says that the other outputs of this tick may exist.
+        # Write this output even if it is unchanged: it says that other outputs of this tick may exist.
         change = log.change_to(wanted, self.tick.t, self._needed, always=True)
         assert change is not None
         self._commit([self._written(GONE_THROUGH, _STATES_PATH, log, change)])
@@ -280,7 +278,6 @@ def _by_query(some: Sequence[SynopsisMember]) -> dict[int, SynopsisMember]:
 
 
 def _joined(parts: Iterable[_Results]) -> _Results:
-    """Return the results of all parts as one object."""
     results = _Results()
     for part in parts:
         results.answers += part.answers
@@ -295,9 +292,8 @@ def _after(answers: pa.Table, last: int) -> pa.Table:
 
 
 def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
-    """Return the number and time (µs UTC) of the last state before ``tau`` that the queries of the plan processed.
-
-    Return None if they processed no state.
+    """Return the number and time (µs UTC) of the last state before ``tau`` that the plan's queries processed, or
+    None.
     """
     if tau is None:
         return None
@@ -335,7 +331,7 @@ class _Answers:
 
 
 def _read_through(files: Sequence[DataFile], queries: Sequence[int], keys: pa.Table) -> pa.Table:
-    """Return which of the answers ``keys`` the ledger has, found by reading its files one by one."""
+    """Return the answers ``keys`` that the ledger has; read its files one by one."""
     wanted = pc.field("row_hash").isin(pc.unique(keys.column("row_hash")))
     parts = [batch for file in answer_files(files, queries) for batch in file_batches(file, ANSWER, wanted)]
     return pa.Table.from_batches([each for each in parts if each.num_rows], ANSWER)

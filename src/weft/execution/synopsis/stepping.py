@@ -1,8 +1,8 @@
 """Evaluate formulas with fixpoints state by state in this process, since no operator evaluates a fixpoint over a batch.
 
 A value is a dictionary from rows (the values of the formula's free variables, in order) to counts of any size. Parts
-without a fixpoint are evaluated over the whole batch and come as one dictionary for each time point. The relations of a
-fixpoint refer only to earlier time points, so each state follows from the one before.
+without a fixpoint are evaluated over the whole batch, with one dictionary for each time point. A fixpoint refers only
+to earlier time points, so each state follows from the one before.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ Leaf: TypeAlias = Callable[[algebra.Formula], Callable[[int], Rows]]
 class Stepper:
     """Evaluates one formula at one time point after another.
 
-    ``leaf`` returns, for a part without fixpoints, a function that yields the part's rows at a time point. The function
-    is called for each time point in order, and returns the same object if the rows have not changed. A value is
-    computed again only if one of its inputs is a different object.
+    For a part without fixpoints, ``leaf`` returns a function from a time point to the part's rows. The function is
+    called for each time point in order, and returns the same object if the rows have not changed. A value is computed
+    again only if one of its inputs is a different object.
     """
 
     formula: algebra.Formula
@@ -95,7 +95,7 @@ class Stepper:
         return self.known[formula]
 
     def _again(self, formula: algebra.Formula) -> Rows:
-        """Return the formula's last value if all inputs are the same objects; otherwise compute the value."""
+        """Return the formula's last value if its inputs are the same objects; otherwise compute the value."""
         inputs, last = self._inputs(formula), self.last.get(formula)
         if last is not None and _same(last[0], inputs):
             return last[1]
@@ -106,10 +106,7 @@ class Stepper:
         return rows
 
     def _inputs(self, formula: algebra.Formula) -> tuple[object, ...]:
-        """Return all inputs of a formula's value.
-
-        If an input has changed since the last time point, it is a different object.
-        """
+        """Return all inputs of a formula's value; a changed input is a different object."""
         if isinstance(formula, (algebra.Fixpoint, algebra.Defined)):
             return (self.of(self.definitions[formula.name].body),)
         if not temporal(formula):
@@ -120,7 +117,7 @@ class Stepper:
         return before, *self._looked_at(formula)
 
     def _parts(self, formula: algebra.Formula) -> tuple[algebra.Formula, ...]:
-        """Return the parts from whose rows the rows of ``formula`` are computed."""
+        """Return the parts whose rows determine the rows of ``formula``."""
         if formula not in self.operands:
             self.operands[formula] = _operands(formula, counts=self.counts)
         return self.operands[formula]
@@ -190,7 +187,9 @@ class Stepper:
     def _fitting(
         self, definition: algebra.Definition, arguments: tuple[algebra.Term, ...], formula: algebra.Formula
     ) -> Rows:
-        """Return the rows of a definition that match the arguments, as rows over the free variables of ``formula``."""
+        """Return the rows of a definition that match the arguments, with the free variables of ``formula`` as
+        columns.
+        """
         places = _places(algebra.free_variables(definition.body), definition.parameters)
         variables = algebra.free_variables(formula)
         fitting: Rows = {}
@@ -244,7 +243,7 @@ class Stepper:
         return table.ordered(algebra.free_variables(formula)).rows
 
     def _without(self, table: _Table, taken: algebra.Formula) -> _Table:
-        """Return the value of Q1 ∧ ¬Q2, given the rows ``table`` of Q1 and the formula ``taken``, which is Q2."""
+        """Return the value of Q1 ∧ ¬Q2, given the value ``table`` of Q1 and the formula ``taken`` for Q2."""
         remaining: Rows = {}
         variables = algebra.free_variables(taken)
         others = {} if is_test(taken) else self.of(taken)
@@ -288,7 +287,7 @@ class Stepper:
 
 @dataclass(frozen=True)
 class _Table:
-    """Rows with their counts, and the variables that name the columns of the rows."""
+    """Rows with their counts; ``variables`` name the columns."""
 
     variables: tuple[algebra.Variable, ...]
     rows: Rows
@@ -303,7 +302,7 @@ class _Table:
         return self._paired(other, times)
 
     def _met(self, other: _Table, times: Callable[[int, int], int]) -> Rows:
-        """Return the rows that match a row of ``other``, whose variables are a subset of this table's variables."""
+        """Return the rows that match a row of ``other``, whose variables must be a subset of ``variables``."""
         places, met = _places(self.variables, other.variables), {}
         for row, count in self.rows.items():
             number = other.rows.get(tuple(row[place] for place in places))
@@ -327,7 +326,7 @@ class _Table:
         return _Table((*self.variables, *added), joined)
 
     def tested(self, test: algebra.Formula, times: Callable[[int, int], int]) -> _Table:
-        """Return the rows that satisfy a test. If the test binds a variable, return all rows, extended by its value."""
+        """Return the rows that satisfy a test. A test that binds a variable extends all rows by its value."""
         bound = binding(test, self.variables)
         rows: Rows = {}
         for row, count in self.rows.items():
@@ -344,7 +343,7 @@ class _Table:
     def matched(self, test: algebra.Matches) -> _Table:
         """Return the rows that match the pattern, extended by the variables that the pattern's groups bind.
 
-        If a group took no part in the match, the row is dropped, since the test does not hold for the row.
+        The test does not hold for a row in which a group took no part in the match.
         """
         groups = group_variables(test, self.variables)
         rows: Rows = {}
@@ -357,7 +356,7 @@ class _Table:
         return _Table((*self.variables, *groups), rows)
 
     def ordered(self, variables: tuple[algebra.Variable, ...]) -> _Table:
-        """Return the same rows with their values in the order of ``variables``."""
+        """Return the same rows with the columns ``variables`` in this order."""
         if variables == self.variables:
             return self
         places = _places(self.variables, variables)
@@ -377,7 +376,6 @@ def _places(variables: tuple[algebra.Variable, ...], wanted: Any) -> list[int]:
 
 
 def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    """Return whether the two tuples contain the same objects in the same order."""
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
@@ -389,7 +387,7 @@ def _maximal(formula: algebra.Formula, *, counts: bool) -> list[algebra.Formula]
 
 
 def _operands(formula: algebra.Formula, *, counts: bool) -> tuple[algebra.Formula, ...]:
-    """Return the parts from whose rows the rows of ``formula`` are computed."""
+    """Return the parts whose rows determine the rows of ``formula``."""
     if isinstance(formula, algebra.And):
         every = list(conjuncts(formula, counts=counts))
         if len(every) == 1:

@@ -1,8 +1,7 @@
-"""Evaluate ▽, ◇ and since at one time point: which earlier anchors it sees, and which anchors to store after it.
+"""Evaluate ▽, ◇ and since at one time point, and compute the anchors to store after it.
 
-The stored anchors are the same that ``points_past.anchors_to_store`` stores for a whole batch.
-
-Terms and tests of one row have the same results as the SQL of ``points_terms``.
+``points_past.anchors_to_store`` stores the same anchors for a whole batch. Terms and tests have the same results as the
+SQL of ``points_terms``.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ Rows: TypeAlias = "dict[Row, int]"
 Run: TypeAlias = "tuple[int, int]"
 Anchors: TypeAlias = "dict[tuple[Row, Run | None], int]"
 """Counts of anchors, by row and run.
-
-A run is a pair of instants, those of its first and its last anchor; None if the operator needs no instants.
+A run is the pair of the instants of its first and last anchor, or None if the operator needs no instants.
 """
 Of: TypeAlias = Callable[[Formula], Rows]
 Sums: TypeAlias = Callable[[int, int], int]
@@ -47,7 +45,7 @@ Sums: TypeAlias = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class CurrentPoint:
-    """A time point with its instant ``at`` and the instant ``earlier`` of the previous time point, if any."""
+    """A time point at the instant ``at``; ``earlier`` is the instant of the previous time point, if any."""
 
     tp: int
     at: int
@@ -71,9 +69,7 @@ def looked_back(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *,
 
 
 def after(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Anchors:
-    """Return the anchors that a temporal formula must store after a time point; ``of`` returns the answers of a
-    subformula at that time point.
-    """
+    """Return the anchors that a temporal formula stores after a time point; ``of`` returns the values of its parts."""
     if isinstance(formula, Previous):
         return {(row, None): count for row, count in of(formula.formula).items()}
     assert isinstance(formula, (Once, Since))
@@ -116,7 +112,7 @@ def _new(formula: Once | Since, of: Of) -> Rows:
 
 
 def _anchors(formula: Once | Since, of: Of, before: Anchors, now: CurrentPoint, sums: Sums) -> Anchors:
-    """Return the earlier anchors for which Q1 holds at the time point, and the anchors that the time point adds."""
+    """Return the earlier anchors for which Q1 holds at the time point, and the new anchors of the time point."""
     holds = _holding(formula, of)
     anchors = {key: count for key, count in before.items() if holds(key[0])}
     at = None if formula.interval.everything else (now.at, now.at)
@@ -170,7 +166,7 @@ def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
 
 
 def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
-    """For each row, merge the anchors up to the instant ``since`` into one, at the last of their instants.
+    """For each row, merge the anchors up to the instant ``since`` into one anchor at the latest of their instants.
 
     Every later time point sees these anchors.
     """
@@ -186,10 +182,7 @@ def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
 
 
 def _counted_since(formula: Once | Since, of: Of, before: Anchors) -> Rows:
-    """Return the value of since2 or ◇2.
-
-    The value is the sum of the counts of Q1 since the last answer of Q2.
-    """
+    """Return the value of since2 or ◇2: the sum of the counts of Q1 since the last answer of Q2."""
     marks = _new(formula, of)
     rows: Rows = {}
     left = Not(formula) if isinstance(formula, Once) else formula.left
@@ -210,7 +203,7 @@ _LARGEST = 2**63
 def value(term: Term, row: Given) -> Any:
     """Return the value of a term in a row. Raise ExecutionError if an integer exceeds BIGINT.
 
-    The caller must exclude rows in which the term divides by 0 (``divided_by_0``).
+    The term must not divide by 0 in the row (``divided_by_0``).
     """
     match term:
         case Variable():
@@ -229,7 +222,7 @@ def _in_range(number: Any) -> Any:
 
 
 def one_nan(number: Any) -> Any:
-    """Return the number. Every NaN becomes the same object, so that a dictionary finds rows with NaN."""
+    """Return the number, but the same object for every NaN, so that a dictionary finds rows with NaN."""
     return number if number == number else math.nan
 
 
@@ -318,9 +311,8 @@ def _less(one: Any, other: Any) -> bool:
 
 
 def measured(formula: Aggregate, items: Sequence[Any]) -> Any:
-    """Return the value of an aggregate over a group's items, as SQL computes it.
-
-    If the group is empty, return the value that MonPoly returns.
+    """Return the value of an aggregate over a group's items, as SQL computes it, or for an empty group as MonPoly
+    does.
     """
     function, type = formula.function, formula.output.type
     if not items:

@@ -48,7 +48,7 @@ class BatchValues:
         return result.named(tuple(names[variable] for variable in result.variables))
 
     def query_to_store(self, stored: Stored) -> str | None:
-        """Return the query that yields the rows of a stored relation after the batch, or None if it has no rows."""
+        """Return the query for the rows to store in a relation after the batch, or None if it has no rows."""
         self.value(stored.formula)
         return self.past.keeping[stored]
 

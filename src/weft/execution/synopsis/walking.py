@@ -52,13 +52,13 @@ class Walk:
         return _table(answers_so_far, schema)
 
     def _places(self, formula: Formula) -> list[int]:
-        """Return, for each column of the formula's answers, its position in a row of the formula."""
+        """Return, for each answer column, its position in a row of the formula."""
         number = self.synopsis.formulas.index(formula)
         variables = free_variables(formula)
         return [variables.index(each) for each in self.synopsis.answers[number]]
 
     def rows_to_store(self, stored: Stored) -> pa.Table:
-        """Return the rows of a stored relation of a formula with fixpoints, after the batch."""
+        """Return the rows to store in a relation of a formula with fixpoints, after the batch."""
         schema = stored_schema(stored)
         rows = []
         for (row, at), count in self.stored[stored].items():
@@ -68,7 +68,7 @@ class Walk:
         return _table(rows, schema)
 
     def _leaf(self, formula: Formula) -> Callable[[int], Rows]:
-        """Return a function that yields the rows of a part without fixpoints at one time point after another."""
+        """Return a function from each time point, in order, to the rows of a part without fixpoints."""
         value, variables = self.values.value(formula), free_variables(formula)
         if value is None:
             return _RowsOverTime({})
@@ -87,14 +87,14 @@ class Walk:
 class _RowsOverTime:
     """The rows of a relation at one time point after another.
 
-    ``changes`` has, for each time point, the amounts by which the counts of rows change.
+    ``changes`` has, for each time point, the changes of the rows' counts.
     """
 
     changes: Mapping[int, Sequence[tuple[Row, int]]]
     rows: Rows = field(default_factory=dict)
 
     def __call__(self, tp: int) -> Rows:
-        """Return the rows at a time point; if nothing changed, return the same object as at the previous time point."""
+        """Return the rows at a time point; if nothing changed, return the same object as before."""
         changes = self.changes.get(tp)
         if changes:
             rows = dict(self.rows)
@@ -113,7 +113,7 @@ def _table(rows: Sequence[Sequence[object]], schema: pa.Schema) -> pa.Table:
 
 
 def _decimal(count: int) -> str:
-    """Return a count of any size in decimal digits. Python's conversion of an int to text stops at 4,300 digits."""
+    """Return the decimal digits of a count. Python's own conversion stops at 4,300 digits."""
     return str(Decimal(count))
 
 

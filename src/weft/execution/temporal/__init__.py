@@ -1,1 +1,1 @@
-"""Execution of temporal views: compute the changes of views from the logs of their inputs, and record these changes."""
+"""Compute the changes of temporal views from the logs of their inputs, and record these changes."""

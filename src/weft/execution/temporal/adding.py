@@ -1,9 +1,7 @@
-"""Add and remove temporal views.
+"""Add and remove temporal views, with the auxiliary views that they need.
 
-The module finds or creates the auxiliary views that a view needs, and binds the view over them.
-
-An auxiliary view is stored as a view is, with its own log. It is refreshed before the views that read it, at the same
-instant; a death between the two commits is repaired as between two views.
+An auxiliary view is a stored view with its own log. It is refreshed before the views that read it, at the same instant.
+If a process dies between the two commits, recovery is the same as between any two views.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ def _refused(part: Scalar) -> Refused:
 
 
 def refusal(refused: Scalar) -> str:
-    """Return a phrase that names a function, an operator or a conversion as the text of a query does."""
+    """Return a phrase that names a function, an operator or a conversion by its SQL text."""
     match refused:
         case Call(name="/" | "%" | "*" as operator, args=args):
             return f"{operator} of {' and '.join(str(arg.type) for arg in args)}"
@@ -88,7 +86,7 @@ def _clear(writer: Writer, paths: Iterable[str]) -> None:
 
 
 def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
-    """Return the view, changed to read an auxiliary view instead of each table of which the view needs only a part.
+    """Return the view, changed to read an auxiliary view instead of each table of which it needs only a part.
 
     Existing auxiliary views are reused, and missing ones are added. ``at`` is the wall clock's instant, µs UTC.
     """
@@ -105,16 +103,16 @@ def over_auxiliaries(writer: Writer, bound: ViewPlan, at: int) -> ViewPlan:
 def is_worth_storing(wanted: Auxiliary) -> bool:
     """Return whether to store an auxiliary view; true if conditions exclude some of the table's rows.
 
-    An auxiliary view with all rows but fewer columns would be a second log of nearly the same length, and one more
-    commit in each refresh. In a measurement over 20,000 rows of 12 columns, each poll made 500 changes, 7 in 10 of them
-    in columns that the view did not need. With such an auxiliary view, a join took a tenth longer than over the table's
-    own log, and a projection four tenths longer.
+    With all rows but fewer columns, its log would be nearly as long as the table's, and each refresh would need one
+    more commit. In a measurement over 20,000 rows of 12 columns, each poll made 500 changes, 7 in 10 of them in columns
+    that the view did not need. With such an auxiliary view, a join took a tenth longer than over the table's own log,
+    and a projection four tenths longer.
     """
     return bool(wanted.conditions)
 
 
 def _stored(writer: Writer, tables: dict[int, TableRecord], wanted: Auxiliary) -> TableRecord | None:
-    """Return the table of an existing auxiliary view that contains the auxiliary view ``wanted``, or None."""
+    """Return the table of an existing auxiliary view that contains ``wanted``, or None."""
     parts = (view for view in writer.views.all() if view.auxiliary and wanted.table.id in view.reads)
     queries = ((view, view_plan_of(view, tables.values()).query) for view in parts)
     return next((tables[view.table_id] for view, query in queries if auxiliary_of(query).contains(wanted)), None)
@@ -129,7 +127,7 @@ def _added(writer: Writer, wanted: Auxiliary, at: int) -> TableRecord:
 
 
 def reads_of(bound: ViewPlan) -> dict[int, tuple[int, ...]]:
-    """Return, for the id of each table that a view reads, the ids of the table's value columns."""
+    """Return the id of each table that a view reads, with the ids of the value columns that it reads."""
     return {
         table.id: tuple(column.id for column in table.columns if column.name not in (VALID_FROM, VALID_TO))
         for table in bound.tables

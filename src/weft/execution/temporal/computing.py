@@ -1,6 +1,6 @@
 """Compute the change of a view in this process.
 
-The change is the delta over the logs of the view's inputs; the module computes the rows for the view's log from it.
+The delta is computed over the logs of the view's inputs, and turned into rows for the view's log.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RefreshInput:
     """Function that returns the current open rows of a table if they are cached, else None."""
 
     def open_at_t(self, table: TableRecord) -> pa.Table | None:
-        """Return the cached open rows of a table if they are the open rows known at ``t``, else None."""
+        """Return the cached open rows of a table if they are those known at ``t``, else None."""
         return None if table.last_ts is not None and table.last_ts > self.t else self.present(table)
 
 
@@ -65,7 +65,7 @@ class ViewChange:
 def view_change(
     view_plan: ViewPlan, view: TableRecord, reading: RefreshInput, look_ups: LookUps, *, dated: bool
 ) -> ViewChange:
-    """Return the rows that a refresh appends to the view's log; with ``dated``, also the first instant that changes.
+    """Return the rows that a refresh appends to the view's log; with ``dated``, also the first instant of a change.
 
     The caller must hold the lease. Raise StorageError for unreadable data, ExecutionError for a failed computation.
     """
@@ -80,7 +80,7 @@ def view_change(
 
 
 def _as_log(rows: pa.Table, view: TableRecord, t: int) -> pa.Table:
-    """Return the rows ``c1 … cn, valid_from, valid_to`` as rows of the view's log that are recorded at ``t``."""
+    """Return the rows ``c1 … cn, valid_from, valid_to`` as rows of the view's log, recorded at ``t``."""
     schema = stored_schema(view.stored)
     values = [name for name in schema.names if name not in (VALID_FROM, VALID_TO, TS)]
     named = rows.rename_columns([*values, VALID_FROM, VALID_TO])
@@ -102,17 +102,17 @@ class _Refresh:
     """Names of the DuckDB views whose columns already have the types of the view's columns."""
 
     def whole(self, view: TableRecord) -> tuple[str, str]:
-        """Return the names of the DuckDB tables with the view's periods before and after its first refresh."""
+        """Return two DuckDB tables: the view's periods before and after its first refresh."""
         values = self._values(self.reading.t, {})
         value = self._typed(values.table_of(self.view_plan.plan.view))
         values.drop_all_but(self.view_plan.plan.view)
         return self._own(view, f"SELECT {listed(columns_of(self.width))} FROM {value}"), value
 
     def refreshed(self, view: TableRecord, tau: int) -> tuple[str, str] | None:
-        """Return the names of two DuckDB tables with the rows that the view's delta touches, and their periods.
+        """Return two DuckDB tables: the periods of the rows that the view's delta touches, before and after the
+        refresh.
 
-        The first table has the periods before the refresh, the second those after it. Return None if the delta
-        certainly touches no row.
+        Return None if the delta certainly touches no row.
         """
         parameters = {REFRESHED.name: Literal(tau, TIMESTAMP)}
         changed = [table for table in self.view_plan.tables if self._changed(table, tau)]
@@ -136,7 +136,7 @@ class _Refresh:
         return old, new
 
     def _applied(self, old: str, deleted: Value, inserted: Value) -> str:
-        """Return the name of a DuckDB table with V − ∇V ∪ ΔV, where ``old`` is V."""
+        """Return a DuckDB table of V − ∇V ∪ ΔV, where ``old`` is V."""
         if deleted is not None:
             old = self._table(f"{old}_left", without_locally(old, deleted, self.width))
         if inserted is not None:
@@ -151,7 +151,7 @@ class _Refresh:
         return len(self.view_plan.columns)
 
     def _own(self, view: TableRecord, touched: str) -> str:
-        """Return the DuckDB table of the view's stored periods for the rows of ``touched``, a query for ``c1 … cn``."""
+        """Return a DuckDB table of the view's stored periods for the rows of the query ``touched``."""
         log = self.logs.of(view, view.schema)
         among = log.all_of(self._table("touched", touched))
         return self._table("kept", self.logs.near(log, among).known(self.reading.t, among))
@@ -170,7 +170,7 @@ class _Refresh:
         return deleted is not None or inserted is not None
 
     def _kinds(self, changed: list[TableSchema]) -> list[Kind]:
-        """Return which kinds of change occurred in these tables: deletions, insertions, or both kinds."""
+        """Return the kinds of change in these tables: deletions, insertions, or both."""
         kinds: tuple[tuple[str, Kind], ...] = (("deleted", "deletions"), ("inserted", "insertions"))
         return [kind for key, kind in kinds if any(self.changes[key, table.id] for table in changed)]
 
@@ -184,7 +184,7 @@ class _Refresh:
         return None if name is None else self._typed(name)
 
     def _typed(self, name: str) -> str:
-        """Return the name of a DuckDB view in which the columns of ``name`` have the types of the view's columns."""
+        """Return a DuckDB view of the table ``name`` with the types of the view's columns."""
         types = enumerate((type for _, type in self.view_plan.columns), 1)
         heads = (f"CAST(c{number} AS {render.spelled(type)}) AS c{number}" for number, type in types)
         typed = f"{name}_typed"
@@ -194,7 +194,7 @@ class _Refresh:
         return typed
 
     def _values(self, known: int, parameters: Mapping[str, Literal]) -> RefreshValues:
-        """Return an object that computes expressions at t, over the tables as known at ``known``."""
+        """Return an object that computes expressions at t over the tables as known at ``known``."""
         asked = Evaluation(self.reading.t, self.reading.since, parameters)
         return RefreshValues(self.sql, self.logs, self.reading.tables, self.changes, asked, known)
 

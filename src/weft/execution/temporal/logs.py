@@ -24,13 +24,13 @@ from weft.storage.periods import TS, values_of
 from weft.storage.temporal_sql import TemporalSql
 
 MOST_SINCE: Final = 20_000
-"""Greatest number of log rows that a look-up for periods since an instant may return. If there are more, the refresh
-reads open rows and new log rows instead.
+"""Greatest number of log rows that a look-up for periods since an instant may return. For more rows, the refresh reads
+open rows and new log rows instead.
 """
 MOST_POOLED: Final = 50_000
 """Greatest number of log rows that one refresh stores for further look-ups by the same columns."""
 GRAIN: Final = 86_400_000_000
-"""Microseconds of a day. A read of a log since an instant starts at a multiple of a day, so that one read serves all
+"""Microseconds of a day. Reads of a log since an instant start at a multiple of a day, so that one read serves all
 instants of that day.
 """
 
@@ -49,11 +49,11 @@ class Logs:
     tables: dict[int, TableRecord] = field(default_factory=dict)
     wholes: set[str] = field(default_factory=set)
     changed: dict[int, str] = field(default_factory=dict)
-    """For each table id, the DuckDB view with all log rows of the rows that changed since the last refresh."""
+    """For each table id, the DuckDB view of the log for the rows that changed since the last refresh."""
     recents: dict[tuple[int, int, int], str | None] = field(default_factory=dict)
     pools: dict[tuple[int, tuple[str, ...]], str] = field(default_factory=dict)
-    """For each table id and combination of columns, the name of the DuckDB table with the log rows found by look-ups.
-    The table NAME_keys has the keys for which look-ups were done.
+    """For each table id and combination of columns, the DuckDB table with the log rows that look-ups found.
+    The table NAME_keys has the keys that were looked up.
     """
     sizes: dict[str, int] = field(default_factory=dict)
     """The number of rows in each of the ``pools``, by name."""
@@ -95,18 +95,18 @@ class Logs:
         return replace(log, log=name)
 
     def near(self, log: LoggedTable, among: Among) -> LoggedTable:
-        """Return the log, or for a large log only the log rows that match ``among`` in at least one column.
+        """Return the log. If the log is large, return only the rows that match ``among`` in at least one column.
 
-        An arrangement finds the matching rows. The arrangement is by a column of the table's key if ``among`` has such
-        a column, by all columns if ``among`` has all of them, and otherwise by the first column of ``among``. If no
-        look-up is possible, the result is the whole log.
+        An arrangement finds the matching rows: by a column of the table's key if ``among`` has one, by all columns if
+        ``among`` has all of them, and otherwise by the first column of ``among``. If no look-up is possible, return the
+        whole log.
         """
         return self._look_up(log, among, self.look_ups) or self.whole(log)
 
     def since(self, log: LoggedTable, among: Among, first: int, known: int) -> LoggedTable:
-        """Return a part of the log that is complete for the rows in ``among`` and the periods since ``first`` (µs UTC).
+        """Return a part of the log with the periods since ``first`` of the rows in ``among``, as known at ``known``.
 
-        The periods are those known at ``known`` (µs UTC). The part may be the whole log, as in ``near``.
+        Both instants are µs UTC. The part may be the whole log, as in ``near``.
         """
         few = replace(self.look_ups, most_found=min(MOST_SINCE, self.look_ups.most_found))
         return self._look_up(log, among, few) or self._recent(log, first, known) or self.near(log, among)
@@ -136,9 +136,9 @@ class Logs:
         return None if rows is None else self._pooled(log, own, wanted, rows)
 
     def _pooled(self, log: LoggedTable, own: tuple[str, ...], wanted: pa.Table, rows: pa.Table) -> LoggedTable:
-        """Add log rows to those that earlier look-ups by the same columns found, and return all of them as a log.
+        """Add log rows to the pool of earlier look-ups by the same columns, and return the pool as a log.
 
-        A full pool of log rows is not extended; the result then combines the pool with the new rows.
+        A full pool is not extended; the result then combines the pool with the new rows.
         """
         new, pool = self._name(), self.pools.get((log.stored.id, own))
         self.sql.given(new, rows)
@@ -161,9 +161,8 @@ class Logs:
     def _look_up_rows(
         self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps
     ) -> pa.Table | None:
-        """Return the log rows whose values in the columns ``own`` occur in ``wanted``.
-
-        Return None if no look-up is possible.
+        """Return the log rows whose values in the columns ``own`` occur in ``wanted``, or None if no look-up is
+        possible.
         """
         schema, files = stored_schema(log.stored), self.files[log.stored.id]
         columns = [column.name for name in own if (column := log.stored.column(name)) is not None]

@@ -1,7 +1,7 @@
-"""Refresh temporal views: each at one instant, after all that it reads, with its change recorded in one commit.
+"""Refresh temporal views: each at one instant, after its inputs, with its change recorded in one commit.
 
-A refresh reads what was recorded up to its instant t. From its start on, everything that arrives in its inputs is
-recorded after t. A refresh that died is repeated, unless its commit is found in Delta (design law 6).
+A refresh at t reads what was recorded up to t. After the refresh begins, arrivals in its inputs are recorded after t. A
+refresh that died is repeated, unless its commit is found in Delta (design law 6).
 
 A poll refreshes the eager views; a tick first refreshes the views that standing queries read.
 """
@@ -60,12 +60,12 @@ class Refreshed(Brief):
 
 
 def view_plan_of(view: ViewRecord, tables: Iterable[TableRecord]) -> ViewPlan:
-    """Return the view's plan; raise PlanMismatch if an input differs from the input for which the plan was made."""
+    """Return the view's plan; raise PlanMismatch if the plan no longer fits an input."""
     return restored_view(view.form, [table.schema for table in tables], view.reads, auxiliary=view.auxiliary)
 
 
 def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewRecord, ...]:
-    """Return the views with the ids ``wanted`` and the views that they read, in an order in which inputs come first."""
+    """Return the views with the ids ``wanted`` and the views that they read, inputs first."""
     by_id = {view.table_id: view for view in views}
     ids: set[int] = set()
     for key in sorted(set(wanted) & by_id.keys(), reverse=True):
@@ -79,7 +79,9 @@ def with_read(views: Sequence[ViewRecord], wanted: Iterable[int]) -> tuple[ViewR
 
 
 def is_current(view: ViewRecord, tables: dict[int, TableRecord], t: int) -> bool:
-    """Return whether the view was refreshed at ``t`` or one instant before, and its inputs have not changed since."""
+    """Return whether the view was refreshed one instant before ``t`` or later, and its inputs have not changed
+    since.
+    """
     if view.tau is None or view.tau + 1 < t:
         return False
     return all((tables[key].last_ts or view.tau) <= view.tau for key in view.reads)
@@ -97,9 +99,9 @@ def _not_current(views: Iterable[ViewRecord], tables: dict[int, TableRecord], t:
 def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = None) -> tuple[Refreshed, ...]:
     """Refresh the views with the ids ``wanted``, each after its inputs, all at the same instant; return the results.
 
-    The instant is ``now`` if given, otherwise the time of the home's clock. A view that fails stops only the views that
-    read it; its record has the reason. Without ``now``, a view that is current is skipped. Raise ClockError if ``now``
-    is past and a view was not refreshed up to it, LeaseBusy, LeaseLost and StorageError.
+    The instant is ``now`` if given, otherwise the time of the home's clock. If a view fails, its record has the reason,
+    and the views that read it are not refreshed. Without ``now``, a current view is skipped. Raise ClockError if
+    ``now`` is past and a view was not refreshed up to it, LeaseBusy, LeaseLost and StorageError.
     """
     ids = tuple(wanted)
     if not ids or not with_read(home.catalog.views.all(), ids):
@@ -123,9 +125,9 @@ def refresh_views(home: OpenHome, wanted: Iterable[int], *, now: int | None = No
 def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, exact: bool) -> int:
     """Refresh views so that they can be read at ``at`` (µs UTC); return the instant at which to read them.
 
-    The result is ``at`` if ``exact`` is true, otherwise the instant of the last refresh. No view can be refreshed as of
-    an instant before F. If ``at`` is before F, the views are refreshed at the time of the home's clock, and their
-    periods contain the past. Raise the error of a failed refresh, LeaseBusy or StorageError.
+    The result is ``at`` if ``exact`` is true, otherwise the instant of the last refresh. If ``at`` is before F, no view
+    can be refreshed at ``at``; the views are refreshed at the time of the home's clock, and their periods contain the
+    past. Raise the error of a failed refresh, LeaseBusy or StorageError.
     """
     later = exact and at >= home.catalog.home().watermark
     if not exact or later or any(view.tau is None or view.tau < at for view in views):
@@ -140,10 +142,7 @@ def refresh_up_to(home: OpenHome, views: Sequence[ViewRecord], at: int, *, exact
 
 
 def refresh_named(home: OpenHome, name: str) -> None:
-    """Refresh the view with this name at the time of the home's clock.
-
-    Do nothing if no view has this name or if the clock is not set.
-    """
+    """Refresh the view with this name at the time of the home's clock, if the view exists and the clock is set."""
     views = [view for view in home.catalog.views.all() if folded(view.name) == folded(name)]
     with suppress(ClockError):
         if views:
@@ -167,7 +166,7 @@ def _instant(home: OpenHome, writer: Writer, now: int | None) -> int:
 def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -> Iterable[Refreshed]:
     """Refresh the views in order, and yield the result of each view that is not an auxiliary view.
 
-    If a view fails, each view that reads it fails as well.
+    If a view fails, the views that read it fail as well.
     """
     failed: dict[int, tuple[ViewRecord, WeftError]] = {}
     for view in views:
@@ -177,7 +176,7 @@ def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -
                 raise _because_of(*below)
             done = refresh_view(writer, view, t, home.clock())
         except Exception as raised:
-            # A damaged file belongs to an input of this view or to the view itself, so continue with the other views.
+            # A damaged file belongs to this view or to one of its inputs, so continue with the other views.
             if is_of_the_home(raised) and not isinstance(raised, StorageError):
                 raise
             logs = layout.logs_folder(writer.path)
@@ -190,7 +189,6 @@ def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -
 
 
 def _because_of(view: ViewRecord, error: WeftError) -> WeftError:
-    """Return the error for a view whose input ``view`` failed with ``error``."""
     if view.auxiliary:
         return Refused(f"{error.message} (in the auxiliary view {view.sql})", hint=error.hint)
     return Refused(
@@ -263,9 +261,9 @@ def refresh_eager(home: OpenHome, *, now: int | None = None) -> tuple[Refreshed,
 def refresh_queried(home: OpenHome, t: int | None = None) -> tuple[Refreshed, ...]:
     """Refresh the views that standing queries read, for a tick at ``t`` (µs UTC; None: the time of the home's clock).
 
-    The refresh is at the instant before t, so that the tick sees its rows. If that instant is past, nothing is done.
-    Views whose inputs have not changed are skipped. Time alone changes none of these views, since a query inlines the
-    definition of a view that depends on NOW. Raise LeaseBusy or StorageError.
+    The refresh is at the instant before t, so that the tick sees its rows. If that instant is past, do nothing. Skip
+    views whose inputs have not changed; time alone changes none of these views, since a query inlines the definition of
+    a view that depends on NOW. Raise LeaseBusy or StorageError.
     """
     catalog = home.catalog
     queried = {view.table_id for view in catalog.views.queried()}
@@ -283,7 +281,7 @@ def refresh_queried(home: OpenHome, t: int | None = None) -> tuple[Refreshed, ..
 
 
 def outdated(views: Sequence[ViewRecord], tables: Mapping[int, TableRecord]) -> list[ViewRecord]:
-    """Return the views of which a direct or indirect input has changed since the view's last refresh."""
+    """Return the views with a direct or indirect input that changed after their last refresh."""
     by_id: dict[int, ViewRecord] = {}
     for view in views:
         last = [at for key in view.reads if (at := tables[key].last_ts) is not None]

@@ -1,7 +1,4 @@
-"""Compute how much a view stores, and warn about moving windows over tables whose rows never end.
-
-Such aggregates are running totals.
-"""
+"""Compute how much a view stores, and warn about running totals: moving windows over tables whose rows never end."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from weft.storage.periods import periods, read_log
 
 
 def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int, int]:
-    """Return the number of periods of a tracked table, the number of its open periods, and its size in bytes.
+    """Return three numbers for a tracked table: its periods, its open periods, and its size in bytes.
 
     Raise StorageError.
     """
@@ -41,8 +38,7 @@ def storage_counts(catalog: CatalogParts, table: TableRecord) -> tuple[int, int,
 class ShownAuxiliary:
     """An auxiliary view: its name, its query, its base table ``of``, and how much it stores (``storage_counts``).
 
-    ``recorded`` is the number of rows in the log of the auxiliary view. ``shared`` has the names of the other views
-    that read it.
+    ``recorded`` is the number of rows in its log. ``shared`` has the names of the other views that read it.
     """
 
     name: str
@@ -81,9 +77,9 @@ def input_names(
 
 
 def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
-    """Return a warning for each moving window over tables of which no row has ended.
+    """Return a warning for each moving window over tables without ended rows; empty tables give no warning.
 
-    Each warning shows the query to write instead. Empty tables give no warning. Raise PlanMismatch or StorageError.
+    Each warning shows the query to write instead. Raise PlanMismatch or StorageError.
     """
     records = {table.table_id: table for table in catalog.tables.all()}
     parts = {each.table_id: next(iter(each.reads)) for each in catalog.views.all() if each.auxiliary}
@@ -96,11 +92,11 @@ def running_totals(catalog: CatalogParts, view: ViewRecord) -> tuple[str, ...]:
 
 
 def _windows(relation: Temporal) -> Iterator[tuple[int, list[Base]]]:
-    """Yield the length (µs) of each moving window whose rows end only if a table's rows end, with the tables."""
+    """Yield the length (µs) and the tables of each moving window whose rows end only if a table's rows end."""
     for part in subexpressions(relation):
         if isinstance(part, Extension) and isinstance(part.window, Literal) and isinstance(part.window.value, int):
             below = list(subexpressions(part.input))
-            # These operators yield rows that end, even if no row of a table ends.
+            # These operators yield rows that end even if no row of a table ends.
             ending = any(isinstance(inner, (Aggregation, Difference, Extension)) for inner in below)
             if part.window.value and not ending:
                 yield part.window.value, [inner for inner in below if isinstance(inner, Base)]

@@ -1,8 +1,8 @@
 """Query the log of a tracked table: its periods as known at an instant, and their change between two instants.
 
-The change between two instants is ∇R and ΔR, computed for the rows that have log records between these instants. ∇R has
-the time during which a row held as known at the first instant, but not as known at the second. ΔR has the reverse. All
-queries are SQL for ``TemporalSql``.
+The change is ∇R and ΔR, computed for the rows with log records between the two instants. ∇R has the time during which a
+row held as known at the first instant, but not as known at the second; ΔR has the reverse. All queries are SQL for
+``TemporalSql``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.storage.temporal_sql import TemporalSql
 class Among:
     """The rows of a log that match some row of ``relation``.
 
-    Each pair names a column of the log and the column of the relation that must be equal to it.
+    Each pair has a column of the log and an equal column of ``relation``.
     """
 
     relation: str
@@ -31,7 +31,7 @@ class Among:
 
     @property
     def condition(self) -> str:
-        """The SQL condition on a log row, in which the alias of the log is ``r``."""
+        """The SQL condition on a log row with the alias ``r``."""
         same = (f"r.{quoted(own)} IS NOT DISTINCT FROM o.{other}" for own, other in self.pairs)
         return f"EXISTS (SELECT 1 FROM {self.relation} AS o WHERE {' AND '.join(same)})"
 
@@ -76,8 +76,7 @@ class LoggedTable:
     def known(self, until: int, among: Among | None = None, since: int | None = None) -> str:
         """Return an SQL query for the periods ``c1 … cn, valid_from, valid_to`` known at ``until`` (µs UTC).
 
-        With ``among``, the query returns the periods of matching rows only. With ``since``, the query cuts off the
-        parts of periods before that instant.
+        ``among`` limits the query to matching rows. ``since`` cuts off the parts of periods before that instant.
         """
         text = self.periods(until, among)
         heads = (f"{name} AS c{number}" for number, name in enumerate(self.names, 1))
@@ -90,9 +89,7 @@ class LoggedTable:
         return text if len(values_of(self.stored)) == self.width else coalesced_locally(text, self.width)
 
     def periods(self, until: int, among: Among | None = None) -> str:
-        """Return an SQL query for the periods known at ``until``, with the log's value columns under their own
-        names.
-        """
+        """Return an SQL query for the periods known at ``until``, with the log's own column names."""
         every = [quoted(name) for name in values_of(self.stored)]
         some = f" AND {among.condition}" if among else ""
         if self.has_periods:
@@ -106,7 +103,7 @@ class LoggedTable:
         )
 
     def all_of(self, relation: str) -> Among:
-        """Return an ``Among`` that matches log rows with the relation ``c1 … cn`` in all value columns."""
+        """Return an ``Among`` that matches all value columns of the log with the relation ``c1 … cn``."""
         columns = [c.name for c in self.schema.columns if c.name not in (VALID_FROM, VALID_TO, TS)]
         return Among(relation, tuple((name, f"c{number}") for number, name in enumerate(columns, 1)))
 
@@ -131,8 +128,8 @@ class LoggedTable:
 def change_of(old: str, new: str, width: int) -> str:
     """Return an SQL query for the rows to append to a log so that its periods change from ``old`` to ``new``.
 
-    For a period that disappears, the query returns a row with an end equal to its start. ``old`` and ``new`` are names
-    of relations ``c1 … cn, valid_from, valid_to``.
+    A period that disappears gets a row with an end equal to its start. ``old`` and ``new`` are names of relations
+    ``c1 … cn, valid_from, valid_to``.
     """
     rows = columns_of(width)
     same = " AND ".join(f"a.{each} IS NOT DISTINCT FROM b.{each}" for each in (*rows, VALID_FROM))
@@ -145,9 +142,8 @@ def change_of(old: str, new: str, width: int) -> str:
 
 
 def first_difference(old: str, new: str, width: int) -> str:
-    """Return an SQL query for the first instant (µs UTC) at which two coalesced relations differ.
-
-    ``old`` and ``new`` are the names of the relations.
+    """Return an SQL query for the first instant (µs UTC) at which the coalesced relations ``old`` and ``new``
+    differ.
     """
     both = " UNION ALL ".join(f"SELECT * FROM ({without_locally(*pair, width)})" for pair in ((old, new), (new, old)))
     return f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({both}) AS changed"

@@ -1,7 +1,7 @@
 """Compute the values of a refresh's expressions, each as a DuckDB table.
 
-A batch changes little, so many of these values are empty. If the inputs of an operator are empty, the operator's value
-is often known to be empty, and no statement is run. Common subexpressions are computed once.
+A batch changes little, so many values are empty. No statement runs for an operator whose inputs show that its value is
+empty. Common subexpressions are computed once.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class RefreshValues:
     known: int
     values: dict[Temporal, Value] = field(default_factory=dict)
     texts: dict[object, Value] = field(default_factory=dict)
-    """The tables by the SQL text or key that defines them. Expressions that differ only in names share one table."""
+    """The tables by the SQL text or key that defines them; equal expressions with other names share a table."""
     instants: dict[Scalar, int] = field(default_factory=dict)
-    """The instants (µs UTC) to which scalars over NOW and parameters evaluate."""
+    """The instants (µs UTC) of scalars over NOW and parameters."""
     paired: int = 0
     """The number of steps on pairs of tuples (``Chain.paired``) that were run."""
 
@@ -77,13 +77,11 @@ class RefreshValues:
         return self.values[relation]
 
     def table_of(self, relation: Temporal) -> str:
-        """Return the name of the table with a relation's value; create an empty table if the value is empty."""
+        """Return the name of the table with a relation's value, which may be empty."""
         return self.of(relation) or self._empty(relation)
 
     def drop_all_but(self, relation: Temporal) -> None:
-        """Drop the tables of all values except that of ``relation``, since these tables are large over a whole
-        history.
-        """
+        """Drop the tables of all other values, which are large over a whole history."""
         for name in {name for name in self.texts.values() if name is not None} - {self.values[relation]}:
             self.sql.drop(name)
         self.texts.clear()
@@ -129,7 +127,7 @@ class RefreshValues:
         return second if first is None and alike else self._computed(relation)
 
     def _computed(self, relation: Temporal) -> Value:
-        """Return the table with the relation's value, computed by the operator's SQL from the tables of its inputs."""
+        """Compute the relation's value with the operator's SQL from the tables of its inputs."""
         for part in inputs(relation):
             self.chain.known[part] = self.table_of(part)
         sql = self.chain.query(relation)
@@ -140,17 +138,13 @@ class RefreshValues:
         return self._table(sql, lambda: sql)
 
     def _table(self, key: object, text: Callable[[], str]) -> Value:
-        """Return the table with this key, or None if it is empty.
-
-        If the table does not exist yet, create it from the query ``text``.
-        """
+        """Return the table with this key, or None if it is empty; if necessary, create it from the query ``text``."""
         if key not in self.texts:
             name = f"value_{len(self.texts) + 1}"
             self.texts[key] = name if self.sql.table(name, text()) else None
         return self.texts[key]
 
     def _empty(self, relation: Temporal) -> str:
-        """Create an empty table with a relation's columns, and return its name."""
         types = (render.spelled(ref.type) for ref in attributes(relation))
         heads = [f"CAST(NULL AS {type}) AS c{number}" for number, type in enumerate(types, 1)]
         bounds = (f"CAST(NULL AS TIMESTAMP) AS {name}" for name in ("valid_from", "valid_to"))
@@ -161,7 +155,7 @@ class RefreshValues:
     def _looked_up(self, base: Base, semijoin: Semijoin, since: Scalar | None) -> Value:
         """Return the tuples of a table that match tuples of another relation.
 
-        With ``since``, the periods of the tuples are cut off before that instant.
+        ``since`` cuts off the parts of periods before that instant.
         """
         keys, on = semijoin.right, semijoin.on
         while isinstance(keys, Projection) and keys not in self.values and (below := _below(keys, on)) is not None:
@@ -181,9 +175,8 @@ class RefreshValues:
         return self._table(key, lambda: self.logs.since(log, among, first, self.known).known(self.known, among, first))
 
     def _within(self, base: Base, chosen: Selection, near: tuple[Within, ...]) -> Value:
-        """Return the tuples of a table with a period whose first or last instant lies in one of the windows.
-
-        The table's log is used to find these tuples.
+        """Look up in the log the tuples of a table with a period whose first or last instant lies in one of the
+        windows.
         """
         among = [self._bounds(each) for each in near]
         if None in among:
@@ -202,10 +195,7 @@ class RefreshValues:
         return self._table(sql, lambda: sql)
 
     def _bounds(self, within: Within) -> Slice | None:
-        """Return the slice of period starts or ends that a window covers.
-
-        Return None if an open period may lie in the window.
-        """
+        """Return the slice of period starts or ends that a window covers, or None if an open period may lie in it."""
         low, high = max(map(self.instant, within.lows)), min(map(self.instant, within.highs))
         if within.column == VALID_FROM:
             return Slice(VALID_FROM, low, high + 1)
@@ -223,14 +213,14 @@ class RefreshValues:
 
 
 def _cheapest_first(relation: Temporal) -> list[Temporal]:
-    """Return the inputs of a relation, changes first. If a change is empty, the other inputs need not be computed."""
+    """Return the inputs of a relation, changes first: after an empty change, the others need not be computed."""
     return sorted(inputs(relation), key=lambda part: not isinstance(part, (Deleted, Inserted)))
 
 
 def _below(projection: Projection, on: On) -> On | None:
     """Return the pairs of ``on``, with each output of the projection replaced by the column that it selects.
 
-    Return None if one of these outputs is not a plain column.
+    Return None if an output is not a plain column.
     """
     plain = {ColumnRef(projection.alias, out.name, out.value.type): out.value for out in projection.outputs}
     pairs = tuple((own, value) for own, other in on if isinstance(value := plain.get(other), ColumnRef))

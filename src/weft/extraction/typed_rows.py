@@ -56,9 +56,7 @@ def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator
 
 
 def from_texts(values: Mapping[str, str], columns: Columns, source: str) -> dict[str, object]:
-    """Return one row from texts, each of which is read as a value of its column's type. Raises Refused, as
-    ``from_json`` does.
-    """
+    """Return one row from texts, each read as its column's type. Raises Refused, as ``from_json`` does."""
     try:
         row = _values(_model(tuple(columns)).model_validate_strings(dict(values)), columns)
         return {**row, **_nested(values, columns, source)}
@@ -111,7 +109,7 @@ def _kind(kind: DataType) -> Any:
 
 
 def _values(row: BaseModel, columns: Columns) -> dict[str, object]:
-    """Return the values of a row in the form that batches contain; an instant without a time zone is UTC."""
+    """Return the values of a row as batches contain them; an instant without a time zone is UTC."""
     values = (getattr(row, f"c{number}") for number in range(len(columns)))
     return {name: _zoned(value) for (name, _), value in zip(columns, values, strict=True)}
 
@@ -123,7 +121,7 @@ def _zoned(value: object) -> object:
 
 
 def _refused(error: ValidationError, columns: Columns, where: str) -> Refused:
-    """Return the error for the first problem that the validation of a row found."""
+    """Return the error for the first problem of a row."""
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]) if first["loc"] else None
     if first["type"] == "extra_forbidden":

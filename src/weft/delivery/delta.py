@@ -87,7 +87,6 @@ class DeltaChannel:
 
     @contextmanager
     def _sending(self) -> Iterator[None]:
-        """Convert the errors of the table to DeliveryError."""
         try:
             yield
         except (Refused, StorageError) as error:

@@ -150,7 +150,6 @@ class FileChannel:
 
     @contextmanager
     def _opened(self, *, create: bool) -> Iterator[int]:
-        """Open the file for reading and writing; raise DeliveryError if it cannot be opened."""
         with contextlib.ExitStack() as stack:
             try:
                 yield self._open(stack, create=create)
@@ -232,7 +231,6 @@ def _tail(file: int, offset: int) -> str:
 
 
 def _first_line(file: int) -> bytes:
-    """Return the first line of the file, without its line end."""
     content = b""
     while b"\n" not in content and (more := os.pread(file, _TAIL_BYTES, len(content))):
         content += more

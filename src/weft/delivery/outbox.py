@@ -86,8 +86,6 @@ def settle(sender: Writer, home: Path, at: int) -> None:
 
 
 class _Run:
-    """One run of the outbox, under one lease."""
-
     def __init__(self, sender: Writer, home: Path, at: int, clock: Callable[[], int] | None) -> None:
         self._sender = sender
         self._home = home
@@ -258,7 +256,6 @@ class _Run:
         )
 
     def _message(self, entry: OutboxEntry, query: QueryRecord, rows: tuple[ResultRow, ...]) -> Message:
-        """Return the message of an outbox entry, with the stored contents."""
         assert entry.about is not None
         about = About.from_json(entry.about)
         contents = (entry.idempotency_key, query.name, query.columns, rows, entry.rows, about)
@@ -290,7 +287,6 @@ class _Run:
         return tuple(rows), last
 
     def _undo(self, channel: Channel, subscription: Subscription, entry: OutboxEntry, error: DeliveryError) -> None:
-        """Settle a message that the channel failed to send."""
         try:
             with self._isolated(subscription):
                 outcome = channel.recover(entry.position)

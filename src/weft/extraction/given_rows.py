@@ -95,7 +95,6 @@ def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
 
 
 def _limited(file: Any) -> Iterator[str | bytes]:
-    """Yield the lines of an open file, each cut after MAX_LINE + 1 bytes."""
     while line := file.readline(MAX_LINE + 1):
         yield line
 

@@ -56,8 +56,6 @@ _TIMING: Final = Timing(ts_from=AT, hold=True)
 
 @dataclass(frozen=True)
 class _Log:
-    """A log file with its signature, the rows of each predicate, and the time points."""
-
     path: Path
     known: Signature
     rows: Mapping[str, LogRows]

@@ -75,7 +75,6 @@ def _read(line: bytes, source: str, number: int) -> Mapping[str, Any]:
 
 
 def _nested(row: Mapping[str, Any], columns: Columns, where: str) -> dict[str, object]:
-    """Return the values of nested columns as JSON text."""
     values: dict[str, object] = {}
     for name, kind in columns:
         if kind.shape is not None and (value := row.get(name)) is not None:
@@ -121,7 +120,6 @@ def _zoned(value: object) -> object:
 
 
 def _refused(error: ValidationError, columns: Columns, where: str) -> Refused:
-    """Return the error for the first problem of a row."""
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]) if first["loc"] else None
     if first["type"] == "extra_forbidden":

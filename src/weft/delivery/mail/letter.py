@@ -165,7 +165,6 @@ def _why(message: Message, channel: str) -> str:
 
 
 def _command(command: str, message: Message, channel: str) -> str:
-    """Return the ``weft`` command that mutes or ends the subscription."""
     return f"weft {command} {shlex.quote(message.query_name)} --to {shlex.quote(channel)}"
 
 

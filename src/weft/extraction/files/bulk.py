@@ -109,8 +109,6 @@ def infer_types(stream: io.BufferedReader, dialect: Dialect, names: Sequence[str
 
 
 class _Building:
-    """Collects converted pieces into batches."""
-
     def __init__(self, caster: Caster) -> None:
         self._caster = caster
         self._begin()

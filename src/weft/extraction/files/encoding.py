@@ -158,8 +158,6 @@ def as_utf_8(stream: io.BufferedReader, encoding: str) -> io.BufferedReader:
 
 
 class _Recoded(io.RawIOBase):
-    """A raw stream that recodes another stream as UTF-8."""
-
     def __init__(self, of: io.BufferedReader, encoding: str) -> None:
         self.of = of
         self._decoder = codecs.getincrementaldecoder(encoding)(errors=_ERRORS)

@@ -45,8 +45,8 @@ class OwnTimes:
     """The column and the format of the rows' own times.
 
     ``column`` contains the own times (None: rows have no own time), in the format ``form`` (None: instants). With
-    ``arrival``, each own time becomes the running maximum. A row after ``latest`` (µs UTC; None: no limit) is rejected
-    with the reason ``too_far``.
+    ``arrival``, each own time becomes the running maximum. ``too_far`` is the reason for
+    rejecting a row whose own time is after ``latest`` (µs UTC; None: no limit).
     """
 
     column: str | None = None
@@ -158,7 +158,7 @@ class Caster:
         return self.batch([done], rejected, origins if self._origins else ())
 
     def without_aside(self, done: Converted, positions: Iterable[str]) -> Converted:
-        """Return the piece without the valid rows whose ``positions`` are in ``aside``."""
+        """Return the piece with the valid rows whose ``positions`` are in ``aside`` marked as left out."""
         return replace(done, left_out=[n for n, position in enumerate(positions) if position in self.aside])
 
     def converted(self, cells: pa.Table, connection: duckdb.DuckDBPyConnection) -> Converted:
@@ -177,7 +177,7 @@ class Caster:
         return Converted(cast_rows.filter(good), places.to_pylist(), reasons.take(places).to_pylist(), cells.num_rows)
 
     def _of_their_shapes(self, cast_rows: pa.Table) -> pa.Table:
-        """Add nested columns with invalid values to the invalid columns of their rows."""
+        """Mark nested values that do not match their type as invalid, and return the rows."""
         for place, name, shape in self._shaped:
             wrong = [text is not None and not is_of(text, shape) for text in cast_rows.column(place).to_pylist()]
             if any(wrong):
@@ -206,7 +206,6 @@ class Caster:
         return Batch(table, rejected, read, origins)
 
     def _reasons(self, cast_rows: pa.Table) -> pa.ChunkedArray:
-        """Return for each row the reason for rejecting it; NULL for a valid row."""
         bad, own, own_times = cast_rows[_BAD], cast_rows[_OWN], self._own_times
         nothing = pa.scalar(False)
         missing = pc.is_null(own) if own_times.column is not None and not own_times.arrival else nothing

@@ -111,13 +111,12 @@ class _Lines:
 
 
 def _next_line(lines: _Lines) -> bytes:
-    """Return the next line, cut at MAX_LINE + 1 bytes; b"" at the end."""
     lines.taken = []
     return lines.take()
 
 
 def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
-    """Yield a line that is too long, in rejected records of at most MAX_RECORD bytes; it starts with ``line``."""
+    """Yield a line that is too long as rejected records of at most MAX_RECORD bytes. ``line`` is its first part."""
     number, held, size = lines.number + (not line.endswith(b"\n")), [line], len(line)
     while line and not line.endswith(b"\n"):
         lines.taken = []

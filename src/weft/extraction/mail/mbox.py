@@ -47,7 +47,7 @@ def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
 
 
 def _pieces(stream: io.BufferedReader) -> Iterator[tuple[bytes, bool]]:
-    """Yield each line in pieces of at most MAX_LINE + 1 bytes, each with whether it starts a line."""
+    """Yield each line in pieces of at most MAX_LINE + 1 bytes, each with True if it starts a line."""
     starts_line = True
     while piece := stream.readline(MAX_LINE + 1):
         yield piece, starts_line

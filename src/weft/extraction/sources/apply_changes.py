@@ -155,7 +155,6 @@ def _least(coming: Sequence[_New], latest: int | None, clock: int) -> int:
 
 
 def _all_after(changes: pa.Table, instant: int) -> bool:
-    """Return whether every change has an own time after ``instant``."""
     own = changes.column(OWN)
     return own.null_count == 0 and bool(pc.all(pc.greater(own, instant)).as_py())
 

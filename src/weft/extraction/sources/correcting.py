@@ -188,7 +188,7 @@ def _with(row: pa.Table, values: Mapping[str, pa.Scalar]) -> pa.Table:
 
 
 def _scalar(table: TableRecord, name: str, value: Any) -> pa.Scalar:
-    """Return the value as a scalar of the column's type. Raise Refused for another type."""
+    """Return the value as a scalar of the column's type. Raise Refused for a value of another type."""
     column = table.stored.column(name)
     assert column is not None
     kind = arrow_type(column.type)

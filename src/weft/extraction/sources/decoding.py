@@ -268,8 +268,6 @@ def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
 
 
 class _Message:
-    """A reader of the fields of a message."""
-
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self._at = 0

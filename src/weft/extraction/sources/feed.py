@@ -105,7 +105,7 @@ Change = tuple["str | None", str, "int | None", dict[str, Any]]
 
 
 def _unnamed(keys: Sequence[str], row: Mapping[str, Any]) -> list[str]:
-    """Return the key columns that a row lacks. A NULL in a key column is a value here."""
+    """Return the key columns that a row lacks. A key column may be NULL."""
     missing = [key for key in keys if key not in row]
     if not missing:
         return missing
@@ -315,7 +315,6 @@ class _Part(io.RawIOBase):
 
 @contextmanager
 def _opened(path: Path, begin: int, end: int | None) -> Iterator[io.BufferedReader]:
-    """Open the part of the feed from byte ``begin`` to byte ``end``, both at line boundaries."""
     with opened(path) as raw:
         raw.seek(begin)
         yield plain(_Part(raw, None if end is None else end - begin))

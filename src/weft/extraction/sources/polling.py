@@ -109,7 +109,7 @@ def _polled(
 
 
 def _without_added(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot without rows, also without its added columns. The poll that reads the first row adds them."""
+    """Return an empty snapshot without its added columns. The poll that reads the first row adds them."""
     added = [name for name, _ in snapshot.added]
     columns = tuple(each for each in snapshot.columns if each[0] not in added)
     return replace(snapshot, rows=snapshot.rows.drop_columns(added), columns=columns, added=())

@@ -57,8 +57,6 @@ class _Snapshot:
 
 @dataclass(eq=False)
 class _Followed:
-    """A source during a poll, with its table's state and the changes read so far."""
-
     source: SourceRecord
     table: TableRecord
     oid: int

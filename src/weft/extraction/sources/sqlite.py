@@ -116,7 +116,6 @@ def _records(connection: sqlite3.Connection, table: str) -> Iterator[TextRecord]
 
 
 def _cell(value: object) -> tuple[str | None, str | None]:
-    """Return a value as text, and its JSON type; None for each if the value is NULL."""
     if value is None:
         return None, None
     if isinstance(value, bytes):

@@ -19,22 +19,20 @@ from weft.storage.ledger import Answers, ResultRow
 
 Recovery = Literal["undone", "sent", "unknown", "again"]
 """The outcome of ``recover``.
-
-``undone``: the destination has nothing of the message, or recognizes a repeated message.  ``sent``: the message was
-sent.  ``unknown``: the message may have been sent, and a person decides whether to repeat it.  ``again``: the message
-may have been sent, and Weft repeats it automatically, because the receiver recognizes its id.
+``undone``: the destination contains no part of the message, or recognizes a repeated message.  ``sent``: the message
+was sent.  ``unknown``: the message may have been sent, and a person decides whether to repeat it.  ``again``: the
+message may have been sent, and Weft repeats it, because the receiver recognizes its id.
 """
 
 
 @dataclass(frozen=True)
 class About:
-    """The contents of a message other than its answers, as they were when the message was created.
+    """The contents of a message other than its answers, stored so that every attempt sends the same.
 
-    The outbox stores these contents with the message, so that every attempt sends the same.  ``sql``, ``user`` and
-    ``query_id`` describe the query; ``total`` is the number of answers of the query.  ``home`` is the folder of the
-    home; ``home_id`` does not change when the folder is moved.  ``at`` is the instant at which the message was created
-    (wall clock, microseconds UTC).  ``before`` contains the keys of the first and the latest message sent through the
-    same subscription.  ``zone`` is the time zone in which the message shows instants.
+    ``sql``, ``user`` and ``query_id`` describe the query, and ``total`` is its number of answers.  ``home`` is the
+    folder of the home; ``home_id`` stays the same when the folder moves.  ``at`` is the creation time of the message
+    (wall clock, microseconds UTC).  ``before`` contains the keys of the first and the latest message of the
+    subscription.  ``zone`` is the time zone in which the message shows instants.
     """
 
     sql: str
@@ -48,12 +46,12 @@ class About:
     zone: str = field(kw_only=True)
 
     def as_json(self) -> str:
-        """Return these contents as JSON, which the outbox stores."""
+        """Return these contents as JSON."""
         return json.dumps({**asdict(self), "home": str(self.home)}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> About:
-        """Return the contents that ``as_json`` wrote as ``text``."""
+        """Return the contents from the result of ``as_json``."""
         fields = json.loads(text)
         return cls(**{**fields, "home": Path(fields["home"]), "before": tuple(fields["before"])})
 
@@ -64,7 +62,7 @@ class Message:
 
     ``count`` is the number of answers.  ``rows`` contains all answers, or only the first ones if the channel limits the
     rows that a message shows.  ``is_test`` marks a test message, which belongs to no query.  ``attempt_at`` is the
-    instant of this attempt (wall clock, microseconds UTC), for signatures; attempts differ in nothing else.
+    time of this attempt (wall clock, microseconds UTC), which a signature contains.
     """
 
     key: str
@@ -88,11 +86,11 @@ class Message:
 
 
 class Rejected(DeliveryError):
-    """The receiver refuses the message permanently, until a person changes something at the receiver."""
+    """The error for a message that the receiver refuses permanently, until a person changes the receiver."""
 
 
 class Later(DeliveryError):
-    """The receiver accepts no message now, and asks the sender to wait ``wait_us`` microseconds."""
+    """The error for a receiver that asks the sender to wait ``wait_us`` microseconds."""
 
     def __init__(self, message: str, *, where: str, wait_us: int) -> None:
         super().__init__(message, where=where)
@@ -100,11 +98,11 @@ class Later(DeliveryError):
 
 
 class Unreachable(DeliveryError):
-    """The server cannot be reached, refuses the login, or has stopped responding."""
+    """The error for a server that cannot be reached, refuses the login, or has stopped responding."""
 
 
 class Lost(Unreachable):
-    """The server received the whole message but did not reply, so that it may have accepted the message."""
+    """The error for a server that received the whole message but did not reply; the outcome is unknown."""
 
 
 class Channel(Protocol):
@@ -115,14 +113,15 @@ class Channel(Protocol):
 
     @property
     def shown_rows(self) -> int | None:
-        """The maximum number of rows that a message shows.  None means that a message contains every row, and that many
-        answers are divided into several messages.
+        """The maximum number of rows that a message shows.
+
+        None means that a message contains every row, and that the outbox divides many answers into several messages.
         """
 
     @property
     def server(self) -> str | None:
-        """The server, which several channels may share.  If one channel finds it Unreachable, the run skips the
-        others.
+        """The server, which several channels may share.  After ``Unreachable``, the run skips all channels of the
+        server.
         """
 
     @property
@@ -135,24 +134,22 @@ class Channel(Protocol):
 
     @property
     def person(self) -> str | None:
-        """The address of the person who receives the messages, as written in the settings; None if no person does."""
+        """The address of the person who receives the messages, as written in the settings, or None."""
 
     def require(self, answers: Answers) -> None:
-        """Raise Refused if another writer owns the destination, or if it can never accept answers with these
-        columns.
-        """
+        """Raise Refused if another writer owns the destination, or if it cannot accept these columns."""
 
     def prepare(self) -> str | None:
-        """Return a position (JSON) from which ``recover`` can determine the effects of an interrupted ``send``."""
+        """Return a position (JSON) from which ``recover`` can detect the effects of an interrupted ``send``."""
 
     def send(self, message: Message, position: str | None) -> str | None:
         """Send the message durably, and return the reply of the receiver, if any."""
 
     def recover(self, position: str | None) -> Recovery:
-        """Undo the effects of a failed or interrupted ``send``, if possible; a second call is harmless."""
+        """Undo a failed or interrupted ``send`` if possible.  A second call is harmless."""
 
     def test(self, message: Message) -> str:
-        """Send a message marked as a test, if the channel can, and return a sentence about the outcome."""
+        """Send a test message if the channel can, and return a sentence about the outcome."""
 
 
 _SECOND: Final = 1_000_000
@@ -162,7 +159,7 @@ JITTER: Final = 0.25
 
 @dataclass(frozen=True)
 class Schedule:
-    """The pauses between consecutive failures, in microseconds.  The failure after the last pause parks the
+    """The pauses between consecutive failures (microseconds).  A failure after the last pause parks the
     subscription.
     """
 
@@ -176,8 +173,7 @@ class Schedule:
     def next_attempt(
         self, failures: int, at: int, *, asked: int = 0, drawn: Callable[[], float] = random.random
     ) -> int | None:
-        """Return the instant of the next attempt after a failure at ``at``; None if this failure parks the
-        subscription.
+        """Return the time of the next attempt after a failure at ``at``; None if this failure parks the subscription.
 
         ``failures`` is the number of consecutive failures before this one.  ``asked`` is the pause that the receiver
         requests (microseconds).

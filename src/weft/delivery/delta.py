@@ -22,7 +22,7 @@ from weft.storage.ledger import Answers
 
 
 class DeltaChannel:
-    """One Delta table under ``root``.  The channel creates missing folders, and refuses symbolic links in the path."""
+    """One Delta table under ``root``.  The channel creates missing folders and refuses symbolic links."""
 
     shown_rows: Final = None
     server: Final = None
@@ -51,20 +51,18 @@ class DeltaChannel:
             return json.dumps({"table": table_id(self._place())})
 
     def send(self, message: Message, position: str | None) -> None:
-        """Append the rows of the message that the table does not contain."""
+        """Append the rows of the message that the table lacks."""
         with self._sending():
             append_answers(self._place(), message.answers, message.rows)
 
     def test(self, message: Message) -> str:
-        """Check that the table can be written, without adding a row, because programs that read the table expect only
-        answers.
-        """
+        """Check that the table is writable.  Add no row, because programs that read the table expect only answers."""
         self.prepare()
         return "the table can be written; no test row was added, since the table contains answers only"
 
     def recover(self, position: str | None) -> Recovery:
-        """Return ``undone``, because the log records which messages the table contains; ``unknown`` if the table is
-        missing or was replaced.
+        """Return ``undone``, because the log lists the stored messages; ``unknown`` if the table is missing or was
+        replaced.
         """
         before = None if position is None else json.loads(position)["table"]
         with self._sending():
@@ -89,7 +87,6 @@ class DeltaChannel:
 
     @contextmanager
     def _sending(self) -> Iterator[None]:
-        """Convert the errors of the table to DeliveryError."""
         try:
             yield
         except (Refused, StorageError) as error:

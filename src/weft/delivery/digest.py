@@ -71,7 +71,7 @@ def next_digest(digest: Digest, zone: str, after: int) -> int:
     """Return the first instant after ``after`` (microseconds UTC) at which the digest is due in the time zone.
 
     If a clock change skips the local time of a digest, the digest is later by the length of the change.  If the local
-    time occurs twice, the digest is due the first time.  So each day, week or elapsed hour has exactly one digest.
+    time occurs twice, the digest is due the first time.
     """
     place = ZoneInfo(zone)
     try:

@@ -51,7 +51,7 @@ class _Gone(DeliveryError):
 
 
 class FileChannel:
-    """One file under ``root``.  The channel creates missing folders, and refuses symbolic links in the path."""
+    """One file under ``root``.  The channel creates missing folders and refuses symbolic links."""
 
     shown_rows: Final = None
     server: Final = None
@@ -69,7 +69,7 @@ class FileChannel:
         return f"file:{self._path}"
 
     def require(self, answers: Answers) -> None:
-        """Raise Conflict if the file has other columns than these answers."""
+        """Raise Conflict if the columns of the file differ from those of the answers."""
         try:
             with self._opened(create=False) as file:
                 if os.fstat(file).st_size:
@@ -80,10 +80,9 @@ class FileChannel:
             raise Conflict(error.message, where=error.where, hint=error.hint) from error
 
     def prepare(self) -> str:
-        """Create the file if it is missing; return a position (JSON) with the size, a digest of the last bytes, and the
-        inode.
+        """Create the file if it is missing; return its size, a digest of its last bytes, and its inode as JSON.
 
-        The digest is necessary because a restored home must continue a copied file, which has another inode.
+        The digest identifies a copied file, which has another inode after a home is restored.
         """
         with self._opened(create=True) as file:
             status = os.fstat(file)
@@ -108,7 +107,7 @@ class FileChannel:
             os.fsync(file)
 
     def test(self, message: Message) -> str:
-        """Open the file for writing without adding a row, because programs that read the file expect only answers."""
+        """Check that the file is writable.  Add no row, because programs that read the file expect only answers."""
         self.prepare()
         return "the file can be written; no test row was added, since the file contains answers only"
 
@@ -134,7 +133,7 @@ class FileChannel:
         else:
             head = ""
             lines = (json_line(names, row, message.columns) for row in message.rows)
-        # Complete a last line that has no line end.
+        # Complete a last line without a line end.
         joint = "\n" if offset and os.pread(file, 1, offset - 1) != b"\n" else ""
         return (joint + head + "".join(lines)).encode("utf-8", errors="surrogatepass")
 
@@ -151,7 +150,6 @@ class FileChannel:
 
     @contextmanager
     def _opened(self, *, create: bool) -> Iterator[int]:
-        """Open the file for reading and writing; raise DeliveryError if it cannot be opened."""
         with contextlib.ExitStack() as stack:
             try:
                 yield self._open(stack, create=create)
@@ -233,7 +231,6 @@ def _tail(file: int, offset: int) -> str:
 
 
 def _first_line(file: int) -> bytes:
-    """Return the first line of the file, without its line end."""
     content = b""
     while b"\n" not in content and (more := os.pread(file, _TAIL_BYTES, len(content))):
         content += more

@@ -1,7 +1,7 @@
 """Deliver the answers of every subscription to its channel, in order and each once (design section 6).
 
-The outbox stores a message with its range of ordinals and the position of its channel, then sends the message, then
-marks it as sent.  If the process dies in between, the next run first undoes the message through the channel.  A failed
+The outbox stores a message with its range of ordinals and the channel's position, sends the message, and then marks it
+as sent.  If the process dies in between, the next run first undoes the message through the channel.  A failed
 channel is retried after increasing pauses; the failure after the last pause parks the subscription.
 """
 
@@ -37,8 +37,8 @@ _MESSAGE_CHARACTERS: Final = 32 * 1024 * 1024
 class Delivered:
     """The result of one run for one subscription.
 
-    ``rows`` is the number of answers sent, and ``last_ordinal`` the ordinal of the last one.  ``error`` is the error
-    that stopped the run, or None.
+    ``rows`` is the number of answers sent, ``last_ordinal`` the ordinal of the last one, and ``error`` the error that
+    stopped the run, or None.
     """
 
     query_name: str
@@ -61,11 +61,11 @@ def deliver(
 ) -> list[Delivered]:
     """Send the due answers to each subscription of ``queries`` (ids; None means all queries), and return the results.
 
-    ``at`` is the wall clock's time at the start (microseconds UTC); ``clock`` reads the wall clock during the run, and
-    without ``clock`` the time stays at ``at``.  The home's clock decides which digests are due.  The run uses the lease
-    of ``sender``.  Without ``sender`` it takes its own lease, for which it waits at most ``wait_us`` and then raises
-    LeaseBusy.  With ``clock``, the run renews the lease before each message.  The error of a channel is stored and
-    returned, not raised.  The results omit subscriptions with nothing to send.
+    ``at`` is the wall clock's time at the start (microseconds UTC); ``clock`` reads the wall clock during the run
+    (None: the time stays at ``at``).  The home's clock decides which digests are due.  The run uses the lease of
+    ``sender``. Without ``sender`` it takes its own lease, for which it waits at most ``wait_us`` before LeaseBusy.
+    With ``clock``, the run renews the lease before each message.  The error of a channel is stored and returned, not
+    raised.  The results omit subscriptions that have nothing to send.
     """
     own = catalog.delivering(clock or (lambda: at), wait_us=wait_us) if sender is None else nullcontext(sender)
     with own as writer:
@@ -86,14 +86,12 @@ def settle(sender: Writer, home: Path, at: int) -> None:
 
 
 class _Run:
-    """One run of the outbox, under one lease."""
-
     def __init__(self, sender: Writer, home: Path, at: int, clock: Callable[[], int] | None) -> None:
         self._sender = sender
         self._home = home
         self._begun = at
         self._now = sender.home().now_at(at)
-        """The time of the home's clock; None if the clock was never set, in which case no digest is due."""
+        """The time of the home's clock.  It is None if the clock was never set; then no digest is due."""
         self._clock = clock
         self._blocked: set[str] = set()
         self._down: set[str] = set()
@@ -123,7 +121,6 @@ class _Run:
                 self._settle(entry, schedule, outcome, "sending was interrupted")
 
     def _wall(self) -> int:
-        """Return the current time of the wall clock (microseconds UTC), which advances during the run."""
         return self._begun if self._clock is None else max(self._clock(), self._begun)
 
     def waiting(self) -> tuple[tuple[Subscription, QueryRecord], ...]:
@@ -131,7 +128,7 @@ class _Run:
         return self._sender.subscriptions.waiting(self._begun, self._now)
 
     def reschedule_empty_digests(self) -> None:
-        """Set the next instant of each digest that is due but has nothing to send or may not be sent."""
+        """Reschedule each digest that is due but has nothing to send or may not be sent."""
         if self._now is None:
             return
         for subscription, query in self._sender.subscriptions.digests_due(self._now):
@@ -155,7 +152,7 @@ class _Run:
         return configuration(self._home).zone_of(query.user, person)
 
     def send_all(self, subscription: Subscription, query: QueryRecord) -> Delivered | None:
-        """Send the messages of a subscription until none is left or one fails; return None if none was due."""
+        """Send the messages of a subscription until all are sent or one fails; return None if none was due."""
         if subscription.channel in self._blocked:
             return None
         before, error = subscription.delivered, None
@@ -169,7 +166,7 @@ class _Run:
         if channel is not None and channel.server in self._down:
             return None  # another subscription has waited for the server: try again in the next run
         current = subscription
-        # One pass over the ledger provides the rows of all messages.
+        # Read the rows of all messages in one pass over the ledger.
         rows = read_rows(self._sender.data, query, before)
         last = self._last(channel, subscription, query)
         while channel is not None and error is None and current.delivered < last:
@@ -221,10 +218,9 @@ class _Run:
 
     @contextmanager
     def _isolated(self, subscription: Subscription, *, of_channel: bool = True) -> Iterator[None]:
-        """Convert an error that concerns only this subscription to DeliveryError, so that the run continues with the
-        others.
+        """Convert errors of this subscription to DeliveryError, so that the run continues with the others.
 
-        With ``of_channel``, errors of the operating system are converted, too, because the channel raises them.
+        With ``of_channel``, also convert errors of the operating system, because the channel raises them.
         """
         try:
             yield
@@ -238,7 +234,6 @@ class _Run:
             raise DeliveryError(own.message, where=own.where or subscription.channel, hint=own.hint) from error
 
     def _unsent(self, subscription: Subscription) -> OutboxEntry | None:
-        """Return the message of the subscription that was opened but not sent, or None."""
         unsent = self._sender.outbox.unsent()
         return next((entry for entry in unsent if entry.sub_id == subscription.sub_id), None)
 
@@ -248,7 +243,6 @@ class _Run:
         return query.rows if unsent is None else unsent.last_ordinal
 
     def _about(self, subscription: Subscription, query: QueryRecord, person: str | None) -> About:
-        """Return the contents, other than answers, of a message that is created now."""
         return About(
             query_id=query.query_id,
             sql=query.sql,
@@ -262,7 +256,6 @@ class _Run:
         )
 
     def _message(self, entry: OutboxEntry, query: QueryRecord, rows: tuple[ResultRow, ...]) -> Message:
-        """Return the message of an outbox entry, with the contents stored when the entry was opened."""
         assert entry.about is not None
         about = About.from_json(entry.about)
         contents = (entry.idempotency_key, query.name, query.columns, rows, entry.rows, about)
@@ -294,7 +287,6 @@ class _Run:
         return tuple(rows), last
 
     def _undo(self, channel: Channel, subscription: Subscription, entry: OutboxEntry, error: DeliveryError) -> None:
-        """Settle a message that the channel failed to send."""
         try:
             with self._isolated(subscription):
                 outcome = channel.recover(entry.position)
@@ -323,7 +315,7 @@ class _Run:
         self._sender.subscriptions.note_failure(entry.sub_id, reason, pause_end)
 
     def _block(self, subscription: Subscription, schedule: Schedule, error: DeliveryError | Refused) -> None:
-        """Skip a channel for the rest of the run, because an interrupted message of that channel cannot be settled."""
+        """Skip the channel for the rest of the run, because one of its interrupted messages cannot be settled."""
         self._blocked.add(subscription.channel)
         again = self._next_attempt(subscription, schedule)
         self._sender.subscriptions.note_failure(subscription.sub_id, str(error), again)

@@ -81,7 +81,7 @@ class ProgramChannel:
         raise DeliveryError(f"the command {how}" + (f": {output}" if output else ""), where=self.address)
 
     def test(self, message: Message) -> str:
-        """Run the command with one row whose text says that the message is a test."""
+        """Run the command with one row that says that the message is a test."""
         return f"the command accepted a test message: {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
@@ -89,7 +89,7 @@ class ProgramChannel:
         return "again" if self._may_have_gone else "undone"
 
     def _run(self, message: Message, rows: bytes, stderr: IO[bytes]) -> int:
-        """Run the command and return its exit code; raise DeliveryError if it does not start or exceeds the time
+        """Run the command and return its exit code; raise DeliveryError if it cannot start or exceeds the time
         limit.
         """
         try:
@@ -119,9 +119,7 @@ class ProgramChannel:
         return process.returncode
 
     def _environment(self, message: Message) -> dict[str, str]:
-        """Return the environment of the command: Weft's environment without its secrets, the query's name and the
-        message's id.
-        """
+        """Return Weft's environment without its secrets, and with the query's name and the message's id."""
         environment = {name: value for name, value in os.environ.items() if name not in self._secrets}
         key = f"{message.about.home_id}.{message.key}"
         return {**environment, "WEFT_QUERY": message.query_name, "WEFT_MESSAGE_ID": key}

@@ -20,7 +20,7 @@ from weft.errors import Refused
 from weft.storage.ledger import Answers, ResultRow
 
 CURSOR: Final = "cursor"
-"""The channel that every query has; clients fetch its answers, and the outbox sends it nothing."""
+"""The channel that every query has.  Clients fetch its answers; the outbox skips it."""
 
 
 def files_root(home: Path) -> Path:
@@ -40,9 +40,7 @@ def _email(address: str, home: Path) -> Channel:
 
 
 def delta_root(home: Path) -> Path:
-    """Return the folder under which Delta channels write their tables: the one in the settings, or ``delta`` in the
-    home.
-    """
+    """Return the folder under which Delta channels write tables: the one in the settings, or ``delta`` in the home."""
     return configuration(home).delta_root or layout.delta_folder(home)
 
 
@@ -103,7 +101,7 @@ def require_accepted(channels: Iterable[str], home: Path, answers: Answers) -> N
 
 
 def open_channel(text: str, home: Path) -> Channel | None:
-    """Return the channel that ``text`` names, or None for the cursor, which receives no messages; raise Refused."""
+    """Return the channel that ``text`` names, or None for the cursor; raise Refused for an invalid name."""
     return None if text.strip().lower() == CURSOR else _parse_channel(text, home)
 
 
@@ -122,8 +120,7 @@ _TEXT = "This is a test message from Weft: answers sent to this address arrive. 
 
 
 def send_test(text: str, home: Path, home_id: str, user: str, at: int) -> tuple[str, str]:
-    """Send a test message to the channel that ``text`` names; return its canonical name and a sentence about the
-    outcome.
+    """Send a test message to the channel ``text``; return its canonical name and a sentence about the outcome.
 
     ``at`` is the time of the wall clock (microseconds UTC).  Raises Refused for an invalid channel, and DeliveryError
     if the channel does not accept the message.

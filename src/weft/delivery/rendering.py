@@ -22,8 +22,7 @@ from weft.storage.nested import nested_value
 from weft.storage.typed_answers import Columns
 
 _OWN_FIELDS: Final = ("_ordinal", "_first_at", "_tick")
-# A spreadsheet evaluates a text that starts with one of these characters as a formula, or skips the character before
-# one.
+# The characters that start a formula in a spreadsheet, or that a spreadsheet skips before a formula.
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
@@ -78,7 +77,7 @@ def _json(value: Any) -> Json:
 
 
 def json_line(names: list[str], row: ResultRow, columns: Columns) -> str:
-    """Return one row as a line of JSON with a line end; ``names`` is the result of ``field_names`` for the columns."""
+    """Return one row as a line of JSON; ``names`` is the result of ``field_names``."""
     fields = dict(zip(names, json_values(row, columns), strict=True))
     return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
@@ -89,7 +88,7 @@ def csv_header(names: list[str]) -> str:
 
 
 def csv_line(row: ResultRow) -> str:
-    """Return one row as a line of CSV with a line end.
+    """Return one row as a line of CSV.
 
     NULL is an empty cell, and an empty text is ``""``.  A text that a spreadsheet would evaluate as a formula gets the
     prefix ``'``.

@@ -88,7 +88,7 @@ def svg(title: str, bars: Sequence[Bar], now: int) -> str:
 
 
 def html(title: str, bars: Sequence[Bar], names: Sequence[str], rows: Sequence[Sequence[str]], now: int) -> str:
-    """Return an HTML page with the drawing, and a table with the columns ``names`` and the cells ``rows``."""
+    """Return an HTML page with the drawing and a table of ``rows`` with the column headers ``names``."""
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "\n".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     style = (

@@ -1,3 +1,1 @@
-"""Load data into tables: ``mail`` and ``files`` read data, ``ingest`` stores it, and ``sources`` polls tracked
-sources.
-"""
+"""Load data into tables: ``mail`` and ``files`` read, ``ingest`` stores, ``sources`` polls tracked sources."""

@@ -2,9 +2,8 @@
 
 The column ``_by`` of such a table records who appended each row.
 
-Any number of rows are collected in one Arrow table, so that one commit stores all of them or none.
-
-Rows beyond a memory limit are written to a file and memory-mapped.
+An append collects its rows in one Arrow table, so that one commit stores all of them or none. Rows beyond a memory
+limit are written to a file and memory-mapped.
 """
 
 from __future__ import annotations
@@ -39,8 +38,9 @@ from weft.storage.local_sql import connect
 def make_table(
     to: OpenHome, name: str, columns: Sequence[tuple[str, DataType]], keys: Sequence[str] = ()
 ) -> TableRecord:
-    """Create a table with the given columns, ``ts`` and ``_by``. Raises Conflict if the name is taken, and Refused for
-    invalid columns or keys.
+    """Create a table with the given columns, ``ts`` and ``_by``.
+
+    Raises Conflict if the name is taken, and Refused for invalid columns or keys.
     """
     with loading_lease(to, name) as writer:
         return writer.tables.create(name, columns, keys, authored=True)
@@ -51,11 +51,10 @@ def append_rows(
 ) -> Summary:
     """Append the rows that ``read`` returns to the table on behalf of ``user``, with the times that ``timing`` selects.
 
-    All rows are one commit: a crash leaves all of them or none. ``timing.ts_from`` is a column of the table, or ``ts``
-    if the rows have this additional column. On a wall-clock home, a row too far ahead of the clock goes to quarantine.
-    ``timing.late`` decides about late rows. Raises NotFound; Refused for an invalid row, a row without its own time,
-    and a table that tracks a source; ClockError on a replay home whose clock is not set; LeaseBusy; StorageError. If an
-    error is raised, nothing is stored.
+    One commit stores all rows or none. ``timing.ts_from`` is a column of the table, or ``ts`` if the rows have this
+    additional column. On a wall-clock home, a row too far ahead of the clock goes to quarantine. Raises NotFound;
+    Refused for an invalid row, a row without its own time, and a table that tracks a source; ClockError on a replay
+    home whose clock is not set; LeaseBusy; StorageError.
     """
     require_text(user, "the user's name")
     table = untracked(to.catalog.tables.named(name))
@@ -77,7 +76,7 @@ def append_rows(
 
 
 def _with_own_time(columns: Columns, ts_from: str | None) -> Columns:
-    """Return the columns that each row must have, including ``ts_from``. Raise Refused if ``ts_from`` has no
+    """Return the columns that each row must have, including ``ts_from``. Raise Refused unless ``ts_from`` has
     instants.
     """
     if ts_from is None:
@@ -97,9 +96,7 @@ def _with_own_time(columns: Columns, ts_from: str | None) -> Columns:
 
 
 def _numbered(pieces: Pieces, schema: pa.Schema, user: str, ts_from: str | None, source: str) -> Iterator[pa.Table]:
-    """Yield the pieces with the columns of ``schema``, which adds the author, the own time and the number of each
-    row.
-    """
+    """Yield the pieces with the columns of ``schema``: also the author, the own time and the number of each row."""
     before = 0
     for piece in pieces:
         count = piece.num_rows
@@ -128,8 +125,8 @@ def _own_times(piece: pa.Table, ts_from: str, source: str, before: int) -> pa.Ch
 def _batch(to: OpenHome, rows: pa.Table, timing: Timing, source: str) -> Batch:
     """Return the rows as one batch, in which rows too far ahead of a wall clock are rejected.
 
-    If late rows go to quarantine, the batch contains the record of each row, too. A record is JSON. The name of its
-    source contains the instant of the append, so that a repeated append gives a different record.
+    If late rows go to quarantine, the batch also contains the record of each row, which is JSON. The source name of a
+    record contains the instant of the append, so that a repeated append gives a different record.
     """
     if timing.ts_from is None:
         return Batch(rows, (), rows.num_rows)
@@ -154,23 +151,21 @@ def _records(rows: pa.Table, source: str, reason: str) -> tuple[Rejected, ...]:
 
 
 def _options(schema: pa.Schema, timing: Timing) -> dict[str, object]:
-    """Return the options with which a retry reads the rejected records: as records of a Parquet file, which are
-    JSON.
-    """
+    """Return the options with which a retry reads the rejected records, which are JSON as from a Parquet file."""
     names = [name for name in schema.names if name != SEQ]
     own = {"own_time": None if timing.ts_from is None else OWN_TIME, "form": None}
     return {"kind": "file", "format": "parquet", "names": names, "dialect": [",", '"', None], **own, **timing.options()}
 
 
 IN_MEMORY: Final = 64 << 20
-"""The maximum size in bytes of the rows that are held in memory."""
+"""The maximum size in bytes of the rows in memory."""
 
 
 @contextmanager
 def spooled(pieces: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield all rows of the pieces as one table, which is valid until the context ends.
+    """Yield all rows of the pieces, which have the columns of ``schema``, as one table. It is valid in the context.
 
-    Every piece has the columns of ``schema``. Raise StorageError if the folder for temporary files is full.
+    Raise StorageError if the folder for temporary files is full.
     """
     held: list[pa.Table] = []
     size = 0
@@ -195,7 +190,7 @@ def _drained(held: list[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _write_all(name: str, pieces: Iterable[pa.Table], schema: pa.Schema) -> None:
-    """Write the pieces to a file. An error that ``pieces`` raises is not reported as a write error."""
+    """Write the pieces to a file. Pass on errors that ``pieces`` raises."""
     with _storage_errors(name):
         sink = pa.OSFile(name, "wb")
         writer = pa.ipc.new_file(sink, schema)

@@ -1,7 +1,7 @@
 """Convert Arrow rows strictly to the columns of a table: no value is rounded, truncated or converted to another kind.
 
-Two exceptions apply. Nanoseconds are truncated to microseconds, as in Parquet files, and a DOUBLE is rounded to the
-nearest FLOAT.
+The two exceptions are nanoseconds, which are truncated to microseconds as in Parquet files, and a DOUBLE, which is
+rounded to the nearest FLOAT.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.storage.columns import INSTANT, arrow_type
 
 _DAY_US: Final = 86_400_000_000
 _EXACT: Final = 2**53
-"""The smallest number from which a DOUBLE may represent several integers."""
+"""The smallest number at which a DOUBLE may represent several integers."""
 
 
 def from_arrow(
@@ -31,10 +31,10 @@ def from_arrow(
 ) -> Iterator[pa.Table]:
     """Yield each piece with exactly the given columns and types; a missing column is NULL.
 
-    DECIMAL, FLOAT, DOUBLE and integer columns accept integers of any width whose values fit. DECIMAL accepts a float
-    whose shortest representation fits. Instants may have any unit, and are UTC without a time zone. With ``of_pandas``,
-    integer columns accept integral floats below 2**53, which pandas uses for integers with missing values, and DATE
-    accepts midnights. Raises Refused for anything else, naming the row (from 1), the column and the value.
+    DECIMAL, FLOAT, DOUBLE and integer columns accept integers that fit. DECIMAL accepts a float whose shortest
+    representation fits. Instants may have any unit, and are UTC without a time zone. With ``of_pandas``, integer
+    columns accept integral floats below 2**53, which pandas uses for integers with missing values, and DATE accepts
+    midnights. Raises Refused for anything else, naming the row (from 1), the column and the value.
     """
     before = 0
     for piece in pieces:
@@ -52,7 +52,7 @@ def from_arrow(
 
 
 def check_names(names: Iterable[object], columns: Columns, source: str) -> None:
-    """Raise Refused if ``names`` contains a name twice, or a name that the table lacks."""
+    """Raise Refused if ``names`` contains a name twice, or a name that is not a column."""
     known, seen = dict(columns), set()
     for name in names:
         if name not in known:

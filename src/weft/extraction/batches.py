@@ -1,9 +1,9 @@
 """The result of reading a source: rows, and records that could not be read.
 
 Reading never raises for content: each record becomes a :class:`Row`, or a :class:`Rejected` with its bytes and the
-reason, which the load puts in quarantine (design section 1). Both travel in batches, bounded Arrow tables: the columns
-of the Weft table except ``ts``, then ``_own_time`` (BIGINT, µs UTC, NULL without an own time) and ``_seq`` (BIGINT, the
-row's number in the load, from 0).
+reason, which the load puts in quarantine (design section 1). Rows travel in batches, which are bounded Arrow tables
+with the columns of the Weft table except ``ts``, then ``_own_time`` (BIGINT, µs UTC, NULL without an own time) and
+``_seq`` (BIGINT, the row's number in the load, from 0).
 
 ``Timing`` is the user's choice of the ts that the rows of a load get (design section 1).
 """
@@ -27,23 +27,19 @@ MAX_LINE: Final = 1 << 20
 """The maximum length of a line of a message, in bytes. RFC 5322 allows 998; a longer line is damage or an attack."""
 
 MAX_RECORD: Final = 64 << 20
-"""The maximum number of bytes held for one record. A larger record is rejected in pieces of this size, so that memory
-stays bounded.
-"""
+"""The maximum size of a record in bytes. A larger record is rejected in pieces of this size, which bounds memory."""
 
 MAX_ROWS: Final = 50_000
 MAX_BYTES: Final = 64 << 20
 """The maximum size of one batch: ``MAX_ROWS`` rows, and ``MAX_BYTES`` bytes of text."""
 
 Progress = Callable[[int], None]
-"""A function that a load calls from time to time with the number of records read so far."""
+"""A function that a load calls from time to time with the number of records read."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """The bytes of one message as stored in its source; ``problem`` is the reason why they cannot be parsed, or
-    None.
-    """
+    """The stored bytes of one message; ``problem`` is the reason why they cannot be parsed, or None."""
 
     position: str
     raw: bytes
@@ -55,7 +51,7 @@ class Rejected:
     """A record that cannot be read, with its bytes, its position, and the reason.
 
     ``source`` is the absolute path of the file; ``position`` is the record's position in the file. ``stem`` is the
-    newsgroup that the file name implies for a message without a group; a retry needs it.
+    newsgroup that the file name implies, which a retry uses for a message without a group.
     """
 
     source: str
@@ -70,7 +66,7 @@ class Row:
     """One row to store. ``values`` maps column names to values; instants are in microseconds UTC.
 
     ``own_time`` is the ts that the row requests (see :class:`~weft.extraction.batches.Timing`), or None. ``origin`` is
-    the record of the row in rejected form, if the load may still reject the row.
+    the row's record as ``Rejected``, if the load may still reject the row.
     """
 
     values: dict[str, object]
@@ -89,7 +85,7 @@ def printable(name: str) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows, and the records that were rejected among them; ``read`` is the number of records of both kinds.
+    """Rows, and the records rejected between them; ``read`` counts both.
 
     ``origins`` contains the record of each row, in order, if the load may still reject rows; otherwise it is empty.
     """
@@ -157,7 +153,7 @@ Late = Literal["stamp", "refuse", "quarantine"]
 
 @dataclass(frozen=True)
 class Timing:
-    """The way in which the rows of a load get their ts.
+    """The choice of the ts that the rows of a load get.
 
     ``ts_from`` names the column with the own time of a row; without ``ts_from``, rows get the home's clock. ``order``
     is ``own``, which takes ts from that column unchanged, or ``arrival``, which takes the running maximum of the
@@ -200,9 +196,7 @@ class Timing:
         return f"more than {format_interval(self.future_us)} ahead of the clock"
 
     def options(self) -> dict[str, object]:
-        """Return the options (JSON-able) with which a retry gives rows the same ts as this load would have given
-        them.
-        """
+        """Return the options (JSON-able) with which a retry gives rows the same ts as this load."""
         return {name: getattr(self, name) for name in _KEPT}
 
     @classmethod
@@ -214,4 +208,4 @@ class Timing:
 _KEPT: Final = tuple(field.name for field in fields(Timing) if field.name != "hold")
 
 DEFAULT_TIMING: Final = Timing()
-"""Rows have no own times, and get the home's clock."""
+"""The timing of rows without own times, which get the home's clock."""

@@ -19,9 +19,7 @@ from typing import Any, BinaryIO, Final, Literal
 from weft.extraction.batches import MAX_LINE, MAX_RECORD, RawRecord
 
 DAMAGE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""The errors that reading a damaged or truncated file raises. Such an error concerns the contents of the file, and does
-not fail the load.
-"""
+"""The errors for a damaged or truncated file. They do not fail the load."""
 
 COMPRESSED: Final = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
 """The magic numbers of gzip, bzip2 and xz."""
@@ -37,9 +35,7 @@ Kind = Literal["empty", "mbox", "tar", "article"]
 
 
 class _Bytes(io.RawIOBase):
-    """A raw stream that ends at damage instead of raising an error, so that the bytes before the damage are not
-    lost.
-    """
+    """A raw stream that ends at damage instead of raising an error, so that the bytes before it can be read."""
 
     def __init__(self, source: Any, compressed: bool) -> None:
         self._source = source
@@ -137,7 +133,7 @@ class PushBack:
 def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
     """Return the decompressed stream (gzip, bzip2 and xz are recognised by their magic numbers).
 
-    The stream never raises an error, but ends at damage, which :func:`damage` then describes. The caller closes
+    The stream ends at damage instead of raising an error; :func:`damage` then describes the damage. The caller closes
     ``raw``.
     """
     stored: io.BufferedReader = io.BufferedReader(_Bytes(raw, False), _BUFFER)
@@ -156,7 +152,7 @@ def plain(raw: BinaryIO | io.RawIOBase) -> io.BufferedReader:
 
 
 def damage(stream: io.BufferedReader) -> str | None:
-    """Return the reason why the stream ended early; None if the stream is intact or has not ended yet."""
+    """Return the reason why the stream ended early; None if it is intact or has not ended."""
     reason: str | None = getattr(stream.raw, "damage", None)
     return reason
 
@@ -167,8 +163,9 @@ def is_compressed(stream: io.BufferedReader) -> bool:
 
 
 def kind_of(stream: io.BufferedReader) -> Kind:
-    """Return the kind of the contents by their first 512 bytes, without consuming any. A damaged stream is an article,
-    which is rejected later.
+    """Return the kind of the contents by their first 512 bytes, without consuming any.
+
+    A damaged stream counts as an article, which is rejected later.
     """
     head = stream.peek(512)[:512]
     if not head:
@@ -188,7 +185,7 @@ def _is_tar_header(block: bytes) -> bool:
 
 
 def stem(name: str) -> str:
-    """Return a file name without archive suffixes, but with the dots in the name of a newsgroup.
+    """Return a file name without archive suffixes; the dots of a newsgroup name remain.
 
     >>> stem("2004-April.txt.gz"), stem("comp.databases")
     ('2004-April', 'comp.databases')
@@ -198,7 +195,7 @@ def stem(name: str) -> str:
 
 
 def whole_record(stream: io.BufferedReader, position: str) -> Iterator[RawRecord]:
-    """Yield the stream as one article. If the article is too large or damaged, yield pieces that name the problem."""
+    """Yield the stream as one article, or in pieces that name the problem if it is too large or damaged."""
     count = 0
     while True:
         chunk = stream.read(MAX_RECORD)

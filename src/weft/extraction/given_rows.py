@@ -28,7 +28,7 @@ Pieces: TypeAlias = Iterator[pa.Table]
 Reader: TypeAlias = Callable[[Columns], Pieces]
 """A function that returns rows with exactly the given columns, and raises Refused for a row that does not fit."""
 Written: TypeAlias = Callable[[Any], AbstractContextManager[Iterable[pa.Table]]]
-"""A function that returns the rows of a Spark DataFrame in pieces of bounded size."""
+"""A function that returns the rows of a Spark DataFrame in bounded pieces."""
 
 _ROWS: Final = 10_000
 """The maximum number of rows in a piece."""
@@ -37,9 +37,7 @@ _FORMS: Final = "Pass dicts, lines of JSON, or a table of pyarrow, pandas, polar
 
 
 def reader_of(rows: Any, written: Written) -> tuple[Reader, str]:
-    """Return the reader for the rows, and the name of the rows in messages. Raise Refused for an object without
-    rows.
-    """
+    """Return a reader for ``rows``, and a name for them in messages. Raise Refused for an object without rows."""
     if isinstance(rows, TextRow):
         return _texts(rows), "these values"
     if isinstance(rows, Mapping):
@@ -84,9 +82,7 @@ def _python(rows: Iterable[object], source: str = "these rows") -> Reader:
 
 
 def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
-    """Return a reader for dicts or for JSON lines, depending on the first item, and the name of the rows in
-    messages.
-    """
+    """Return a reader for dicts or JSON lines, depending on the first item, and a name for the rows in messages."""
     name = getattr(rows, "name", None)
     rest = _limited(rows) if hasattr(rows, "readline") else iter(rows)
     first = next(rest, None)
@@ -99,7 +95,6 @@ def _iterable(rows: Iterable[object]) -> tuple[Reader, str]:
 
 
 def _limited(file: Any) -> Iterator[str | bytes]:
-    """Yield the lines of an open file, each cut after MAX_LINE + 1 bytes."""
     while line := file.readline(MAX_LINE + 1):
         yield line
 
@@ -172,9 +167,7 @@ def _pandas(rows: Any, columns: Columns) -> Pieces:
 
 
 def _with_levels(rows: Any, columns: Columns) -> Any:
-    """Return the DataFrame with the named levels of its index as columns. A level that equals an existing column is
-    left out.
-    """
+    """Return the DataFrame with the named levels of its index as columns, except levels equal to an existing column."""
     same = [
         place
         for place, name in enumerate(rows.index.names)
@@ -188,9 +181,7 @@ def _with_levels(rows: Any, columns: Columns) -> Any:
 
 
 def _series(values: Any, name: str, kind: Any, before: int) -> pa.Array:
-    """Return a column as an Arrow array. Python objects are converted one by one; a NaN among them is a missing
-    value.
-    """
+    """Return a column as an Arrow array. Convert Python objects one by one; a NaN among them is a missing value."""
     if values.dtype != object:
         try:
             return pa.array(values, from_pandas=True)

@@ -1,7 +1,7 @@
 """Load mail and files into tables, so that each record is stored once, already present, or quarantined.
 
-To recover from a load that died, run the load again. Keys identify the rows of mail and of keyed tables. A file without
-keys is identified by its digest, and its load continues after the rows that are already committed (design law 6).
+To recover from a load that died, run the load again. In mail and in keyed tables, keys identify the rows. A load
+without keys is identified by the digest of the file, and continues after the committed rows (design law 6).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _ingest_mail(
 
 
 def _require_messages(first: Sequence[Batch]) -> None:
-    """Raise Refused if the first batch of a load contains no message, and no damaged record with message headers."""
+    """Raise Refused if the first batch has neither a message nor a damaged record with message headers."""
     if first and not first[0].rows.num_rows and first[0].rejected:
         if any(_NAMED.search(each.raw[:_HEADERS]) for each in first[0].rejected):
             return
@@ -110,9 +110,7 @@ def _require_messages(first: Sequence[Batch]) -> None:
 
 
 def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
-    """Return the mail table of that name; None if no such table exists. Raise Refused if the table is not a mail
-    table.
-    """
+    """Return the mail table of that name, or None if it does not exist. Raise Refused for another kind of table."""
     table_record = existing(catalog, name)
     if table_record is None:
         return None
@@ -125,7 +123,7 @@ def _mail_table(catalog: CatalogParts, name: str) -> TableRecord | None:
 
 
 def existing(catalog: CatalogParts, name: str) -> TableRecord | None:
-    """Return the table of that name; None if no such table exists. Raise Refused for a tracked table."""
+    """Return the table of that name, or None if it does not exist. Raise Refused for a tracked table."""
     try:
         table_record = catalog.tables.named(name)
     except NotFound:
@@ -154,10 +152,9 @@ def ingest_file(
     timing: Timing = DEFAULT_TIMING,
     progress: Progress | None = None,
 ) -> Summary:
-    """Load CSV, JSON lines and Parquet into ``table`` as one load. The first load creates the table and infers its
-    types.
+    """Load CSV, JSON lines and Parquet into ``table`` as one load, which creates the table if necessary.
 
-    ``items`` are files, folders and patterns, or byte streams. Several files are merged by the own times of their rows
+    ``items`` are files, folders, patterns or byte streams. Several files are merged by the own times of their rows
     if ``timing.ts_from`` is set, and otherwise loaded in order. A file whose digest was loaded before is skipped. If
     the first load of the table sets ``keys``, a row that is already stored is skipped, too. ``evolve`` adds new columns
     of the files to the table. On a wall-clock home, a row too far ahead of the clock (``timing.future_us``) goes to
@@ -180,7 +177,7 @@ def ingest_file(
             own = tuple(keys or ()) if table_record is None else table_record.keys
             watermark = check_row_times(to, table, own, read, timing)
             batches = read() if table_record is None else None
-            # Read the first batch before the table is created, so that an unreadable file does not create the table.
+            # Read a batch before creating the table, so that an unreadable file creates no table.
             first = [] if batches is None else list(islice(batches, 1))
             load = _file_load(to, table, table_record, sources, keys, list(new.values()), timing, watermark)
             if load is not None:
@@ -195,9 +192,7 @@ def ingest_file(
 def _not_loaded(
     to: OpenHome, name: str, digests: Mapping[InputFile, str]
 ) -> tuple[dict[InputFile, str], tuple[LoadRecord, ...]]:
-    """Return the files that are not loaded into the table yet, without duplicates, and the finished loads of the other
-    files.
-    """
+    """Return the files to load, without duplicates, and the finished loads of the other files."""
     table_record = existing(to.catalog, name)
     before = {} if table_record is None else to.catalog.loads.of_files(table_record.table_id, set(digests.values()))
     done = {own: load for own, load in before.items() if load.finished_at is not None}
@@ -220,8 +215,8 @@ def _file_load(
 ) -> Load | None:
     """Register the load and return it.
 
-    Return None if another process has meanwhile created or changed the table or loaded one of the files, or if the
-    watermark is no longer ``watermark`` (None: any watermark).
+    Return None if another process has meanwhile changed the table or loaded one of the files, or if ``watermark``
+    (None: any) is no longer the watermark.
     """
     digest_of_all = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
     files = [(source.name, own) for source, own in zip(sources, digests, strict=True)] if len(digests) > 1 else []
@@ -246,9 +241,7 @@ def _file_load(
 
 
 def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], digest_of_all: str) -> None:
-    """Raise Conflict if a file belongs to another load that died and the table has no keys, because the rows which that
-    load stored could not be recognized.
-    """
+    """Raise Conflict if another load of a file died and the table has no keys to recognize the rows of that load."""
     other = next((load for load in before.values() if load.digest != digest_of_all), None)
     if other is not None and not table.keys:
         raise Conflict(
@@ -263,7 +256,7 @@ def _batches(
     timing: Timing,
     aside: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Iterator[Batch]:
-    """Yield the rows of all files without the records ``aside``. Files with own times are merged by these times."""
+    """Yield the rows of all files except the records ``aside``. Files with own times are merged by these times."""
     latest = to.clock() + timing.future_us if to.catalog.home().clock == "wall" else None
 
     def read(source: FileSource) -> Iterator[Batch]:

@@ -1,15 +1,15 @@
 """Load a log of temporal logic: one table for each predicate, and one for all time points, including empty ones.
 
 The column ``tp`` of a predicate's table is the number of the time point; numbering continues from one log to the next.
-Time points are stored last, so that a tick which reads one finds its rows. A load that died must be run again before
-another log is loaded, and continues where it stopped: the tables identify the log by its digest.
+Time points are stored last, so that a tick which reads one finds its rows. If a load dies, run it again before
+loading another log. The load then continues where it stopped: the tables identify the log by its digest.
 
 Rows are stored only after the whole log has been read without error.
 
-A log mixes the rows of all predicates, and a load stores the rows of one table. The rows of each table are written to a
-temporary Arrow file, so that memory stays bounded.
+A log mixes the rows of all predicates, but a load stores the rows of one table. So the rows of each table are first
+written to a temporary Arrow file, which bounds memory.
 
-Formulas, signatures and logs are read from plain files or files compressed with gzip (``.gz``).
+Formulas, signatures and logs are plain files or files compressed with gzip (``.gz``).
 """
 
 from __future__ import annotations
@@ -51,15 +51,11 @@ Columns: TypeAlias = "tuple[tuple[str, DataType], ...]"
 _POINTS: Final[Columns] = ((TP, BIGINT), (AT, TIMESTAMP))
 _KIND: Final = "monpoly"
 _TIMING: Final = Timing(ts_from=AT, hold=True)
-"""The ts of a row is the time of its time point. ``hold`` prevents a tick between storing the rows of a log and storing
-its time points.
-"""
+"""The ts of a row is the time of its time point. ``hold`` prevents a tick until the time points are stored."""
 
 
 @dataclass(frozen=True)
 class _Log:
-    """A log file with its signature, the rows of each predicate, and the time points."""
-
     path: Path
     known: Signature
     rows: Mapping[str, LogRows]
@@ -79,12 +75,11 @@ class _Begun:
 
 
 def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | None = None) -> tuple[Summary, ...]:
-    """Load a log in MonPoly's format with its signature. Return a summary for each table; the last one is for the time
-    points.
+    """Load a log in MonPoly's format with its signature. Return one summary per table, the time points last.
 
-    The whole log is read before anything is stored. Raises FormulaError with the line of a syntax error; Refused for
-    tables with other columns, and on a wall-clock home for a time ahead of the clock; Conflict while another log is
-    partly loaded; NotFound; ExtractionError; LeaseBusy; StorageError.
+    Raises FormulaError with the line of a syntax error; Refused for tables with other columns, and on a wall-clock home
+    for a time ahead of the clock; Conflict while another log is partly loaded; NotFound; ExtractionError; LeaseBusy;
+    StorageError.
     """
     with in_file(known):
         predicates = signature(text_of(known))
@@ -94,7 +89,7 @@ def ingest_log(to: OpenHome, log: Path, known: Path, *, progress: Progress | Non
 
 @contextmanager
 def _readable(log: Path) -> Iterator[Path]:
-    """Yield the path of a file with the log's bytes that can be read repeatedly. Raises NotFound and
+    """Yield the path of a file that contains the log and can be read repeatedly. Raises NotFound and
     ExtractionError.
     """
     try:
@@ -160,7 +155,6 @@ def _read(to: OpenHome, path: Path, file: Path, known: Signature, folder: Path) 
 
 
 def _begin(to: OpenHome, log: _Log, sha256: str) -> _Begun:
-    """Create the missing tables and register the loads."""
     tables = {name: _columns(predicate) for name, predicate in log.known.items()}
     _require_apart(tables)
     for name, columns in {TIME_POINTS: _POINTS, **tables}.items():
@@ -195,7 +189,7 @@ def _table(writer: Writer, name: str, columns: Columns) -> TableRecord:
 
 
 def _columns(predicate: Predicate) -> Columns:
-    """Return the columns of a predicate's table: the column names of the signature if they are valid, then ``tp``."""
+    """Return the columns of a predicate's table: the signature's column names if they are valid, then ``tp``."""
     taken = {"ts", TP}
     columns = []
     for number, (name, type_) in enumerate(zip(predicate.columns, predicate.types, strict=True), 1):
@@ -232,7 +226,7 @@ def _require_same(table: TableRecord | None, columns: Columns) -> None:
 
 @dataclass
 class LogRows:
-    """The rows of one table, written to the file ``path``. ``rows`` is the number of rows.
+    """The rows of one table, written to the file ``path``. ``rows`` counts them.
 
     ``number`` is the name of the column with the numbers of time points.
     """
@@ -252,9 +246,7 @@ class LogRows:
         return arrow_schema(self.columns)
 
     def add(self, values: Sequence[object], at: int) -> None:
-        """Add a row with the time ``at`` (µs UTC). The time point of the row is numbered from 0 at the start of the
-        log.
-        """
+        """Add a row with the time ``at`` (µs UTC). Its time point is numbered from 0 at the start of the log."""
         self._values.append(values)
         self._times.append(at)
         self._held += sum(len(each) for each in values if isinstance(each, str))
@@ -317,7 +309,7 @@ def lines_of(stream: TextIO, where: str) -> Iterator[str]:
 
 @contextmanager
 def in_file(path: Path) -> Iterator[None]:
-    """Add the path of the file to errors that the context raises."""
+    """Add the path of the file to errors raised in the context."""
     try:
         yield
     except FormulaError as error:
@@ -327,7 +319,7 @@ def in_file(path: Path) -> Iterator[None]:
 
 @contextmanager
 def opened_text(path: Path) -> Iterator[TextIO]:
-    """Open a file or stdin for reading. Raises NotFound and Refused, also if the context fails to read the file."""
+    """Open a file or stdin for reading. Raises NotFound, and Refused if opening or reading fails."""
     try:
         with _opened(path) as stream:
             yield stream

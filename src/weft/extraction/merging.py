@@ -1,7 +1,7 @@
 """Merge the batches of several sources by the own times of the rows.
 
 The sort key of a row is the greatest own time so far in its source, so that each source stays in order. Rows with the
-same key follow the order of the sources. The result does not depend on the division of the sources into batches.
+same key follow the order of the sources. Batch boundaries do not influence the result.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ BEFORE_ALL: Final = -(2**62)
 
 @dataclass(frozen=True)
 class Timed:
-    """A source and a lower bound ``begins`` of the times of its rows (µs UTC). Reading starts when ``batches`` is
-    called.
+    """A source whose rows have own times from ``begins`` (µs UTC) on. Reading starts when ``batches`` is called.
 
-    If hundreds of files are merged and few of them overlap in time, only few files are open at once.
+    So few files are open at once in a merge of hundreds of files that rarely overlap in time.
     """
 
     begins: int
@@ -33,7 +32,7 @@ class Timed:
 
 @dataclass
 class _Source:
-    """A source during a merge, with its waiting rows and their sort keys, and the counts since the last batch."""
+    """A source during a merge: its waiting rows, their sort keys, and its counts since the last batch."""
 
     batches: Iterator[Batch]
     number: int
@@ -45,7 +44,7 @@ class _Source:
     read: int = 0
 
     def fill(self) -> bool:
-        """Read batches until at least one row waits; return False if the source has no more rows."""
+        """Read batches until a row waits; return False if the source has no more rows."""
         while self.rows is None or not self.rows.num_rows:
             batch = next(self.batches, None)
             if batch is None:
@@ -68,9 +67,9 @@ class _Source:
         return self.places[-1].as_py(), self.number
 
     def take(self, until: int, inclusive: bool) -> tuple[pa.Table, pa.Array, tuple[Rejected, ...]]:
-        """Remove and return the waiting rows whose sort keys are less than ``until``, or equal to it if ``inclusive``.
+        """Remove the waiting rows with sort keys less than ``until``, or equal to it if ``inclusive``.
 
-        The result contains the rows, their sort keys and their records.
+        Return these rows, their sort keys and their records.
         """
         assert self.rows is not None and self.places is not None
         before = pc.less_equal(self.places, until) if inclusive else pc.less(self.places, until)
@@ -80,7 +79,7 @@ class _Source:
         return taken
 
     def take_counts(self) -> tuple[tuple[Rejected, ...], int]:
-        """Return the rejected records, and the number of records read, since the last call."""
+        """Return the rejected records and the number of records read since the last call."""
         counts = self.rejected, self.read
         self.rejected, self.read = (), 0
         return counts
@@ -89,7 +88,7 @@ class _Source:
 def merged(sources: Sequence[Timed], empty: pa.Table) -> Iterator[Batch]:
     """Yield the rows of all sources in the order of their own times, with new row numbers.
 
-    ``empty`` is a table without rows that has the columns of a batch.
+    ``empty`` is a table with the columns of a batch and no rows.
     """
     later = sorted(enumerate(sources), key=lambda each: each[1].begins, reverse=True)
     reading: list[_Source] = []
@@ -116,7 +115,7 @@ def _together(
     empty: pa.Table,
     first: int,
 ) -> Batch:
-    """Return one batch of the taken rows in sorted order, with the rejected records and read counts of the sources."""
+    """Return one batch of the taken rows in sorted order, with rejected records and read counts."""
     rejected, read = tuple(one for each, _ in counts for one in each), sum(count for _, count in counts)
     if not taken:
         return Batch(empty, rejected, read)

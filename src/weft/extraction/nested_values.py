@@ -2,8 +2,8 @@
 
 JSON matches a type if Spark's FROM_JSON reads the whole text without loss. A number that a DOUBLE would round does not
 match, and a string does not match a number type; every value matches STRING. A missing value is NULL. Field names must
-match exactly, and each name must be unique in its object. The reason is that FROM_JSON does not read ``{"A": 1}`` as a
-field ``a``. From ``{"a": 1, "a": 2}``, FROM_JSON reads only one number as a STRUCT, but both numbers as a MAP.
+match exactly and be unique in their object, because FROM_JSON does not read ``{"A": 1}`` as a field ``a``. From
+``{"a": 1, "a": 2}``, it reads one number as a STRUCT but both numbers as a MAP.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ _EXACT_DIGITS_OF_FLOAT: Final = 9
 
 
 def is_of(text: str, shape: DataType, *, closed: bool = False) -> bool:
-    """Return whether a JSON text matches the type. With ``closed``, a text with fields that the type lacks does not
-    match.
+    """Return whether a JSON text matches the type. With ``closed``, all its fields must belong to the type.
 
     >>> kind = DataType.parse_nested("STRUCT<a: INT, b: ARRAY<STRING>>")
     >>> is_of('{"a": 1, "b": [null, "x"]}', kind), is_of('{"a": "1"}', kind), is_of("[]", kind)
@@ -162,7 +161,7 @@ def json_of(value: Any, shape: DataType) -> str:
     """Return a Python value as JSON text of the type ``shape``.
 
     The value consists of dicts, lists, dates, Decimals and the like, or is JSON text. Raise ValueError or TypeError for
-    a value that does not match, or that has a field which the type lacks.
+    a value that does not match, or that has additional fields.
 
     >>> json_of({"a": [Decimal("1.50"), None]}, DataType.parse_nested("STRUCT<a: ARRAY<DECIMAL(5,2)>>"))
     '{"a":[1.50,null]}'

@@ -1,4 +1,4 @@
-"""Decide which paths may be read: one rule for every file that a user names or that a folder contains.
+"""Decide which paths may be read, both paths that a user names and paths that a folder contains.
 
 A named path may be a regular file, a folder, or a link to one. A path found in a folder or by a pattern must be a
 regular file; links are not followed, because they may lead out of the folder. Pipes, sockets and devices are refused
@@ -62,7 +62,7 @@ def kind_of_path(path: Path) -> Kind:
 def opened(path: Path, *, streams: bool = False) -> io.FileIO:
     """Open a regular file or, with ``streams``, a file descriptor of this process. Raises OSError.
 
-    Opening a pipe does not block. The kind is checked after opening, so that another file cannot replace it in between.
+    Opening a pipe does not block. The kind is checked after opening, so that the file cannot be replaced in between.
     """
     number = descriptor(path)
     if streams and number is not None and kind_of_path(path) == "stream":
@@ -84,7 +84,7 @@ def _other(path: Path, mode: int) -> OSError:
 def walked(folder: Path, skipped: list[Path]) -> Iterator[Path]:
     """Yield the regular files of a folder tree sorted by name, without hidden files.
 
-    Other entries except folders are appended to ``skipped``. Raises OSError for a folder that cannot be listed.
+    Append links and special files to ``skipped``. Raise OSError for a folder that cannot be listed.
     """
     for here, names, files in os.walk(folder, onerror=_raise):
         links = {name for name in names if os.path.islink(os.path.join(here, name))}
@@ -104,7 +104,7 @@ def _raise(error: OSError) -> None:
 
 
 def matching(pattern: str, skipped: list[Path]) -> Iterator[Path]:
-    """Yield the regular files that match a pattern, sorted by name. Other matches are appended to ``skipped``.
+    """Yield the regular files that match a pattern, sorted by name. Append other matches to ``skipped``.
 
     Links are followed only in the folders before the first wildcard.
     """

@@ -24,8 +24,7 @@ _MISSING: Final = ("NaTType", "NAType")
 def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterator[dict[str, object]]:
     """Yield each row as a dict from column to value. Missing names, None, and pandas' NaT and NA are NULL.
 
-    ``value_of`` defines which values are accepted. Raises Refused for other values, naming the row (from 1), the column
-    and the value.
+    Raises Refused for values that ``value_of`` does not accept, naming the row (from 1), the column and the value.
     """
     kinds = dict(columns)
     for number, row in enumerate(rows, 1):
@@ -45,7 +44,7 @@ def from_dicts(rows: Iterable[object], columns: Columns, source: str) -> Iterato
 
 
 def value_of(value: Any, kind: DataType) -> object:
-    """Return the value in the form in which a column of the type stores it.
+    """Return the value as a column of the type stores it.
 
     NumPy scalars are treated as Python's. DECIMAL accepts a Decimal, an int, and a float whose shortest representation
     fits. FLOAT and DOUBLE accept an int that they represent exactly. A datetime without a time zone is UTC. Raise

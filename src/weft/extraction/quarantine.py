@@ -29,8 +29,8 @@ def quarantine(
 ) -> int:
     """Store the bytes of the records, then add the records to the index; return the number of new records.
 
-    The bytes are durable before the index names them. ``options`` returns the options with which a retry reads a record
-    as this load did; ``at`` is in µs UTC.
+    The bytes are durable before the index names them. ``options`` returns the options for retrying a record; ``at`` is
+    in µs UTC.
     """
     if not rejected:
         return 0

@@ -26,9 +26,7 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True, repr=False)
 class Retried(Brief):
-    """The result of a retry: ``read`` records left the quarantine and ``kept`` records remain; ``stored`` rows are
-    new.
-    """
+    """The result of a retry: ``read`` records left the quarantine, ``kept`` records remain, ``stored`` rows are new."""
 
     read: int = 0
     kept: int = 0
@@ -67,14 +65,13 @@ def retry(
 
 def _retry_one(to: OpenHome, record: QuarantineRecord, timing: Timing, total: Retried) -> Retried:
     if json.loads(record.options)["kind"] == FEED:
-        # The record stays: later changes of the same key may be recorded, so this earlier change cannot simply be
-        # inserted.
+        # Do not insert the change, because later changes of the same key may be recorded. The record stays.
         return _stays(to, record, record.reason, total)
     table = to.catalog.tables.by_id(record.table_id)
     batch = _read(to, quarantined_bytes(to.catalog.data, record), record, table, timing)
     if batch.rejected or not batch.rows.num_rows:
         return _stays(to, record, batch.rejected[0].reason if batch.rejected else record.reason, total)
-    # Each retry has a digest, so that a retry that died continues where it stopped, as the load of a file does.
+    # The digest lets a retry that died continue where it stopped, as the load of a file does.
     digest = f"quarantine-{record.quarantine_id}"
     # Refuse a late record instead of quarantining it, because it is already in quarantine.
     strict = replace(timing, late="stamp" if timing.late == "stamp" else "refuse")

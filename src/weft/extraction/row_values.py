@@ -25,7 +25,7 @@ _TAKES: Final = {
 
 
 def accepted_values(kind: DataType) -> str:
-    """Return a text that describes the values which a column of the type accepts.
+    """Return a text that describes the values for a column of the type.
 
     >>> accepted_values(DataType("TINYINT")), accepted_values(DataType("DATE"))
     ('an int from -128 to 127', 'a date')
@@ -55,9 +55,9 @@ def no_column(name: object, columns: Columns, where: str) -> Refused:
 
 
 def wrong_value(name: str, kind: DataType, value: str, where: str, hint: str | None = None) -> Refused:
-    """Return the error for a value that is not of its column's type; ``value`` is the printed form of the value.
+    """Return the error for a printed ``value`` that is not of its column's type.
 
-    Without ``hint``, the hint of the error describes the values that the column accepts.
+    Without ``hint``, the hint of the error describes the accepted values.
     """
     cut = value if len(value) <= 60 else f"{value[:60]}…"
     return Refused(

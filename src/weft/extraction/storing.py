@@ -40,8 +40,8 @@ class Summary(Brief):
     ``differ`` is the number of known rows whose values differ from the stored row, which does not change. A late row
     has an own time before the watermark (design section 1), and gets the watermark as its ts. ``first_ts`` and
     ``last_ts`` are the first and the last ts of the stored rows (None: no rows). ``already_loaded`` means that all
-    files were loaded before; ``known`` is then the number of their rows. ``notes`` are sentences about anything that
-    was changed or inferred.
+    files were loaded before; ``known`` is then the number of their rows. ``notes`` tell the user what was changed or
+    inferred.
     """
 
     table: str
@@ -67,9 +67,9 @@ class Summary(Brief):
 class Load:
     """A load that is registered in the catalog.
 
-    ``options`` are the options with which a retry reads rejected records; ``by_source`` has additional options for each
-    source. ``already`` is the number of rows that an earlier run of this load stored; None for a table with keys.
-    ``aside`` maps each source to the positions of the records that an earlier run quarantined.
+    ``options`` are the options for retrying rejected records; ``by_source`` adds options for each source. ``already``
+    is the number of rows that an earlier run of this load stored; None for a table with keys. ``aside`` maps each
+    source to the positions of the records that an earlier run quarantined.
     """
 
     to: OpenHome
@@ -84,7 +84,7 @@ class Load:
 
 @contextmanager
 def loading_lease(to: OpenHome, table: str) -> Iterator[Writer]:
-    """Take the lease to register a load into ``table``, after settling the work of dead writers.
+    """Settle the work of dead writers, and take the lease to register a load into ``table``.
 
     Raises StorageError if the store is damaged, and LeaseBusy.
     """
@@ -106,7 +106,7 @@ def register_load(
     files: Sequence[tuple[str, str]] = (),
     by_source: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Load:
-    """Register the load of a source and return it. An unfinished load of the same digest is continued.
+    """Register a load and return it; continue an unfinished load of the same digest.
 
     ``files`` lists the files of a load of several files, each with its digest. Raises Conflict while another process or
     thread runs the load.
@@ -124,9 +124,7 @@ def register_load(
 
 
 def unfinished_load(writer: Writer, table: TableRecord, source: str, digest: str | None) -> LoadRecord | None:
-    """Return the unfinished load of that digest; None if none exists. Raise Conflict while another process or thread
-    runs it.
-    """
+    """Return the unfinished load of that digest, or None. Raise Conflict while another process or thread runs it."""
     before = () if digest is None else writer.loads.of_source(table.table_id, digest)
     unfinished = next((load for load in before if load.finished_at is None), None)
     if unfinished is not None and writer.loads.is_active(unfinished.load_id):
@@ -140,11 +138,11 @@ def unfinished_load(writer: Writer, table: TableRecord, source: str, digest: str
 def check_row_times(
     to: OpenHome, name: str, keys: Sequence[str], batches: Callable[[], Iterable[Batch]], timing: Timing
 ) -> int | None:
-    """Raise an error before anything is changed, if a load contains rows that would be refused because of their times.
+    """Check, before anything is changed, whether the times of a load's rows will be refused.
 
-    Return the watermark that the check used; None if no check is needed. The watermark must be the same when the load
-    begins. Raises Refused for late rows if ``timing`` refuses late rows, and ClockError for rows without an own time on
-    a replay home whose clock is not set.
+    Return the watermark of the check, which must be the same when the load begins; None if no check is needed. Raises
+    Refused for late rows if ``timing`` refuses late rows, and ClockError for rows without an own time on a replay home
+    whose clock is not set.
     """
     unset = replay_without_clock(to.catalog.home())
     if timing.ts_from is None and unset:
@@ -165,7 +163,7 @@ def check_row_times(
 
 
 def late_refused(count: int, name: str, watermark: int) -> Refused:
-    """Return the error for a load that refuses late rows and has ``count`` of them."""
+    """Return the error for ``count`` late rows in a load that refuses late rows."""
     rows, own = ("1 row", "its own time lies") if count == 1 else (f"{count:,} rows", "their own times lie")
     return Refused(
         f"{rows} for {name} would be late: {own} before {format_instant(watermark)}, up to which answers are final",
@@ -174,10 +172,9 @@ def late_refused(count: int, name: str, watermark: int) -> Refused:
 
 
 def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | None = None) -> Summary:
-    """Store the batches in order and finish the load. The keys of the table identify rows that are already stored.
+    """Store the batches in order and finish the load; skip rows whose keys are already stored.
 
-    Raises Conflict if another process stores the same load, and Refused for late rows if the timing of the load refuses
-    late rows.
+    Raises Conflict if another process stores the same load, and Refused for late rows if the load refuses late rows.
     """
     total = Summary(load.table.name)
     read, stored = 0, load.already
@@ -201,7 +198,6 @@ def store_batches(load: Load, batches: Iterable[Batch], progress: Progress | Non
 
 
 def _counted(total: Summary, done: Appended, quarantined: int) -> Summary:
-    """Return the summary with the counts of one more batch added."""
     first = [ts for ts in (total.first_ts, done.first_ts) if ts is not None]
     last = [ts for ts in (total.last_ts, done.last_ts) if ts is not None]
     return replace(
@@ -226,9 +222,7 @@ def _quarantine(load: Load, rejected: Sequence[Rejected]) -> int:
 
 
 def _append(load: Load, batch: Batch, expected: int | None) -> tuple[Appended, int]:
-    """Store one batch under the lease. Return the result, and the number of late records of the batch that were
-    quarantined.
-    """
+    """Store one batch under the lease. Return the result and the number of quarantined late records."""
     to, name = load.to, load.table.name
     quarantined: list[int] = []
 

@@ -56,9 +56,7 @@ def from_json(lines: Iterable[bytes], columns: Columns, source: str) -> Iterator
 
 
 def from_texts(values: Mapping[str, str], columns: Columns, source: str) -> dict[str, object]:
-    """Return one row from texts, each of which is read as a value of its column's type. Raises Refused, as
-    ``from_json`` does.
-    """
+    """Return one row from texts, each read as its column's type. Raises Refused, as ``from_json`` does."""
     try:
         row = _values(_model(tuple(columns)).model_validate_strings(dict(values)), columns)
         return {**row, **_nested(values, columns, source)}
@@ -77,7 +75,6 @@ def _read(line: bytes, source: str, number: int) -> Mapping[str, Any]:
 
 
 def _nested(row: Mapping[str, Any], columns: Columns, where: str) -> dict[str, object]:
-    """Return the values of nested columns as JSON text."""
     values: dict[str, object] = {}
     for name, kind in columns:
         if kind.shape is not None and (value := row.get(name)) is not None:
@@ -111,7 +108,7 @@ def _kind(kind: DataType) -> Any:
 
 
 def _values(row: BaseModel, columns: Columns) -> dict[str, object]:
-    """Return the values of a row in the form that batches contain; an instant without a time zone is UTC."""
+    """Return the values of a row as batches contain them; an instant without a time zone is UTC."""
     values = (getattr(row, f"c{number}") for number in range(len(columns)))
     return {name: _zoned(value) for (name, _), value in zip(columns, values, strict=True)}
 
@@ -123,7 +120,6 @@ def _zoned(value: object) -> object:
 
 
 def _refused(error: ValidationError, columns: Columns, where: str) -> Refused:
-    """Return the error for the first problem that the validation of a row found."""
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]) if first["loc"] else None
     if first["type"] == "extra_forbidden":

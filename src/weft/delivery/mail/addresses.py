@@ -12,7 +12,7 @@ from weft.configuration import Configuration
 from weft.errors import Refused
 
 Policy = Literal["again", "hold"]
-"""The policy for a letter that may have been sent: ``again`` repeats it with the same Message-ID, ``hold`` waits for a
+"""The policy for a letter that may have been sent: ``again`` sends it with the same Message-ID, ``hold`` waits for a
 person.
 """
 
@@ -23,9 +23,7 @@ _NAME: Final = re.compile(r"[^@\s,?]+")
 
 @dataclass(frozen=True)
 class Recipients:
-    """The recipients of letters.  ``text`` is the canonical name of the channel; ``addresses`` are the email
-    addresses.
-    """
+    """The recipients of letters: the canonical name of the channel (``text``) and the email addresses."""
 
     text: str
     addresses: tuple[str, ...]
@@ -33,10 +31,9 @@ class Recipients:
 
 
 def parse_recipients(text: str, chosen: Configuration) -> Recipients:
-    """Parse the text after ``email:``, in which a user name stands for the email address that the settings give that
-    user.
+    """Parse the text after ``email:``, in which a user name stands for that user's address in the settings.
 
-    Raises Refused for an invalid address, for a name without an address, and for an option other than ``unknown``.
+    Raises Refused for an invalid address, a name without an address, and any option except ``unknown``.
     """
     people, _, option = text.partition("?")
     policy = _policy(option)

@@ -71,7 +71,7 @@ class EmailChannel:
         return f"{self._server} accepted a letter to {', '.join(self._to.addresses)}: {self.send(message, None)}"
 
     def recover(self, position: str | None) -> Recovery:
-        """Return ``undone`` only if the server refused the letter, or if the SMTP session failed before the end of the
+        """Return ``undone`` only if the server refused the letter or the SMTP session failed before the end of the
         text.
         """
         if not self._may_have_gone:
@@ -80,9 +80,7 @@ class EmailChannel:
 
 
 def server_of(chosen: Configuration) -> Server:
-    """Return the mail server that the settings name, with its password; raise Refused if the settings are
-    insufficient.
-    """
+    """Return the mail server of the settings, with its password; raise Refused if the settings are insufficient."""
     for key, value in (("smtp.host", chosen.smtp_host), ("smtp.from", chosen.smtp_from)):
         if value is None:
             raise Refused(

@@ -1,8 +1,8 @@
 """Submit a letter over SMTP (RFC 5321), and determine whether the server accepted it if the session ends early.
 
-Each reply may take as long as the settings allow, and the session four times as long, so that a stalled or slow server
+The settings limit the time for each reply, and four times this limit applies to the session, so that a slow server
 cannot block the outbox.  The server cannot have accepted the letter before it receives the end of the text.  Between
-the end of the text and the reply, only the server knows.
+the end of the text and the reply, only the server knows the outcome.
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ from weft.errors import DeliveryError
 from weft.failpoint import failpoint
 
 _SESSION_FACTOR: Final = 4
-"""The time limit of a session, as a multiple of the time limit of one reply."""
+"""The time limit of a session divided by the time limit of a reply."""
 _REPLY_LENGTH: Final = 300
 
 
 @dataclass(frozen=True)
 class Server:
-    """A mail server.  ``timeout`` is in seconds.  If ``ca_file`` is None, the session trusts the certificates of the
-    system.
-    """
+    """A mail server.  ``timeout`` is in seconds.  ``ca_file`` None means the system's certificates."""
 
     host: str
     port: int
@@ -93,22 +91,21 @@ def _require(server: Server, what: str, code: int, answer: bytes) -> None:
 
 
 def _stuffed(content: bytes) -> bytes:
-    """Return the text with a second dot before each line that starts with a dot, and with CRLF at the end."""
+    """Return the text with dots doubled at line starts, and with CRLF at the end."""
     stuffed = re.sub(rb"(?m)^\.", b"..", content)
     return stuffed if stuffed.endswith(b"\r\n") else stuffed + b"\r\n"
 
 
 class _Lines:
-    """A reader of the server's replies that raises an error for a truncated line; smtplib would accept ``25`` as a
-    reply.
-    """
+    """A reader of replies that raises an error for a truncated line; smtplib would accept ``25`` as a reply."""
 
     def __init__(self, stream: BufferedReader) -> None:
         self._stream = stream
 
     def readline(self, most: int) -> bytes:
-        """Return the next line of at most ``most`` bytes, or no bytes at the end; raise ConnectionResetError for a
-        truncated line.
+        """Return the next line of at most ``most`` bytes, or no bytes at the end.
+
+        Raise ConnectionResetError for a truncated line.
         """
         line = self._stream.readline(most)
         if line and not line.endswith(b"\n") and len(line) < most:
@@ -121,7 +118,7 @@ class _Lines:
 
 
 class _Client(smtplib.SMTP):
-    """An SMTP session.  ``line`` is the socket below TLS, through which another thread can end the session."""
+    """An SMTP session.  Another thread can end the session through ``line``, which is the socket below TLS."""
 
     line: socket.socket | None = None
 
@@ -225,9 +222,7 @@ def _tls_hint(server: Server) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Describe an error in one line, without control characters, which a server could use to manipulate the
-    terminal.
-    """
+    """Describe an error in one line, without control characters that could manipulate a terminal."""
     if isinstance(error, TimeoutError):
         return "it did not reply in time"
     if isinstance(error, smtplib.SMTPResponseException):

@@ -1,7 +1,7 @@
 """Write one letter: the new answers as text and HTML, with headers for identification, threading and filing.
 
-The texts in a letter come from data.  Headers and plain text contain nothing that a terminal or a mail program would
-interpret, and the HTML escapes every text.  Every line is ASCII, so that no mail server has to change it.
+The texts in a letter come from data.  So the HTML escapes every text, and headers and plain text contain no control
+characters.  Every line is ASCII, so that no mail server has to change it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TEMPLATE: Final = Path(__file__).with_name("letter.html")
 
 
 class _StructuredHeader(UnstructuredHeader):
-    """A header for programs, with ASCII ids and addresses separated by spaces.
+    """A header for programs, which contains ASCII ids and addresses separated by spaces.
 
     Python's email package writes long lines as encoded words, which mail programs do not decode in structured headers
     (RFC 2047, section 5).  This class breaks lines only at spaces.
@@ -72,7 +72,7 @@ _POLICY: Final = _policy()
 def letter(message: Message, channel: str, sender: str, recipients: Sequence[str]) -> bytes:
     """Return the letter as MIME with CRLF line ends; the same arguments give the same bytes.
 
-    ``channel`` is the name of the channel; the letter gives it as the reason why the recipient receives the letter.
+    ``channel`` is the channel's name, which tells the recipient why the letter arrives.
     """
     contents = _contents(message, channel)
     mail = EmailMessage(policy=_POLICY)
@@ -85,7 +85,7 @@ def letter(message: Message, channel: str, sender: str, recipients: Sequence[str
 
 
 def message_id(key: str, home_id: str) -> str:
-    """Return the globally unique Message-ID of a message, which is the same at every attempt.
+    """Return the Message-ID of a message, which is globally unique and the same at every attempt.
 
     >>> message_id("3-1-20", "5f0c")
     '<3-1-20@5f0c.weft>'
@@ -130,12 +130,11 @@ def _header(text: str) -> str:
 
 
 def _label(text: str) -> str:
-    """Return the name of a query as a part of a List-Id."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in text.lower())[:60] or "query"
 
 
 def _contents(message: Message, channel: str) -> dict[str, Any]:
-    """Return the values from which both the plain text and the HTML of the letter are written."""
+    """Return the values that both the plain text and the HTML show."""
     about, place = message.about, ZoneInfo(message.about.zone)
     home = f" --home {shlex.quote(str(about.home))}"
     last = message.rows[-1].ordinal
@@ -166,12 +165,10 @@ def _why(message: Message, channel: str) -> str:
 
 
 def _command(command: str, message: Message, channel: str) -> str:
-    """Return the ``weft`` command that mutes or ends the subscription."""
     return f"weft {command} {shlex.quote(message.query_name)} --to {shlex.quote(channel)}"
 
 
 def _text(contents: dict[str, Any]) -> str:
-    """Return the letter as plain text."""
     count = "1 new answer" if contents["count"] == 1 else f"{contents['count']:,} new answers"
     more = [f"… and {contents['more']:,} more: {contents['see']}", ""] if contents["more"] else []
     parts = [
@@ -191,7 +188,7 @@ def _text(contents: dict[str, Any]) -> str:
 
 
 def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table of the rows; if the table would be too wide, one line for each column of each row."""
+    """Return the rows as the lines of a table, or one line per cell if the table would be too wide."""
     widths = [max(len(cells[n]) for cells in (columns, *rows)) for n in range(len(columns))]
     if sum(widths) + 2 * len(widths) <= _WIDEST:
         lines = [columns, ["-" * width for width in widths], *rows]

@@ -1,7 +1,7 @@
 """Deliver to ``webhook:URL``: post answers as JSON signed by Standard Webhooks, or as text for Slack or Teams.
 
-A post cannot be recalled, and only the server knows whether a request without a response was accepted.  So it is posted
-again with the same ``webhook-id``, by which the receiver recognizes it.
+A post cannot be recalled, and only the server knows whether it accepted a request without a response.  So Weft posts
+it again with the same ``webhook-id``, by which the receiver recognizes it.
 
 The JSON has the envelope of Standard Webhooks.
 """
@@ -120,9 +120,7 @@ SHOWN_ROWS: Final = 20
 
 
 def answers_json(message: Message) -> str:
-    """Return JSON with ``type``, ``timestamp`` and ``data``; ``data`` contains the query, its rows and their
-    ordinals.
-    """
+    """Return JSON with ``type``, ``timestamp`` and ``data`` (the query, its rows and their ordinals)."""
     names = field_names(name for name, _ in message.columns)
     body = {
         "type": "weft.test" if message.is_test else "weft.answers",
@@ -141,7 +139,7 @@ def answers_json(message: Message) -> str:
 
 
 def text_json(message: Message) -> str:
-    """Return JSON with the field ``text``, as Slack and Teams expect: the new answers, one per line.
+    """Return JSON with the field ``text``, as Slack and Teams expect: one new answer per line.
 
     Instants are in the time zone of the message.
     """

@@ -1,8 +1,8 @@
 """Send one HTTP request, and determine whether the server received it if the connection ends early.
 
 The host name is resolved once, and each address is checked before connecting, because a second look-up may return other
-addresses.  Redirects are not followed.  A response may take as long as the settings allow, and the whole exchange four
-times as long.
+addresses.  Redirects are not followed.  The settings limit the time for a response, and four times this limit applies
+to the whole exchange.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def post(
 
 
 def _require(to: Destination, response: http.client.HTTPResponse, reply: str, at: int) -> None:
-    """Raise the error that belongs to the status of the response, unless the status means success."""
+    """Raise the error for the status of the response, unless the status means success."""
     status = response.status
     if 200 <= status < 300:
         return
@@ -87,10 +87,7 @@ def _require(to: Destination, response: http.client.HTTPResponse, reply: str, at
 
 
 def _retry_after(text: str, at: int) -> int:
-    """Return the pause that a Retry-After header requests (microseconds), at most one day.
-
-    The header contains a number of seconds or a date.
-    """
+    """Return the pause that a Retry-After header (seconds or a date) requests, in microseconds and at most one day."""
     wait = 0
     if text.strip().isdigit():
         wait = int(text.strip()[:9]) * _SECOND
@@ -130,7 +127,7 @@ def _connected(
 
 
 def _line_to(to: Destination, timeout: float, *, private: bool) -> socket.socket:
-    """Connect to the first allowed address of the host that accepts the connection."""
+    """Connect to the first allowed address that accepts the connection."""
     resolved = socket.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM)
     allowed = [each for each in resolved if private or is_public(str(each[4][0]))]
     if not allowed:

@@ -2,8 +2,8 @@
 
 By default, a destination must have an IP address of the public internet.
 
-An IPv6 address may contain an IPv4 address, to which a router translates or tunnels packets.  It is public only if
-every address in it is public.
+An IPv6 address may contain an IPv4 address, to which a router translates or tunnels packets.  Such an IPv6 address is
+public only if the IPv4 address is public, too.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ _HINT: Final = "Write webhook:https://example.com/path."
 
 @dataclass(frozen=True)
 class Destination:
-    """The parsed URL of a webhook.  ``text`` is the channel's canonical name; ``target`` is the path and the query
-    string.
-    """
+    """The parsed URL of a webhook.  ``text`` is the channel's name; ``target`` is the path and the query string."""
 
     text: str
     scheme: Literal["http", "https"]

@@ -1,8 +1,7 @@
 """Build SQL expressions of DuckDB that cast text and foreign types to Weft's types without loss.
 
-A value that would have to be rounded or truncated is not a value of the type. An expression returns NULL for such a
-value; the caller distinguishes this NULL from a NULL in the file. TIMESTAMP text without an offset is UTC, the time
-zone of the connection (design section 1).
+An expression returns NULL for a value that would be rounded or truncated; the caller distinguishes this NULL from a
+NULL in the file. TIMESTAMP text without an offset is UTC, the time zone of the connection (design section 1).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _FROM_DUCKDB: Final = {
 def from_text(cell: str, kind: DataType) -> str:
     """Return an SQL expression that casts text to the type (BINARY from base64); NULL if the text is not of the type.
 
-    For most types, the expression first tries a cast that is several times as fast and accepts only the usual notation.
+    For most types, the expression first tries a faster cast that accepts only the usual notation.
     """
     slow, name = exactly_from_text(cell, kind), kind.name
     if name in _SIZES:
@@ -51,7 +50,7 @@ def from_text(cell: str, kind: DataType) -> str:
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {quick} ELSE {slow} END"
     if name == "TIMESTAMP":
         # This cast ignores offsets and zones, so use its result only if it prints as the text. A cast to TIMESTAMPTZ
-        # calls ICU, which is slow.
+        # is slow because it calls ICU.
         quick = f"TRY_CAST({cell} AS TIMESTAMP)"
         instant = f"make_timestamptz(epoch_us({quick}))"
         return f"CASE WHEN CAST({quick} AS VARCHAR) = {cell} THEN {_in_range(instant)} ELSE {slow} END"
@@ -61,9 +60,7 @@ def from_text(cell: str, kind: DataType) -> str:
 
 
 def exactly_from_text(cell: str, kind: DataType) -> str:
-    """Return an SQL expression for the exact cast, which gives the same result as ``from_text`` without the fast
-    attempt.
-    """
+    """Return the expression of ``from_text`` without the faster cast; the result is the same."""
     bare = f"trim({cell})"
     name = kind.name
     if name in _SIZES:
@@ -81,9 +78,8 @@ def exactly_from_text(cell: str, kind: DataType) -> str:
 
 
 def from_typed(column: str, duckdb_name: str, kind: DataType) -> str:
-    """Return an SQL expression that casts a column of DuckDB's type ``duckdb_name`` to the type ``kind``.
-
-    The expression is NULL for a value that is not of the type.
+    """Return an SQL expression that casts a column of DuckDB's type ``duckdb_name`` to the type ``kind``; NULL if
+    impossible.
     """
     if weft_type(duckdb_name) == kind:
         if kind.name == "TIMESTAMP":
@@ -105,7 +101,7 @@ def as_text(column: str, duckdb_name: str) -> str:
 
 
 def is_nested(duckdb_name: str) -> bool:
-    """Return whether values of DuckDB's type ``duckdb_name`` are nested, and therefore stored as JSON text."""
+    """Return whether DuckDB's type ``duckdb_name`` is nested, and therefore stored as JSON text."""
     return duckdb_name.endswith("]") or duckdb_name.startswith(("STRUCT", "MAP", "UNION"))
 
 

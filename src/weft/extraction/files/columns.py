@@ -21,7 +21,7 @@ _NAME: Final = re.compile(r"[^\W\d][^\s\x00-\x1f,;{}()=\\/`\"']{0,127}")
 
 @dataclass(frozen=True)
 class FileColumns:
-    """The columns of a file that are stored, with their types; ``added`` are the columns that the table lacks.
+    """The stored columns of a file, with their types; ``added`` are those that the table lacks.
 
     ``absent`` are the columns of the table that the file lacks (NULL in every row). ``own_time`` is the column of the
     file from which ts is taken, as spelled in the file, or None. ``extended`` are nested columns of the table, with
@@ -41,7 +41,7 @@ def may_name_column(name: str) -> bool:
 
 
 def check_names(names: Sequence[str], where: str) -> None:
-    """Raise Refused if a column cannot have one of the names, or if two names differ only in case."""
+    """Raise Refused if one of the names is invalid, or if two names differ only in case."""
     seen: dict[str, tuple[int, str]] = {}
     for number, name in enumerate(names, 1):
         if not may_name_column(name) or name.lower() in _RESERVED:
@@ -72,7 +72,7 @@ def check_names(names: Sequence[str], where: str) -> None:
 def chosen_of(
     available: Sequence[tuple[str, DataType]], chosen: Sequence[tuple[str, DataType | None]], where: str
 ) -> list[tuple[str, DataType]]:
-    """Return the chosen columns in the order of the choice, with the types that the choice gives.
+    """Return the chosen columns in the order of the choice, with the chosen types.
 
     Raise Refused if ``available`` lacks a chosen column.
     """
@@ -93,7 +93,7 @@ def typed(
     schema: TableSchema | None,
     where: str,
 ) -> list[tuple[str, DataType]]:
-    """Return the columns of the file, with the types that ``types`` gives for some of them.
+    """Return the columns of the file; a type in ``types`` replaces the type of its column.
 
     Raise Refused if ``types`` names a column that the file lacks, or that has another type in the table.
     """
@@ -120,9 +120,9 @@ def match_columns(
 ) -> FileColumns:
     """Match the columns of the file to the columns of the table (``schema`` None: the load creates the table).
 
-    Weft reserves the column ``ts``: a file may have a column ``ts`` only if ``ts_from`` names it. No file may set
-    ``_by``, which records who appended a row. Raise Refused for missing and additional columns unless ``evolve``, and
-    for a ``ts_from`` column that neither has an instant type nor is read in the format ``form``.
+    A file may have the reserved column ``ts`` only if ``ts_from`` names it. No file may set ``_by``, which records who
+    appended a row. Raise Refused for missing and additional columns unless ``evolve``, and for a ``ts_from`` column
+    that neither has an instant type nor is read in the format ``form``.
     """
     own_time = _own_time(columns, ts_from, where, form)
     stored = [(name, kind) for name, kind in columns if name.lower() != TS]
@@ -144,7 +144,7 @@ def match_columns(
 def _extended(
     stored: Sequence[tuple[str, DataType]], matched: Sequence[tuple[str, DataType]]
 ) -> tuple[tuple[str, DataType], ...]:
-    """Return the nested columns of the table that lack fields of the file, with types that include these fields."""
+    """Return the nested columns of the table that lack fields of the file, with types that add these fields."""
     extended = []
     for (_, kind), (name, own) in zip(stored, matched, strict=True):
         if kind.shape is not None and own.shape is not None and (all_of := own.shape.extended(kind.shape)) != own.shape:

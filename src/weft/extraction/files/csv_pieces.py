@@ -1,12 +1,12 @@
 """Read a CSV file in chunks on several threads; the result is the same as reading record by record.
 
-The module cuts the chunks as if all of them were plain, and threads parse them ahead. If a
-chunk is not plain, it and all later chunks are put back and cut smaller. The smallest chunks are read by
-:class:`~weft.extraction.files.text_records.CsvRecords`, up to the first record that ends at or after the chunk's end.
-
 A *chunk* starts and ends with a record. It is *plain* if every quote conforms to RFC 4180 and it contains nothing that
 the record reader (:mod:`weft.extraction.files.text_records`) rejects or treats specially. For a plain chunk Arrow
 returns the same cells, or an error; and every line that ends outside quotes ends a record.
+
+The module cuts the chunks as if all of them were plain, and threads parse them ahead. If a chunk is not plain, the
+module puts back this chunk and all later ones and cuts smaller chunks. It reads the smallest chunks with
+:class:`~weft.extraction.files.text_records.CsvRecords`, up to the first record that ends at or after the chunk's end.
 """
 
 from __future__ import annotations
@@ -37,19 +37,17 @@ _RECORDS: Final = 50_000
 _T = TypeVar("_T")
 
 RecordsAt = Callable[[Sequence[int]], list[tuple[int, bytes]]]
-"""A function that maps positions of records (ascending) to the number of each record's first line and the record's
-bytes.
-"""
+"""A function that maps ascending record positions to pairs: the number of the record's first line, and its bytes."""
 Work = Callable[[pa.Table, RecordsAt, duckdb.DuckDBPyConnection], _T]
-"""A function that processes cells, which are VARCHAR columns under the given names."""
+"""A function that processes cells, given as VARCHAR columns."""
 
 
 @dataclass(frozen=True)
 class Piece(Generic[_T]):
-    """The result for consecutive records. Line numbers in ``result`` are relative; add ``before`` to obtain line
-    numbers in the file.
+    """The result for consecutive records. Line numbers in ``result`` are relative; add ``before`` for line numbers in
+    the file.
 
-    ``problems`` are the rejected records among the consecutive records; their line numbers are absolute.
+    ``problems`` are the rejected records among them, with line numbers in the file.
     """
 
     result: _T
@@ -101,9 +99,7 @@ class CsvPieces(Generic[_T]):
         yield from self._carefully(None)  # the end of the file may be damaged, which this reports
 
     def _tried(self, chunk: Chunk, connection: duckdb.DuckDBPyConnection) -> tuple[_T, int] | None:
-        """Return the result for a chunk and the number of lines in the chunk; None if it must be read record by
-        record.
-        """
+        """Return the result for a chunk and its number of lines; None if it must be read record by record."""
         if not chunk.is_plain:
             return None
         try:
@@ -120,9 +116,8 @@ class CsvPieces(Generic[_T]):
         self._stream.put_back(chunk.raw)
 
     def _carefully(self, until: int | None) -> Iterator[Piece[_T]]:
-        """Read record by record up to the first record that ends at or after the position ``until`` of the stream.
-
-        If ``until`` is None, read all records.
+        """Read record by record up to the first record that ends at or after the stream position ``until`` (None: the
+        end).
         """
         records = CsvRecords(self._stream, self._dialect, len(self._names), self._line)
         held: list[TextRecord] = []
@@ -155,7 +150,7 @@ _NEWLINE: Final = b"\n"
 
 @dataclass(frozen=True)
 class Chunk:
-    """Bytes that start and end with a record if they are plain. ``last`` marks the end of the file."""
+    """A piece of a file that, if plain, starts and ends with a record. ``last`` marks the end of the file."""
 
     raw: bytes
     dialect: Dialect
@@ -187,8 +182,7 @@ class Chunk:
     def cells(self, names: Sequence[str]) -> pa.Table:
         """Return the cells as VARCHAR columns under the given names; an empty cell is NULL.
 
-        Raise pyarrow.ArrowInvalid for a record with another number of cells, for invalid UTF-8, and for a chunk of
-        blank lines.
+        Raise pyarrow.ArrowInvalid for a wrong number of cells, for invalid UTF-8, and for a chunk of blank lines.
         """
         return arrow_csv.read_csv(
             pa.BufferReader(self.raw),
@@ -210,9 +204,7 @@ class Chunk:
         )
 
     def records(self, places: Iterable[int]) -> list[tuple[int, bytes]]:
-        """Return the number of the first line (from 1) and the bytes of the records at the given positions of a plain
-        chunk.
-        """
+        """Return the first line's number (from 1) and the bytes of each record at ``places``, in a plain chunk."""
         wanted, quote = set(places), self.dialect.quote.encode()
         positions: list[tuple[int, bytes]] = []
         held: list[bytes] = []
@@ -232,10 +224,7 @@ class Chunk:
 
 
 def next_chunk(stream: PushBack, dialect: Dialect, size: int) -> Chunk | None:
-    """Return the next records of the stream, about ``size`` bytes, as a chunk; None at the end of the stream.
-
-    Bytes that follow the chunk are put back to the stream.
-    """
+    """Return the next records of the stream, about ``size`` bytes, as a chunk; None at the end of the stream."""
     raw = stream.read(size)
     if not raw:
         return None

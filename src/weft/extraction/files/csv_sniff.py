@@ -23,15 +23,15 @@ _SAMPLE: Final = 1 << 18
 _AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 16 << 20
 _LONGEST_NAME: Final = 10_000
-"""The maximum number of characters of a column name in JSON. The number of columns is limited, too, so that all names
-fit into memory.
+"""The maximum number of characters of a column name in JSON. This and the maximum number of columns bound the
+memory.
 """
 
 
 def csv_layout(
     opened: Callable[[], AbstractContextManager[io.BufferedReader]], where: str, connection: duckdb.DuckDBPyConnection
 ) -> tuple[tuple[str, ...], Dialect]:
-    """Return the column names in the header line, and the dialect that DuckDB detects from the start of the file.
+    """Return the column names in the header line, and the dialect that DuckDB detects at the start of the file.
 
     Raise Refused if no line can be read as the header; ``where`` names the file.
     """

@@ -1,8 +1,8 @@
 """Detect the encoding of a text file, and recode the file as UTF-8.
 
-A byte order mark decides the encoding, and so do the zero bytes of UTF-16. Any other text is UTF-8 if at least one of
-its non-ASCII lines is valid UTF-8. Otherwise ``charset-normalizer`` chooses one of the legacy encodings that are common
-on desktop computers.
+A byte order mark or the zero bytes of UTF-16 decide the encoding. Any other text is UTF-8 if at least one of its
+non-ASCII lines is valid UTF-8. Otherwise ``charset-normalizer`` chooses one of the legacy encodings that are common on
+desktop computers.
 """
 
 from __future__ import annotations
@@ -28,18 +28,15 @@ _MARKS: Final = (
 _WESTERN: Final = "cp1252"
 _OTHERS: Final = ("cp1250", "cp1251", "koi8_r", "cp1253", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr")
 _HIGH: Final = re.compile(rb"[\x80-\xff]+")
-"""A run of non-ASCII bytes. Western text has short runs, mostly single letters; in other scripts, each word is a
-run.
-"""
+"""A run of non-ASCII bytes. In Western text most runs are single letters; in other scripts, each word is a run."""
 _BLOCK: Final = 1 << 18
 _SAMPLE: Final = 1 << 16
-"""The number of bytes of invalid UTF-8 lines that are examined to detect their encoding."""
+"""The number of bytes of invalid UTF-8 lines from which the encoding is detected."""
 
 
 def codec_name(encoding: str) -> str:
-    """Return Python's name for the encoding.
-
-    Raise Refused for an encoding that Python does not know, and for a codec that does not encode text.
+    """Return Python's name for the encoding. Raise Refused for an unknown encoding and for a codec that is no text
+    encoding.
     """
     try:
         codec = codecs.lookup(encoding)
@@ -52,10 +49,7 @@ def codec_name(encoding: str) -> str:
 
 
 def detect_encoding(stream: io.BufferedReader) -> str:
-    """Return the encoding of the stream.
-
-    The function reads the whole stream unless a byte order mark or the zero bytes of UTF-16 decide.
-    """
+    """Return the encoding of the stream. Read the whole stream unless its first bytes decide."""
     head = stream.peek(512)[:512]
     for mark, encoding in _MARKS:
         if head.startswith(mark):
@@ -65,7 +59,7 @@ def detect_encoding(stream: io.BufferedReader) -> str:
 
 
 def _without_mark(head: bytes) -> str | None:
-    """Return UTF-16 with its byte order if the text seems to be UTF-16 without a byte order mark; otherwise None.
+    """Return UTF-16 with its byte order if the text seems to be UTF-16 without a mark; otherwise None.
 
     In mostly ASCII text in UTF-16, every second byte is zero.
     """
@@ -100,7 +94,9 @@ def _by_lines(stream: io.BufferedReader) -> str:
 
 
 def _blocks_of_lines(stream: io.BufferedReader) -> Iterator[bytes]:
-    """Yield the text in blocks that end at a line end. A line over MAX_LINE, which is rejected later, may be split."""
+    """Yield the text in blocks that end at a line end. A line over MAX_LINE may be split, because it is rejected
+    later.
+    """
     rest = b""
     while block := stream.read(_BLOCK):
         end = block.rfind(b"\n") + 1
@@ -125,8 +121,8 @@ def _is_utf_8(text: bytes) -> bool:
 
 
 def _of_letters(text: bytes) -> str:
-    """Return the most likely encoding of text that is not UTF-8. If no encoding fits, return UTF-8, so that the lines
-    are rejected.
+    """Return the most likely encoding of text that is not UTF-8, or UTF-8 if none fits, so that the lines are
+    rejected.
     """
     if b"\0" in text:
         return UTF_8
@@ -150,7 +146,7 @@ def _decodes(text: bytes, encoding: str) -> bool:
 def as_utf_8(stream: io.BufferedReader, encoding: str) -> io.BufferedReader:
     """Return a stream with the text of ``stream`` in UTF-8.
 
-    A byte that is invalid in the encoding is copied unchanged, so that its record is rejected as invalid UTF-8.
+    Bytes that are invalid in the encoding stay unchanged, so that their records are rejected as invalid UTF-8.
     """
     if encoding == UTF_8:
         return stream
@@ -162,8 +158,6 @@ def as_utf_8(stream: io.BufferedReader, encoding: str) -> io.BufferedReader:
 
 
 class _Recoded(io.RawIOBase):
-    """A raw stream that recodes another stream as UTF-8."""
-
     def __init__(self, of: io.BufferedReader, encoding: str) -> None:
         self.of = of
         self._decoder = codecs.getincrementaldecoder(encoding)(errors=_ERRORS)
@@ -172,7 +166,7 @@ class _Recoded(io.RawIOBase):
 
     @property
     def damage(self) -> str | None:
-        """The reason why the text ended early; None before the end, and for an intact stream."""
+        """The reason why the text ended early; None if it is intact or has not ended."""
         return damage(self.of)
 
     def readable(self) -> bool:

@@ -34,7 +34,7 @@ class InputFiles:
     skipped: tuple[Path, ...] = ()
 
     def notes(self) -> list[str]:
-        """Return sentences that tell the user about skipped paths."""
+        """Return sentences about skipped paths."""
         if not self.skipped:
             return []
         named = ", ".join(printable(str(path)) for path in self.skipped[:_NAMED])
@@ -52,10 +52,10 @@ _NAMED = 5
 def input_files(items: Sequence[Given]) -> Iterator[InputFiles]:
     """Yield the files in the order given. The files of a pattern or a folder tree are sorted by name.
 
-    From a folder, only files with a known suffix (``.csv``, ``.jsonl.gz``, …) that are not hidden are read. Repeated
-    files are left out. A stream, or a path that names a file descriptor, is copied into a file that is deleted when the
-    context ends. Raises NotFound for a missing path, ExtractionError for a path that cannot be read, and Refused if
-    ``items`` is empty, or if an item is neither a path nor a stream of bytes.
+    A folder contributes only files with a known suffix (``.csv``, ``.jsonl.gz``, …) that are not hidden. Repeated files
+    are left out. A stream, or a path that names a file descriptor, is copied into a temporary file, which is deleted
+    when the context ends. Raises NotFound for a missing path, ExtractionError for a path that cannot be read, and
+    Refused if ``items`` is empty, or if an item is neither a path nor a stream of bytes.
     """
     named = [Path(os.path.abspath(each)) for each in items if isinstance(each, str | os.PathLike)]
     with tempfile.TemporaryDirectory(prefix="weft-stdin-") as folder, _copied(named) as copies:
@@ -79,10 +79,7 @@ def input_files(items: Sequence[Given]) -> Iterator[InputFiles]:
 
 @contextmanager
 def _copied(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """Copy the streams among the paths as ``copied`` does, but leave out closed file descriptors.
-
-    ``_named`` raises NotFound for a closed file descriptor.
-    """
+    """Copy the streams among the paths, but leave out closed file descriptors, for which ``_named`` raises NotFound."""
     with copied([path for path in paths if descriptor(path) is not None and path.exists()]) as copies:
         yield copies
 
@@ -123,9 +120,7 @@ def _files(pattern: str, skipped: list[Path]) -> list[Path]:
 
 
 def _named(path: Path) -> Path:
-    """Return the path. Raises NotFound for a missing file, and ExtractionError for a kind of file that Weft does not
-    read.
-    """
+    """Return the path. Raise NotFound for a missing file, and ExtractionError for an unsupported kind of file."""
     try:
         kind_of_path(path)
     except OSError as error:

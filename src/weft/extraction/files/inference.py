@@ -45,15 +45,15 @@ def _tests() -> Mapping[str, str]:
 
 _TESTS: Final = _tests()
 _ALL: Final = frozenset(_TESTS)
-# Quick tests. If every value passes the same quick test, all values are in DuckDB's own notation. The tests of all
-# types are then decided: an integer may also be a DECIMAL and a DOUBLE, and a date may also be a TIMESTAMP.
+# Quick tests for DuckDB's own notation. If every value passes one quick test, the possible types follow without more
+# tests: an integer may also be a DECIMAL and a DOUBLE, and a date may also be a TIMESTAMP.
 _QUICK: Final = {
     "BIGINT": "CAST(TRY_CAST({0} AS BIGINT) AS VARCHAR) = {0}",
     "DATE": "CAST(TRY_CAST({0} AS DATE) AS VARCHAR) = {0} AND length({0}) = 10",
     "TIMESTAMP": "CAST(TRY_CAST({0} AS TIMESTAMP) AS VARCHAR) = {0} AND length({0}) BETWEEN 19 AND 26"
     " AND {0} LIKE '____-__-__ __:__:__%' AND {0} NOT LIKE '%)'",
 }
-# The largest number of digits before and after the decimal point, and whether any DOUBLE differs from its text.
+# The maximum numbers of digits before and after the decimal point, and whether any DOUBLE differs from its text.
 _DIGITS: Final = (
     "coalesce(max(length(ltrim(split_part({0}, '.', 1), '-'))), 0), coalesce(max(length(split_part({0}, '.', 2))), 0),"
     f" coalesce(bool_or(length({{0}}) > {_EXACT_DIGITS} AND (length(split_part({{0}}, '.', 1)) > 18"
@@ -67,9 +67,9 @@ class Evidence:
     """The evidence for the type of a text column.
 
     ``filled`` means that the column has a value, and ``possible`` contains the types that fit all values. ``whole`` and
-    ``fraction`` are the largest numbers of digits before and after the point. ``rounded`` means that some value would
-    change as a DOUBLE. These three matter only if the column can be a DECIMAL. ``shape`` is the common type of the JSON
-    arrays and objects among the values (``shapes.joined``), or None if the column has no arrays and objects.
+    ``fraction`` are the maximum numbers of digits before and after the point. ``rounded`` means that some value would
+    change as a DOUBLE. These three matter only for DECIMAL. ``shape`` is the common type of the JSON arrays and objects
+    among the values (``shapes.joined``), or None without arrays and objects.
     """
 
     filled: bool = False
@@ -80,7 +80,7 @@ class Evidence:
     shape: DataType | None = None
 
     def joined(self, other: Evidence) -> Evidence:
-        """Return the evidence from the values of both ``self`` and ``other``."""
+        """Return the evidence from the values of both columns."""
         return Evidence(
             self.filled or other.filled,
             self.possible & other.possible,
@@ -98,7 +98,7 @@ class Evidence:
         return joined(self.shape or STRING, other.shape or STRING)
 
     def among(self, kinds: frozenset[str]) -> Evidence:
-        """Return the same evidence, in which only the types ``kinds`` are possible."""
+        """Return the evidence restricted to the types ``kinds``."""
         return replace(self, possible=self.possible & kinds)
 
     @property
@@ -120,7 +120,7 @@ class Evidence:
 
 
 NOTHING: Final = Evidence()
-"""The evidence for a column of which no value has been read."""
+"""The evidence before any value is read."""
 
 Seen = Mapping[str, Evidence]
 """The evidence for the type of each column, from one or more batches."""
@@ -130,8 +130,8 @@ class Inference:
     """Collects the evidence for text columns from any number of batches.
 
     The inferred types are BOOLEAN, BIGINT, DOUBLE, DATE and TIMESTAMP; DECIMAL if a number with a fraction has more
-    digits than a DOUBLE represents; otherwise STRING. A column is STRING if the type would not reproduce a value as
-    written, such as a number with leading zeros or an integer beyond BIGINT.
+    digits than a DOUBLE represents; otherwise STRING. A column is STRING if the type would change a value, such as a
+    number with leading zeros or an integer beyond BIGINT.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -142,9 +142,7 @@ class Inference:
         self.take(self.seen(connection, cells))
 
     def seen(self, connection: duckdb.DuckDBPyConnection, cells: pa.Table) -> Seen:
-        """Return the evidence of a batch, which the caller passes to ``take``. Thread-safe: the call changes no
-        state.
-        """
+        """Return the evidence of a batch, to be passed to ``take``. Thread-safe: the call changes no state."""
         connection.register("cells", cells)
         try:
             return {
@@ -154,7 +152,7 @@ class Inference:
             connection.unregister("cells")
 
     def take(self, seen: Seen) -> None:
-        """Add the evidence that a call of ``seen`` returned."""
+        """Add evidence from ``seen``."""
         for name, evidence in seen.items():
             self._evidence[name] = self._evidence.get(name, NOTHING).joined(evidence)
 
@@ -176,11 +174,11 @@ _OF_KIND: Final[Mapping[frozenset[str], frozenset[str]]] = {
 
 
 def of_json(evidence: Evidence, kinds: frozenset[str], shape: DataType | None = None) -> Evidence:
-    """Return the evidence for a JSON column whose values have the JSON types ``kinds`` (string, number, boolean,
-    nested).
+    """Return the evidence for a JSON column.
 
-    ``evidence`` is the evidence for the values as text, and ``shape`` the common type of the arrays and objects, if
-    any. A JSON string of digits stays a string, because a postal code is not a number.
+    ``evidence`` is the evidence for the values as text, ``kinds`` are their JSON types (string, number, boolean,
+    nested), and ``shape`` is the common type of the arrays and objects, if any. A JSON string of digits stays a string,
+    because a postal code is not a number.
     """
     narrowed = evidence.among(_OF_KIND.get(kinds, frozenset()))
     return narrowed if shape is None else replace(narrowed, shape=shape if kinds == {"nested"} else STRING)

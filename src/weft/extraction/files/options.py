@@ -1,6 +1,6 @@
 """Options for reading files, which override what is inferred from the file.
 
-An option tells how to parse the own time of a row if it is not ISO 8601: as a number since 1970, or by a format.
+An option gives the notation of own times that are not ISO 8601: numbers since 1970, or a format.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from weft.storage.local_sql import connect
 class FileOptions:
     """Options for reading files. Column names match in any case.
 
-    ``types`` gives the types of columns that are not to be inferred. ``rename`` maps column names in the file to new
-    names. ``encoding`` is the text encoding; None detects it. ``ts_format`` is the format of the column from which ts
-    is taken: ``s``, ``ms``, ``us`` or ``ns`` since 1970, or a strptime format. If ``ts_format`` is None, the column
-    contains ISO 8601, or numbers whose unit can be recognised. ``mends_names`` gives a valid name to a column whose
-    name is invalid. Raises Refused for an invalid encoding or format.
+    ``types`` gives column types, which are then not inferred. ``rename`` maps column names in the file to new names.
+    ``encoding`` is the text encoding; None detects it. ``ts_format`` is the format of the column from which ts is
+    taken: ``s``, ``ms``, ``us`` or ``ns`` since 1970, or a strptime format. If ``ts_format`` is None, the column
+    contains ISO 8601, or numbers whose unit can be recognised. ``mends_names`` replaces invalid column names by valid
+    ones. Raises Refused for an invalid encoding or format.
     """
 
     types: tuple[tuple[str, DataType], ...] = ()
@@ -45,7 +45,7 @@ class FileOptions:
             check_form(self.ts_format)
 
     def names(self, written: Sequence[str], where: str) -> tuple[str, ...]:
-        """Return the column names after renaming. Raise Refused if the file lacks a column that is to be renamed."""
+        """Return the column names after renaming. Raise Refused if the file lacks a renamed column."""
         there = {name.lower() for name in written}
         for name, _ in self.rename:
             if name.lower() not in there:
@@ -65,7 +65,7 @@ DEFAULT_OPTIONS: Final = FileOptions(encoding=None, mends_names=True)
 
 
 def _mended(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names, with a similar unique name in place of each name that no column can have.
+    """Return the names, with a similar unique name in place of each invalid name.
 
     >>> _mended(["id", "Order ID", "order_id", "_id", "", "2024"])
     ('id', 'Order_ID_2', 'order_id', 'id_2', 'column_5', 'column_2024')

@@ -1,8 +1,8 @@
 """Read the rows of a Parquet file in pieces that fit into memory.
 
 A page is decompressed as a whole, so a file with too large a page is refused before decoding. The page headers state
-the sizes (Parquet's parquet.thrift, ``PageHeader``, in Thrift's compact protocol). A dictionary may contain a value
-once that occurs in millions of rows, so text stays dictionary-encoded until a piece is cut.
+the sizes (Parquet's parquet.thrift, ``PageHeader``, in Thrift's compact protocol). Text stays dictionary-encoded until
+a piece is cut, because a value stored once in the dictionary may occur in millions of rows.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _sum(sizes: Iterable[pa.Array | None]) -> pa.Array | None:
 
 
 def _ends(batch: pa.RecordBatch, before: int) -> list[int]:
-    """Return the row numbers at which the pieces of a batch end; each piece has at most MAX_BYTES of text."""
+    """Return the row numbers at which the pieces of a batch end, so that each piece has at most MAX_BYTES of text."""
     sizes = _sum(map(_sizes, batch.columns))
     if sizes is None or not len(sizes) or pc.sum(sizes).as_py() <= MAX_BYTES:
         return [batch.num_rows] if batch.num_rows else []
@@ -143,9 +143,7 @@ def _rows_at_once(metadata: pq.FileMetaData) -> int:
 
 
 def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> None:
-    """Raise ExtractionError for a page that is too large. Ignore an unreadable page header, which pyarrow reports
-    later.
-    """
+    """Raise ExtractionError for a page that is too large. Leave an unreadable page header to pyarrow."""
     at = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
         at = min(at, column.dictionary_page_offset)
@@ -165,7 +163,7 @@ def _check_pages(file: BinaryIO, column: pq.ColumnChunkMetaData, path: Path) -> 
 
 
 def _page_header(file: BinaryIO, at: int) -> tuple[int, int, int] | None:
-    """Return the size of a page's header, of the uncompressed page and of the compressed page; None for an invalid
+    """Return the sizes of the page header, the uncompressed page and the compressed page; None for an invalid
     header.
     """
     length = _HEADER
@@ -184,8 +182,8 @@ def _page_header(file: BinaryIO, at: int) -> tuple[int, int, int] | None:
 
 
 def _read_header(raw: bytes) -> tuple[int, int, int]:
-    """Return the same sizes as ``_page_header``. Raise IndexError if more bytes are needed, and ValueError for an
-    invalid header.
+    """Return the sizes as ``_page_header`` does. Raise IndexError for too few bytes, and ValueError for an invalid
+    header.
     """
     thrift = _Thrift(raw)
     sizes: dict[int, int] = {}

@@ -64,7 +64,7 @@ class InputFile:
 
 @dataclass(frozen=True)
 class FileInspection:
-    """The result of inspecting a file: its layout, encoding and columns, and the columns that were renamed."""
+    """The layout, encoding and columns of an inspected file, and the columns that were renamed."""
 
     file: InputFile
     layout: Layout
@@ -90,7 +90,7 @@ class FileInspection:
     def parquet(self, rows: int | None = None) -> Iterator[pa.Table]:
         """Yield the rows of a Parquet file in tables of at most ``rows`` rows (None: about MAX_BYTES).
 
-        Nanoseconds are truncated to microseconds. Raises pyarrow's errors if the file is damaged.
+        Nanoseconds are truncated to microseconds. Raises pyarrow's errors for a damaged file.
         """
         with parquet_file(self.file.path) as file:
             for piece in pieces(file, rows):
@@ -124,7 +124,7 @@ class FileInspection:
 def inspect_file(
     file: InputFile, infer: bool, *, written: Format | None = None, options: FileOptions = AS_WRITTEN
 ) -> FileInspection:
-    """Inspect the file. The whole file is read if types must be inferred or the column names of JSON collected.
+    """Inspect the file. The whole file is read to infer types, or to collect the column names of JSON.
 
     ``written`` is the format; if it is None, the file name and the first bytes decide. Raises ExtractionError, Refused,
     and the errors of reading the file.
@@ -231,9 +231,7 @@ def _encoding(path: Path, options: FileOptions) -> str:
 
 
 def format_by_name(path: Path) -> Format | None:
-    """Return the format that the suffix of the file name means; None if it means no format. A compression suffix is
-    ignored.
-    """
+    """Return the format that the suffix of the file name, without a compression suffix, means; None for no format."""
     suffixes = reversed([suffix.lower() for suffix in path.suffixes[-2:]])
     return next((_SUFFIXES[suffix] for suffix in suffixes if suffix in _SUFFIXES), None)
 

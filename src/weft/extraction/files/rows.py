@@ -1,6 +1,6 @@
 """Cast the columns of a file to the columns of a table, with one DuckDB SELECT for each batch.
 
-A row with a value that is not of its column's type is rejected. The reason for the rejection names the columns.
+A row is rejected if a value is not of its column's type. The reason names the columns.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ _OWN: Final = "_own"
 class Layout:
     """The layout of a file: its format, its columns with their DuckDB types, and the CSV dialect.
 
-    ``names`` are the stored column names. ``written`` are the names in the lines of JSON; it is empty if they are the
-    same.
+    ``names`` are the stored column names. ``written`` are the names in JSON; it is empty if they are the same.
     """
 
     format: Format
@@ -46,8 +45,8 @@ class OwnTimes:
     """The column and the format of the rows' own times.
 
     ``column`` contains the own times (None: rows have no own time), in the format ``form`` (None: instants). With
-    ``arrival``, the own time of a row becomes the running maximum. A row with an own time after ``latest`` (µs UTC;
-    None: no limit) is rejected with the reason ``too_far``.
+    ``arrival``, each own time becomes the running maximum. ``too_far`` is the reason for
+    rejecting a row whose own time is after ``latest`` (µs UTC; None: no limit).
     """
 
     column: str | None = None
@@ -62,8 +61,7 @@ class Converted:
     """A converted piece of ``count`` rows.
 
     ``rows`` are the valid rows. ``places`` are the positions of the invalid rows in the piece, and ``reasons`` the
-    reasons for rejecting them. ``left_out`` are the indexes, in ``rows``, of rows that an earlier run has already
-    quarantined.
+    reasons for rejecting them. ``left_out`` are indexes in ``rows``: the rows that an earlier run quarantined.
     """
 
     rows: pa.Table
@@ -83,9 +81,8 @@ class Caster:
     """Casts the columns of a file to the columns of the table.
 
     The object carries the row count and the running maximum of own times from batch to batch. With ``origins``, every
-    row comes with its record. The rows of records at the positions ``aside`` are left out. ``counted`` is the unit in
-    the position of a text record, such as "line". ``sound`` are nested columns whose values are already known to be
-    valid.
+    row comes with its record. ``aside`` contains the positions of records whose rows are left out. ``counted`` is the
+    unit of a text record's position, such as "line". ``sound`` are nested columns whose values are known to be valid.
     """
 
     def __init__(
@@ -143,7 +140,7 @@ class Caster:
     ) -> Batch:
         """Return the cells cast to the table's types, as one batch.
 
-        ``records`` contains the bytes of the rows. If ``records`` is None, rejected rows are quarantined as JSON.
+        ``records`` contains the bytes of the rows. If it is None, rejected rows are quarantined as JSON.
         """
         done = self.converted(cells, connection)
         rejected = tuple(
@@ -161,7 +158,7 @@ class Caster:
         return self.batch([done], rejected, origins if self._origins else ())
 
     def without_aside(self, done: Converted, positions: Iterable[str]) -> Converted:
-        """Return the piece, in which the valid rows with ``positions`` in ``aside`` are left out."""
+        """Return the piece with the valid rows whose ``positions`` are in ``aside`` marked as left out."""
         return replace(done, left_out=[n for n, position in enumerate(positions) if position in self.aside])
 
     def converted(self, cells: pa.Table, connection: duckdb.DuckDBPyConnection) -> Converted:
@@ -180,9 +177,7 @@ class Caster:
         return Converted(cast_rows.filter(good), places.to_pylist(), reasons.take(places).to_pylist(), cells.num_rows)
 
     def _of_their_shapes(self, cast_rows: pa.Table) -> pa.Table:
-        """Return the rows, with the nested columns whose values are not of their type added to each row's invalid
-        columns.
-        """
+        """Mark nested values that do not match their type as invalid, and return the rows."""
         for place, name, shape in self._shaped:
             wrong = [text is not None and not is_of(text, shape) for text in cast_rows.column(place).to_pylist()]
             if any(wrong):
@@ -195,7 +190,7 @@ class Caster:
     def batch(
         self, pieces: Sequence[Converted], rejected: tuple[Rejected, ...], origins: tuple[Rejected, ...] = ()
     ) -> Batch:
-        """Return one batch of the pieces, which must be the next pieces of the file, with consecutive row numbers."""
+        """Return one batch of the pieces, which must be the next pieces of the file."""
         read = sum(piece.count for piece in pieces)
         self._read += read
         if not pieces:
@@ -211,7 +206,6 @@ class Caster:
         return Batch(table, rejected, read, origins)
 
     def _reasons(self, cast_rows: pa.Table) -> pa.ChunkedArray:
-        """Return for each row the reason for rejecting it; NULL for a valid row."""
         bad, own, own_times = cast_rows[_BAD], cast_rows[_OWN], self._own_times
         nothing = pa.scalar(False)
         missing = pc.is_null(own) if own_times.column is not None and not own_times.arrival else nothing
@@ -233,7 +227,7 @@ class Caster:
         records: Sequence[TextRecord] | None,
         connection: duckdb.DuckDBPyConnection,
     ) -> tuple[Rejected, ...]:
-        """Return the records of the rows at the positions ``places``, in rejected form without a reason."""
+        """Return the records of the rows at ``places`` as ``Rejected``, without a reason."""
         if records is not None:
             lines = ((f"{self._counted} {records[place].line}", records[place].raw) for place in places)
             return tuple(Rejected(self._source, line, "", raw) for line, raw in lines)
@@ -253,9 +247,7 @@ class Caster:
 
 
 def rows_as_json(cells: pa.Table, places: Sequence[int], connection: duckdb.DuckDBPyConnection) -> list[bytes]:
-    """Return the rows at the positions ``places`` as JSON objects, with BINARY values in base64, which ``from_text``
-    reads.
-    """
+    """Return the rows at ``places`` as JSON objects, with BINARY values in base64 for ``from_text``."""
     if not places:
         return []
     kinds = zip(cells.column_names, cells.schema.types, strict=True)
@@ -284,14 +276,11 @@ def _remaining(pieces: Iterable[Converted]) -> list[int]:
 
 
 def _counting(first: int, count: int) -> pa.Array:
-    """Return ``count`` consecutive integers from ``first``."""
     return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=first - 1)
 
 
 def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Sequence[str] = ()) -> pa.Table:
-    """Return the cells of the records as VARCHAR columns under ``names``; ``written`` are the names in JSON, if they
-    differ.
-    """
+    """Return the cells of the records as VARCHAR columns ``names``; ``written`` are the names in JSON, if different."""
     if records and isinstance(records[0].cells, list):
         columns = list(zip(*(record.cells or () for record in records), strict=True))
     else:
@@ -305,8 +294,7 @@ def text_table(records: Sequence[TextRecord], names: Sequence[str], written: Seq
 def _casting(layout: Layout, own_times: OwnTimes, columns: Sequence[tuple[str, DataType]]) -> str:
     """Return a SELECT over ``cells`` that casts a batch.
 
-    The result has the table's columns by position, the own time in µs, and the names of the columns with invalid
-    values.
+    It returns the table's columns by position, the own time in µs, and the names of the columns with invalid values.
     """
     own_time = own_times.column
     columns_by_name = {n.lower(): (n, t) for n, t in zip(layout.names, layout.types, strict=True)}

@@ -19,11 +19,11 @@ _MOST_PARTS: Final = 10_000
 _BIGGEST: Final = 2**63
 _EXACT: Final = 2**53
 _LONG: Final = replace(BIGINT, precision=19)
-"""The type of integers beyond those that a DOUBLE represents exactly. Only intermediate results use this type."""
+"""The type of integers that a DOUBLE may not represent exactly, used only in intermediate results."""
 
 
 def with_text(type: DataType, text: str) -> DataType:
-    """Return a type that includes both ``type`` and the value of the JSON text. Unknown parts are NULL, as in
+    """Return a type that includes both ``type`` and the JSON value in ``text``. Unknown parts are NULL, as in
     ``joined``.
 
     >>> texts = ['{"a": [1]}', '{"a": null, "b": {"c": 1.5}}', '{"a": [2.5, null]}']
@@ -45,7 +45,7 @@ def with_text(type: DataType, text: str) -> DataType:
 
 
 def _parts(type: DataType, budget: int) -> int:
-    """Return ``budget`` minus the number of parts of the type; negative if the type has more parts than ``budget``."""
+    """Return ``budget`` minus the number of parts of the type; the result may be negative."""
     for each in (*(kind for _, kind in type.fields), *filter(None, [type.element])):
         if budget < 0:
             break
@@ -54,8 +54,8 @@ def _parts(type: DataType, budget: int) -> int:
 
 
 def _adds_nothing(value: Any, type: DataType) -> bool:
-    """Return whether a quick test shows that the value is of the type. Most values pass this test, which is much faster
-    than ``_of_value``.
+    """Return whether a quick test shows that the value is of the type. Most values pass, which saves the slow
+    ``_of_value``.
     """
     if isinstance(value, dict):
         if type.name != "STRUCT" or not value or ambiguous(value):
@@ -76,7 +76,7 @@ def _fields(type: DataType) -> Mapping[str, DataType]:
 
 
 def of_arrow(kind: pa.DataType, depth: int = 0) -> DataType:
-    """Return the type of the JSON text of Parquet values whose Arrow type is ``kind``; STRING if no type fits."""
+    """Return the type of the JSON text of Parquet values with the Arrow type ``kind``; STRING if no type fits."""
     if depth > MOST_NESTED:
         return STRING
     if pa.types.is_map(kind):
@@ -123,17 +123,15 @@ def _of_value(value: Any, depth: int) -> DataType:
 
 
 def _struct(fields: dict[str, DataType]) -> DataType:
-    """Return a STRUCT with these fields.
-
-    Return STRING for too many fields, for empty names, and for names that differ only in case, which Spark SQL does not
-    distinguish.
+    """Return a STRUCT with these fields, or STRING for too many fields, for an empty name, and for names that differ
+    only in case, which Spark SQL does not distinguish.
     """
     apart = len({name.lower() for name in fields}) == len(fields) <= _MOST_FIELDS
     return DataType("STRUCT", fields=tuple(fields.items())) if apart and all(fields) else STRING
 
 
 def joined(one: DataType, other: DataType) -> DataType:
-    """Return a type that includes both types; STRING if no single type reads the values of both without loss."""
+    """Return a type that includes both types; STRING if no other type reads both without loss."""
     if one == other or other == NULL:
         return one
     if one == NULL:

@@ -1,7 +1,7 @@
 """Read CSV, JSON lines and Parquet files as batches of rows of a table.
 
 A file of any format becomes a table of foreign columns, which DuckDB casts (see ``casting``) batch by batch. A record
-whose values are not of the table's types is rejected; the reason names the columns. An empty cell in CSV and a missing
+is rejected if a value is not of its column's type; the reason names the columns. An empty cell in CSV and a missing
 name in JSON lines are NULL. The quarantine stores a Parquet record as JSON.
 """
 
@@ -37,7 +37,7 @@ from weft.storage.local_sql import connect
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file whose columns fit the table. ``columns`` are the columns of its batches, in the table's order.
+    """A file whose columns fit the table. Its batches have the columns ``columns``, in the table's order.
 
     ``form`` is the format of the own times (``rows.OwnTimes``); None for instants. ``notes`` tell the user what was
     changed or inferred.
@@ -76,13 +76,12 @@ class FileSource:
         origins: bool = False,
         aside: frozenset[str] = frozenset(),
     ) -> Iterator[Batch]:
-        """Yield the rows in the order of the file, cast to the table's types, with the own times that ``timing``
-        selects.
+        """Yield the rows in file order, cast to the table's types, with the own times that ``timing`` selects.
 
         In arrival order, a row without an own time gets the previous own time; in any other order it is rejected. A row
         with an own time after ``latest`` (µs UTC; None: no limit) is rejected, too. With ``origins``, each row comes
-        with its record. The rows of records at the positions ``aside`` are left out. Raises ExtractionError for a
-        damaged Parquet file.
+        with its record. ``aside`` contains the positions of records whose rows are left out. Raises ExtractionError for
+        a damaged Parquet file.
         """
         layout, path = self.inspection.layout, self.inspection.file.path
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", latest, timing.too_far, self.form)
@@ -100,13 +99,13 @@ class FileSource:
                 yield from caster.text_batches(self.inspection.records(stream), connection)
 
     def _sound(self) -> frozenset[str]:
-        """Return the nested columns whose values are all of the table's type, according to the inspection."""
+        """Return the nested columns in which the inspection found only values of the table's type."""
         shapes = {name.lower(): kind for name, kind in self.inspection.nested().items()}
         shaped = ((name, kind.shape, shapes.get(name.lower())) for name, kind in self.columns)
         return frozenset(name for name, shape, own in shaped if shape and own and holds(shape, own))
 
     def begins(self, timing: Timing) -> int | None:
-        """Return the own time of the first row (µs UTC); None if it has no own time or cannot be read."""
+        """Return the own time of the first row (µs UTC); None if it is missing or unreadable."""
         layout = self.inspection.layout
         own_times = OwnTimes(self.matched.own_time, timing.order == "arrival", None, "", self.form)
         caster = Caster(layout, own_times, self.columns, self.name, sound=self._sound())
@@ -161,8 +160,8 @@ def open_file(
 ) -> FileSource:
     """Open one file, as ``open_files`` opens several.
 
-    ``written`` is the format of the file (None: detected). ``chosen`` are the columns to read, each with its type
-    (None: inferred); ``chosen`` None means all columns.
+    ``written`` is the format of the file (None: detected). ``chosen`` are the columns to read (None: all), each with
+    its type (None: inferred).
     """
     file = InputFile.of(Path(os.path.abspath(path)))
     [looked] = _inspect_all([file], schema is None or evolve or ts_from is not None, written, options)
@@ -177,12 +176,12 @@ def open_files(
     evolve: bool = False,
     options: FileOptions = AS_WRITTEN,
 ) -> tuple[FileSource, ...]:
-    """Inspect the files, which must have the same columns. Each file is read once if types must be inferred or the
-    names in JSON collected.
+    """Inspect the files, which must have the same columns.
 
-    ``schema`` is the schema of the table, or None if the load creates the table. Raises NotFound for a missing file,
-    ExtractionError for an unreadable file, and Refused for columns that do not match the columns of the table (see
-    :func:`weft.extraction.files.columns.match_columns`) or of the other files.
+    Each file is read once to infer types, or to collect the names in JSON. ``schema`` is the schema of the table, or
+    None if the load creates the table. Raises NotFound for a missing file, ExtractionError for an unreadable file, and
+    Refused if the columns of a file do not match the table's (see :func:`weft.extraction.files.columns.match_columns`)
+    or another file's.
     """
     infer = schema is None or evolve or ts_from is not None
     return _file_sources(_inspect_all(files, infer, None, options), schema, ts_from, evolve, options, None)
@@ -226,7 +225,7 @@ def _file_sources(
 def _in_common(files: Sequence[FileInspection], evolve: bool) -> list[tuple[str, DataType]]:
     """Return the columns of all files, each with a type that fits its values in every file.
 
-    Raise Refused if one file lacks a column of another, unless ``evolve`` is True or the format is JSON.
+    Raise Refused if a file lacks a column, unless ``evolve`` is True or the format is JSON.
     """
     names: dict[str, tuple[str, InputFile]] = {}
     types: dict[str, Evidence | DataType] = {}
@@ -267,7 +266,9 @@ def _type(kind: Evidence | DataType) -> DataType:
 def _form(
     files: Sequence[FileInspection], columns: Sequence[tuple[str, DataType]], ts_from: str | None, options: FileOptions
 ) -> str | None:
-    """Return the format of the own times: ``ts_format``, or the unit of the numbers if all files have the same unit."""
+    """Return the format of the own times: ``ts_format``, or else the unit of the numbers if it is the same in all
+    files.
+    """
     kinds: Mapping[str, DataType] = {name.lower(): kind for name, kind in columns}
     kind = None if ts_from is None else kinds.get(ts_from.lower())
     if ts_from is None or kind is None:
@@ -308,7 +309,7 @@ def _notes(file: FileInspection, options: FileOptions, matched: FileColumns, for
 
 
 def _of_nested(columns: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
-    """Return sentences about columns with nested values, given the type of each column in the file and in the table."""
+    """Return sentences about nested columns, given their types in the file and in the table."""
     notes = []
     typed = [_part(name, own.shape) for name, (_, own) in columns.items() if own.shape is not None]
     if typed:
@@ -325,7 +326,7 @@ def _of_nested(columns: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
 
 
 def _part(name: str, shape: DataType) -> str:
-    """Return an example of the SQL syntax that reads a part of a nested column."""
+    """Return an SQL example that reads a part of a nested column."""
     match shape.name:
         case "STRUCT":
             field = shape.fields[0][0]

@@ -1,8 +1,8 @@
-"""Split CSV and JSON lines into records of text cells, each with the bytes from which it was read.
+"""Split CSV and JSON lines into records of text cells, each with its bytes.
 
 No line is lost: a line that is not a record is returned with its problem. The standard library's strict parser reads
-the CSV. If a record that spans several lines is malformed (an unclosed quote), only its first line is rejected, and
-parsing resumes at the second line.
+the CSV. If a record of several lines is malformed (an unclosed quote), only its first line is rejected, and parsing
+resumes at the second line.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MOST_LINES: Final = 100_000
 
 
 class _Lines:
-    """Numbered lines of bytes, with push-back. A line is cut at MAX_LINE + 1 bytes. Iteration yields decoded lines.
+    """Numbered lines of bytes, with push-back, cut at MAX_LINE + 1 bytes. Iteration yields decoded lines.
 
     ``number`` is the number of lines that have ended, counting the lines before the stream.
     """
@@ -67,7 +67,7 @@ class _Lines:
 
     @property
     def damage(self) -> str | None:
-        """The reason why the lines ended early; None before the end, and for an intact stream."""
+        """The reason why the lines ended early; None if the stream is intact or has not ended."""
         return damage(self._stream.of if isinstance(self._stream, PushBack) else self._stream)
 
     @property
@@ -111,13 +111,12 @@ class _Lines:
 
 
 def _next_line(lines: _Lines) -> bytes:
-    """Return the next line, or b"" at the end. A line that is too long is cut at MAX_LINE + 1 bytes."""
     lines.taken = []
     return lines.take()
 
 
 def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
-    """Yield a line that is too long, in rejected records of at most MAX_RECORD bytes; ``line`` is its first part."""
+    """Yield a line that is too long as rejected records of at most MAX_RECORD bytes. ``line`` is its first part."""
     number, held, size = lines.number + (not line.endswith(b"\n")), [line], len(line)
     while line and not line.endswith(b"\n"):
         lines.taken = []
@@ -135,9 +134,9 @@ def _too_long(lines: _Lines, line: bytes) -> Iterator[TextRecord]:
 class CsvRecords:
     """The records of a CSV file, including the header line.
 
-    ``width`` is the number of cells of a record; if it is None, the first record sets it. An empty cell is None. Blank
-    lines are skipped. Between two records, another reader may continue the stream: ``held`` contains the bytes that
-    were read but belong to no record yet, and ``line`` is the number of lines that have ended so far.
+    ``width`` is the number of cells of a record (None: set by the first record). An empty cell is None. Blank lines are
+    skipped. Between two records, another reader may continue the stream: ``held`` contains the bytes read after the
+    last record, and ``line`` is the number of lines that have ended.
     """
 
     def __init__(
@@ -187,7 +186,7 @@ class CsvRecords:
         yield from _broken_off(lines)
 
     def names(self) -> tuple[TextRecord | None, list[TextRecord]]:
-        """Return the header line and the rejected records before it. The header line is the first readable record.
+        """Return the header line, which is the first readable record, and the rejected records before it.
 
         The header line is None if no record is readable. Raise Refused if the rejected records exceed MAX_RECORD bytes.
         """
@@ -267,7 +266,7 @@ _EXACT: Final = json.JSONDecoder(
 
 
 ToObject = Callable[[Any], "dict[str, Any] | str | None"]
-"""A function that maps the JSON value of a line to an object, to a problem, or to None if the line is not a record."""
+"""A function that maps the JSON value of a line to an object, to a problem, or to None for a line without a record."""
 
 
 def _an_object(value: Any) -> dict[str, Any] | str:
@@ -275,9 +274,7 @@ def _an_object(value: Any) -> dict[str, Any] | str:
 
 
 def json_records(stream: io.BufferedReader, to_object: ToObject = _an_object) -> Iterator[TextRecord]:
-    """Yield the records of JSON lines, one object on each line. Blank lines are skipped. A nested value becomes a cell
-    of JSON text.
-    """
+    """Yield one record for each JSON line that is not blank. A nested value becomes a cell of JSON text."""
     lines = _Lines(stream)
     while line := _next_line(lines):
         if len(line) > MAX_LINE:
@@ -290,7 +287,7 @@ def json_records(stream: io.BufferedReader, to_object: ToObject = _an_object) ->
 
 
 def json_record(number: int, line: bytes, to_object: ToObject = _an_object) -> TextRecord | None:
-    """Return the line as a record, or with its problem; None if ``to_object`` returns None.
+    """Return the line as a record or with its problem, or None if ``to_object`` returns None.
 
     Numbers are passed to ``to_object`` as strings.
     """

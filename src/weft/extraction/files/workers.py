@@ -16,7 +16,7 @@ import duckdb
 from weft.storage.local_sql import connect
 
 IN_FLIGHT: Final = 12
-"""The number of pieces of a file that are read ahead, so that the threads have work while a batch is written."""
+"""The number of pieces that are read ahead, so that the threads have work while a batch is written."""
 
 _T = TypeVar("_T")
 _Item = TypeVar("_Item")
@@ -41,7 +41,7 @@ class Workers:
             connection.close()
 
     def submit(self, work: Callable[[duckdb.DuckDBPyConnection], _T]) -> Future[_T]:
-        """Run ``work`` on a thread, and pass it the DuckDB connection of that thread."""
+        """Run ``work`` on a thread with that thread's DuckDB connection."""
         return self._pool.submit(self._run, work)
 
     def in_order(self, items: Iterable[_Item], work: Callable[[_Item, duckdb.DuckDBPyConnection], _T]) -> Iterator[_T]:

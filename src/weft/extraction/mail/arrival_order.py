@@ -33,9 +33,9 @@ def read_mail(
     If ``timing`` takes ts from Date, the ``own_time`` of a row is its Date. In arrival order, ``own_time`` is the
     running maximum of Date in the source, and the sources are merged by this time; rows with the same time follow the
     order of the sources. In any other order, the sources are read one after another. With ``origins``, each row
-    contains its record. ``at`` is the instant of reading (µs UTC); ``names`` are the names of paths, as in
-    ``find_sources``. Raises ExtractionError for a path that cannot be read, and Refused if ``timing`` takes ts from a
-    column other than ``date``.
+    contains its record. ``at`` is the instant of reading (µs UTC). ``names`` maps paths to their names in messages.
+    Raises ExtractionError for a path that cannot be read, and Refused if ``timing`` takes ts from a column other than
+    ``date``.
     """
     if timing.ts_from not in (None, "date"):
         raise Refused(f"mail has no column {timing.ts_from!r} to take ts from", hint="Use --ts-from date.")
@@ -86,11 +86,10 @@ def _arriving(
 
 
 def _reopened(source: Source, options: MailOptions, origins: bool) -> Iterator[tuple[int, Row | Rejected]]:
-    """Yield the items of a source for a merge. The source is closed after the first message, and reopened for the
-    second.
+    """Yield the items of a source for a merge. Close the source after the first message and reopen it for the second.
 
-    A merge needs the first item of every source at once. If the sources stayed open, hundreds of monthly archives would
-    be open at the same time, although few of the archives overlap in time.
+    A merge needs the first item of every source at once, so hundreds of monthly archives would otherwise be open
+    together, although few of them overlap in time.
     """
     with closing(source.records()) as records:
         first = list(_arriving(source, islice(records, 1), options, origins))

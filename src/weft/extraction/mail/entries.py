@@ -1,8 +1,8 @@
 """Group the files of a directory or a tar archive into sources.
 
-A *source* has one order of arrival. A source is one mbox, or one folder of single articles, in which a numeric file
-name is the article number assigned on arrival. A file of a folder is opened only while it is read, so that a folder of
-a million articles needs little memory and few file handles.
+A *source* has one order of arrival: it is one mbox, or one folder of single articles, in which a numeric file name is
+the article number assigned on arrival. A file of a folder is opened only while it is read, so that a folder of a
+million articles needs little memory and few file handles.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Source:
 def sources_of(path: str, entries: list[Entry], root_stem: str) -> list[Source]:
     """Return the sources in the entries: one for each mbox, and one for the articles of each folder, sorted by number.
 
-    A file with a numeric name is an article of its folder, even if it is an mbox. Files with other names follow the
-    numbered articles, sorted by name.
+    A file with a numeric name is an article of its folder, even if it is an mbox. Files with other names follow, sorted
+    by name.
     """
     folders: dict[str, list[Entry]] = {}
     sources: list[tuple[str, Source]] = []
@@ -78,7 +78,7 @@ def _arrival(entry: Entry) -> tuple[bool, int, str]:
 
 
 def _folder_stem(folder: str, root_stem: str) -> str:
-    """Return the name of the folder; for a maildir, the name of the folder that contains ``cur`` and ``new``."""
+    """Return the name of the folder; for ``cur`` and ``new`` in a maildir, the name of the maildir."""
     parts = [part for part in folder.split("/") if part not in ("", ".")]
     if parts and parts[-1] in ("cur", "new", "tmp"):
         parts.pop()
@@ -109,9 +109,7 @@ def _article_records(members: list[Entry]) -> Callable[[], Records]:
 
 
 def read_entry(entry: Entry, prefix: str) -> Records:
-    """Yield the messages of one file, which is a single article or an mbox. Positions in an mbox start with
-    ``prefix``.
-    """
+    """Yield the messages of one file (an article or an mbox). Positions in an mbox start with ``prefix``."""
     with contextlib.ExitStack() as stack:
         try:
             stream = stack.enter_context(entry.opened())
@@ -126,5 +124,5 @@ def read_entry(entry: Entry, prefix: str) -> Records:
 
 
 def given(records: list[RawRecord]) -> Records:
-    """Yield the given records, in the form in which a source yields its records."""
+    """Yield the given records as a source does."""
     yield from records

@@ -2,7 +2,7 @@
 
 The standard library's ``email`` parses the fields, with a policy that returns every field as written and never raises
 an error. The structured parsers of ``policy.default`` reject some real headers and are several times slower. The result
-contains no CR, LF, NUL or other control character, even if an encoded word decodes to one (design section 8).
+contains no control characters (CR, LF, NUL …), even if an encoded word decodes to one (design section 8).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_TEXT_CODECS: Final = frozenset(
 
 
 class _AsWritten(Compat32):
-    """The policy Compat32, but without the conversion of 8-bit bytes to U+FFFD."""
+    """The policy Compat32 without the conversion of 8-bit bytes to U+FFFD."""
 
     def header_fetch_parse(self, name: str, value: str) -> str:
         """Return the text of the field; non-ASCII bytes are surrogates."""
@@ -45,7 +45,7 @@ AS_WRITTEN: Final = _AsWritten()
 
 
 def decode_bytes(raw: bytes, charset: str) -> str | None:
-    """Return the decoded bytes; None if the bytes are invalid in the charset, or if mail may not use the charset."""
+    """Return the decoded bytes; None if they are invalid in the charset, or if mail may not use the charset."""
     if not is_charset(charset):
         return None
     try:
@@ -97,9 +97,7 @@ def text_of(message: Message, name: str) -> str | None:
 
 
 def _plain_text(written: str) -> str:
-    """Return the field with the parser's surrogates converted to bytes, and these bytes decoded as ``undeclared``
-    does.
-    """
+    """Return the field with the parser's surrogates converted to bytes and decoded as ``undeclared`` does."""
     return written if written.isascii() else undeclared(written.encode("utf-8", "surrogateescape"))
 
 

@@ -1,9 +1,9 @@
 """Split an mbox or a pipermail text archive into messages, line by line.
 
-A message starts at a line ``From ADDRESS … hh:mm … YYYY`` that a header field follows immediately. On real archives
-both conditions are necessary, and together they are sufficient: bodies contain unescaped lines that start with
-``From ``, and Mailman sometimes omits the blank line that the format requires before a separator. ``>From`` in bodies
-is not unescaped, because it is unknown which programs escaped the line and how often.
+A message starts at a line ``From ADDRESS … hh:mm … YYYY`` that a header field follows immediately. Real archives need
+both conditions and no other one: bodies contain unescaped lines that start with ``From ``, and Mailman sometimes omits
+the blank line that the format requires before a separator. ``>From`` in bodies is not unescaped, because it is unknown
+which programs escaped the line and how often.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
     """Yield the messages in order. The position ``message N (byte B)`` counts messages from 1 and bytes from 0.
 
     Text before the first separator is a record, and so is the part of a message before damage. A record that is too
-    large is split into pieces. Only one message at a time is in memory.
+    large is split into pieces.
     """
     record = _Collected(1, 0)
     offset = 0
@@ -47,7 +47,7 @@ def split_mbox(stream: io.BufferedReader) -> Iterator[RawRecord]:
 
 
 def _pieces(stream: io.BufferedReader) -> Iterator[tuple[bytes, bool]]:
-    """Yield each line in pieces of at most MAX_LINE + 1 bytes, each with True if the piece starts a line."""
+    """Yield each line in pieces of at most MAX_LINE + 1 bytes, each with True if it starts a line."""
     starts_line = True
     while piece := stream.readline(MAX_LINE + 1):
         yield piece, starts_line
@@ -77,7 +77,7 @@ class _Collected:
         self._given = 0
 
     def add(self, piece: bytes) -> Iterator[RawRecord]:
-        """Add a piece of a line. If the record would become too large, first emit the lines that are in memory."""
+        """Add a piece of a line. First emit the lines in memory if the record would become too large."""
         if len(piece) > MAX_LINE:
             self.problem = long_line()
         if self._held + len(piece) > MAX_RECORD:
@@ -105,7 +105,7 @@ class _Collected:
 
 
 def _without_separating_line(raw: bytes) -> bytes:
-    """Return the message without the blank line that separates it from the next message."""
+    """Return the message without the blank line before the next message."""
     if raw.endswith(b"\r\n\r\n"):
         return raw[:-2]
     return raw[:-1] if raw.endswith(b"\n\n") else raw

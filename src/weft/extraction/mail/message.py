@@ -3,7 +3,7 @@
 The following messages are rejected, and therefore quarantined: a message with NUL bytes; a message without header or
 Message-ID; an invalid or missing Date (:func:`weft.extraction.mail.headers.instant_of`); inconsistent MIME (a multipart
 without its boundary, invalid base64); a body that is invalid in its declared charset; a line over
-:data:`~weft.extraction.batches.MAX_LINE`; a header or parts beyond MAX_HEADER, MAX_LINES and MAX_PARTS. The following
+:data:`~weft.extraction.batches.MAX_LINE`; and a message beyond MAX_HEADER, MAX_LINES or MAX_PARTS. The following
 are accepted: raw 8-bit text without a declared charset, a multipart without its last boundary, and header names in any
 case.
 """
@@ -89,12 +89,11 @@ class MailOptions:
 
 
 class _Unreadable(Exception):
-    """The reason for rejecting a message; this module catches every instance."""
+    """The error for a message to reject. This module catches it."""
 
 
 def read_message(record: RawRecord, stem: str, options: MailOptions) -> list[dict[str, object]] | str:
-    """Return the rows of a message (values by MAIL_COLUMNS, ``date`` in µs UTC), or the reason for rejecting the
-    message.
+    """Return the rows of a message (values by MAIL_COLUMNS, ``date`` in µs UTC), or the reason for rejecting it.
 
     The groups come from Newsgroups, else from ``options.newsgroup``, else from List-Id, else from ``stem``. The
     contents of a message never raise an error.
@@ -141,7 +140,7 @@ def _rows(raw: bytes, stem: str, options: MailOptions) -> list[dict[str, object]
 
 
 def _parse(raw: bytes) -> tuple[Message, bytes | None]:
-    """Return the message, and the bytes of its body if the body is one unencoded part (otherwise None).
+    """Return the message, and the bytes of its body if it is one unencoded part (otherwise None).
 
     Most bodies are one unencoded part and need no MIME parser.
     """
@@ -163,9 +162,8 @@ def _is_plain(message: Message) -> bool:
 
 
 def _body(message: Message) -> str | None:
-    """Return the text of the first text/plain part that is not an attachment, or else of the first text part.
-
-    Return None if the message has no text part.
+    """Return the text of the first text/plain part that is not an attachment, or else of the first text part, or else
+    None.
     """
     texts: list[Message] = []
     for part in message.walk():
@@ -201,8 +199,8 @@ def _words(name: str) -> str:
 def _text(content: bytes, part: Message) -> str:
     """Return the decoded text with LF line ends. Reject bytes that are invalid in the declared charset.
 
-    Some declarations carry no information: none, ASCII with 8-bit bytes, and unknown-8bit. The text is then decoded as
-    ``undeclared`` does. An unknown charset is accepted if the bytes are ASCII or UTF-8.
+    Decode as ``undeclared`` does if the charset is missing, is ASCII despite 8-bit bytes, or is unknown-8bit. Accept an
+    unknown charset if the bytes are ASCII or UTF-8.
     """
     charset = (part.get_content_charset() or "").strip("\"' ")
     if charset in _UNSAID:

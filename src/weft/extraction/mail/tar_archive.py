@@ -2,7 +2,7 @@
 
 Members are stored in the order of packing, not of arrival, and a merge reads several folders at the same time. So a
 compressed archive is decompressed once into a temporary file, which the operating system deletes when it is closed.
-Members are read from that file by position. Nothing is ever extracted by name.
+Members are read from that file by position, never extracted by name.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ from weft.extraction.paths import opened
 
 @dataclass(frozen=True, slots=True)
 class TarContents:
-    """The regular files of an archive. ``damaged`` returns the parts that cannot be read, and reads them when it is
-    called.
-    """
+    """The regular files of an archive. ``damaged`` reads and yields the unreadable parts."""
 
     entries: list[Entry]
     damaged: Callable[[], Records]

@@ -1,3 +1,1 @@
-"""Monitor sources that keep no history: read the current rows of a source, and record the differences from the rows at
-the last poll.
-"""
+"""Monitor sources that keep no history: read the current rows, and record how they differ from the last poll."""

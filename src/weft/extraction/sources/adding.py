@@ -1,7 +1,7 @@
-"""Add and remove sources. To add one, inspect its columns and create the tracked table. The first poll records the
-first rows.
+"""Add and remove sources.
 
-If a source is removed, its table stays.
+To add a source, inspect its columns and create the tracked table; the first poll records the first rows. The table of a
+removed source stays.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def add_source(
     slot: str | None = None,
     publication: str | None = None,
 ) -> SourceRecord:
-    """Add a source for the tracked table ``name``, which is created unless a removed source left a table of that name.
+    """Add a source for the tracked table ``name``. Create the table unless a removed source left one of that name.
 
-    ``chosen`` are the columns to read, each with its type (None: inferred); ``chosen`` None means all columns.
-    ``rename`` maps column names in a file to names in the table. ``table_of`` is the table in the source, if the source
-    has several. ``slot`` and ``publication`` name an existing replication slot and publication on a PostgreSQL server;
-    if they are None, Weft creates a slot and a publication. Raises Refused for an invalid source, Conflict if the name
-    is taken, NotFound and ExtractionError if the source cannot be read.
+    ``chosen`` are the columns to read (None: all), each with its type (None: inferred). ``rename`` maps column names in
+    a file to names in the table. ``table_of`` is the table in the source, if the source has several. ``slot`` and
+    ``publication`` name an existing replication slot and publication on a PostgreSQL server; if they are None, Weft
+    creates them. Raises Refused for an invalid source, Conflict if the name is taken, and NotFound or ExtractionError
+    if the source cannot be read.
     """
     _check(kind, keys, every_us, stamps)
     server = kind == "changes" and location.startswith(SCHEMES)
@@ -84,7 +84,7 @@ def add_source(
 
 
 def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str, Any]:
-    """Return the options (JSON-able) with which each poll reads the same table and columns of the source."""
+    """Return the options (JSON-able) that select the table and columns of the source in each poll."""
     options: dict[str, Any] = {} if table_of is None else {"table": table_of}
     if chosen is not None:
         options["columns"] = [[each, None if type_ is None else type_.declared] for each, type_ in chosen]
@@ -97,8 +97,8 @@ def _options(table_of: str | None, chosen: Chosen, rename: Renamed) -> dict[str,
 def _subscribed(
     writer: Writer, place: str, table_of: str | None, keys: Sequence[str], options: Mapping[str, Any], name: str
 ) -> Iterator[None]:
-    """Create the publication and the slot for a PostgreSQL source. If the context raises an error, drop the publication
-    and the slot unless another source uses them.
+    """Create the publication and the slot for a PostgreSQL source. If the context fails, drop them unless another
+    source uses them.
     """
     if SLOT not in options or table_of is None:
         yield
@@ -115,9 +115,7 @@ def _subscribed(
 def _inspect(
     home: OpenHome, kind: SourceKind, location: str, table_of: str | None, chosen: Chosen, rename: Renamed
 ) -> tuple[str | None, str, Sequence[tuple[str, DataType]]]:
-    """Return the name of the table in the source (None if the source has only one), the source's location, and its
-    columns.
-    """
+    """Return the table name in the source (None if it has only one table), the source's location, and its columns."""
     if kind == "postgres":
         return table_of, check_uri(location), columns_of_postgres(location, table_of, chosen)
     if kind == "changes" and location.startswith(SCHEMES):
@@ -136,7 +134,7 @@ def _inspect(
 
 
 def _form(place: str) -> dict[str, Any]:
-    """Return the options that mark a feed as a Kafka topic or as a Delta table; no options for a feed in a file."""
+    """Return the options that mark a feed as a Kafka topic or a Delta table; none for a file."""
     if place.startswith(SCHEME):
         return {"topic": True}
     return {"delta": True} if is_delta(Location(place)) else {}
@@ -182,7 +180,7 @@ def _check_keys(keys: Sequence[str], columns: Sequence[str], place: str) -> None
 
 
 def _left_alone(home: OpenHome, name: str) -> TableRecord | None:
-    """Return the tracked table of that name whose source was removed; None if no such table exists."""
+    """Return the tracked table of that name whose source was removed, or None."""
     try:
         table = home.catalog.tables.named(name)
     except NotFound:
@@ -194,9 +192,9 @@ def _left_alone(home: OpenHome, name: str) -> TableRecord | None:
 def _refuse_other(
     table: TableRecord, columns: Sequence[tuple[str, DataType]], keys: Sequence[str], *, typed: bool
 ) -> None:
-    """Raise Refused if the new source of a table has other columns or another key than the table.
+    """Raise Refused if the new source has other columns or another key than the table.
 
-    With ``typed``, the source defines the column types; then a type that differs from the table's is refused, too.
+    With ``typed``, the source defines the column types, which must then equal the table's.
     """
     types = {column.name.lower(): column.type for column in source_schema(table).columns}
     has = set(types)
@@ -219,8 +217,7 @@ def _refuse_other(
 def remove_source(home: OpenHome, name: str) -> tuple[SourceRecord, str | None]:
     """Remove the source; on a PostgreSQL server, also drop its slot and publication unless another source uses them.
 
-    Return the source, and a message about anything that could not be dropped (None on success). Raises NotFound and
-    LeaseBusy.
+    Return the source, and a message about failed drops (None on success). Raises NotFound and LeaseBusy.
     """
     with home.writing(f"remove the source {name}") as writer:
         source = writer.sources.named(name)

@@ -25,10 +25,9 @@ from weft.storage.columns import stored_schema
 class Incoming:
     """Dated changes of one table.
 
-    ``changes`` returns the changes (``storage.changes``), given the open rows of the table. ``location`` is the place
-    from which the changes were read. ``seen`` is the feed position after the changes; None means that the changes come
-    from a file with the digest ``digest`` instead of the table's feed. ``once`` states that none of the changes is
-    recorded already.
+    ``changes`` maps the open rows of the table to the changes (``storage.changes``). ``location`` is the origin of the
+    changes. ``seen`` is the feed position after the changes; None means that they come from a file with the digest
+    ``digest`` instead of the table's feed. ``once`` states that none of the changes is recorded already.
     """
 
     table: TableRecord
@@ -41,9 +40,9 @@ class Incoming:
 
 @dataclass(frozen=True)
 class _New:
-    """The changes of one table that are not recorded yet (``new``).
+    """The unrecorded changes of one table (``new``).
 
-    ``there`` contains the open rows of the table, and ``count`` is the number of changes read.
+    ``there`` contains the table's open rows, and ``count`` is the number of changes read.
     """
 
     incoming: Incoming
@@ -72,7 +71,7 @@ def record_changes(
     late_refused: bool = False,
     digest: str | None = None,
 ) -> tuple[Recorded, int]:
-    """Apply dated changes of one table. Return what was recorded, and the number of late transactions
+    """Apply dated changes of one table. Return the recorded changes and the number of late transactions
     (``record_feeds``).
     """
     incoming = Incoming(table, location, lambda _: changes, seen, digest)
@@ -85,7 +84,7 @@ def record_feeds(
 ) -> list[tuple[Recorded, int, int]]:
     """Apply dated changes of several tables, all or none.
 
-    Return for each table what was recorded, the number of late transactions, and the number of rows that were open
+    Return for each table the recorded changes, the number of late transactions, and the number of rows that were open
     before. A late transaction gets a later instant than its own time.
 
     Changes with the same own time are one transaction in all tables. ``clock`` is the instant of changes without an own
@@ -128,9 +127,7 @@ def record_feeds(
 
 
 def _recorded(writer: Writer, parts: Sequence[ChangesToRecord], at_least: int) -> Sequence[Recorded]:
-    """Return the result of ``record_together``. If the changes are refused, delete the loads that were registered for
-    them.
-    """
+    """Return the result of ``record_together``. If it refuses the changes, delete their registered loads."""
     try:
         return record_together(writer, parts, at_least)
     except Refused:
@@ -144,7 +141,7 @@ def _new(writer: Writer, incoming: Incoming) -> _New:
     changes = incoming.changes(there)
     if incoming.once:
         return _New(incoming, there, changes.num_rows, changes)
-    # Changes after the last recorded instant are always new, so the log is not read for them.
+    # Do not read the log: changes after the last recorded instant are always new.
     log = stored_schema(table.stored).empty_table()
     if table.last_ts is not None and not _all_after(changes, table.last_ts):
         log = log_of_keys(log_of(writer, table), changes, table.keys)
@@ -158,7 +155,6 @@ def _least(coming: Sequence[_New], latest: int | None, clock: int) -> int:
 
 
 def _all_after(changes: pa.Table, instant: int) -> bool:
-    """Return whether every change has an own time after ``instant``."""
     own = changes.column(OWN)
     return own.null_count == 0 and bool(pc.all(pc.greater(own, instant)).as_py())
 

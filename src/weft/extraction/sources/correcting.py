@@ -1,6 +1,6 @@
 """Correct the recorded history of a source retroactively for a past period.
 
-Only the source defines the present. A correction must end before the present, because the next poll would read the
+Only the source defines the present. So a correction must end before the present: otherwise the next poll would read the
 current row of the source and undo the correction. The current row keeps its open period.
 """
 
@@ -31,8 +31,7 @@ from weft.storage.verify import require_undamaged
 
 @dataclass(frozen=True)
 class Correction:
-    """A statement that in [``begin``, ``end``) (µs UTC) the row of ``key`` had these ``values``; None: no such row
-    existed.
+    """A statement that in [``begin``, ``end``) (µs UTC) the row of ``key`` had these ``values`` (None: did not exist).
 
     Column names match in any case. Texts are parsed as values of their columns.
     """
@@ -47,8 +46,7 @@ class Correction:
 class Corrected(Brief):
     """The result of correcting the tracked table ``name`` at ``at`` (µs UTC; None: nothing changed).
 
-    ``changed`` is the number of periods that are new or have another end. ``gone`` is the number of periods that were
-    removed.
+    ``changed`` is the number of periods that are new or have another end, ``gone`` the number of removed periods.
     """
 
     name: str
@@ -64,8 +62,7 @@ def correct(home: OpenHome, name: str, correction: Correction, *, now: int | Non
     """Record a correction of a past period at the home's clock, or at ``now`` (µs UTC; replay homes only).
 
     Raises NotFound; Refused for a table without a source, an unknown column, a period that reaches into the present or
-    before the recorded history, and an incomplete row for a time at which no row existed; ClockError; LeaseBusy;
-    StorageError.
+    before the recorded history, and an incomplete row where no row is recorded; ClockError; LeaseBusy; StorageError.
     """
     clock = clock_of(home, now)
     with home.writing(f"correct {name}") as writer:
@@ -148,10 +145,10 @@ def _named(table: TableRecord, name: str) -> str:
 
 
 def _changed(table: TableRecord, key: Mapping[str, pa.Scalar], there: Held, correction: Correction) -> pa.Table | None:
-    """Return the corrected rows of the key, one for each row that is recorded; None if the correction deletes the row.
+    """Return the corrected version of each recorded row of the key; None if the correction deletes the row.
 
-    If no row is recorded for some part of the period, a row made of the correction's values is appended for that part.
-    Raise Refused if the correction then lacks columns.
+    Also return a row of the correction's values for the parts of the period without a recorded row. Raise Refused if
+    the correction then lacks columns.
     """
     if correction.values is None:
         return None

@@ -3,9 +3,8 @@
 The last state of each key in a transaction counts. An UPDATE that changes the key ends the row of the old key. An
 UPDATE omits unchanged TOASTed values; they are taken from the previous version of the row, or marked as lacking.
 
-The messages are those of PostgreSQL's output plugin pgoutput, protocol version 1.
-
-A transaction is the messages from Begin to Commit; transactions arrive in commit order.
+The messages are those of PostgreSQL's output plugin pgoutput, protocol version 1. A transaction consists of the
+messages from Begin to Commit. Transactions arrive in commit order.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ class Row:
 class DecodedChanges:
     """Collects the changes of the table with the OID ``oid``, the columns ``names`` and the key columns ``keys``.
 
-    ``base_types`` maps the OID of a type to the OID of its base type. Each change gets a position, and positions
-    increase.
+    ``base_types`` maps the OID of a type to that of its base type. Each change gets a position, and positions increase.
     """
 
     oid: int
@@ -65,7 +63,8 @@ class DecodedChanges:
     _rows: dict[Key, Row] = field(default_factory=dict)
 
     def take(self, transaction: Transaction, own: int, place: int) -> int:
-        """Add the changes of a transaction with the own time ``own`` (µs UTC); the first gets the position ``place``.
+        """Add the changes of a transaction with the own time ``own`` (µs UTC), at positions from ``place``.
+
         Return the position after the last change.
         """
         latest: dict[Key, list[Row]] = {}
@@ -162,8 +161,8 @@ class DecodedChanges:
 
 
 def _completed(new: Row, was: Row | None, gone: Row, key: Key, place: int) -> Row:
-    """Return the new row with its lacking cells filled in from the previous row ``was`` (None: unknown) or the old
-    values ``gone``.
+    """Return the new row with its lacking cells taken from the row ``was`` (None: unknown) or the old values
+    ``gone``.
     """
     cells = dict(new.cells)
     lacking = set()
@@ -180,7 +179,7 @@ def _completed(new: Row, was: Row | None, gone: Row, key: Key, place: int) -> Ro
 
 
 def _as_read(value: str, type_: int) -> str:
-    """Return a replicated value in the notation that a snapshot uses: cast to text, with bytes in base64."""
+    """Return a replicated value in the notation of a snapshot: cast to text, with bytes in base64."""
     if type_ == _BOOL:
         return "true" if value == "t" else "false"
     if type_ == _BYTEA:
@@ -210,9 +209,7 @@ Values: TypeAlias = "tuple[str | Unchanged | None, ...]"
 
 @dataclass(frozen=True)
 class Relation:
-    """The layout of a table's rows in later messages: the OID of the table, and the name and type OID of each
-    column.
-    """
+    """The table's OID, and the name and type OID of each column, for the messages that follow."""
 
     oid: int
     names: tuple[str, ...]
@@ -271,8 +268,6 @@ def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
 
 
 class _Message:
-    """A reader of the fields of a message."""
-
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self._at = 0

@@ -32,9 +32,7 @@ _GONE: Final = ("delete", "update_preimage")
 
 
 def columns_of_delta(path: Location, chosen: Chosen) -> Columns:
-    """Return the columns of a Delta table. Raises NotFound, ExtractionError, and Refused if the table has no change
-    data feed.
-    """
+    """Return the columns of a Delta table. Raises NotFound, ExtractionError, and Refused without a change data feed."""
     return _columns(_telling(path), chosen, str(path))
 
 

@@ -6,7 +6,7 @@ for D), ``time`` (ISO 8601 or microseconds) and optionally ``table``. The other 
 source, or ``ts_ms`` of the envelope. Tombstones (null lines) are skipped.
 
 A change in either form may name its transaction: ``tx`` in the simple form, ``source.txId`` or ``transaction.id`` in an
-envelope. Changes that name no transaction are grouped by their time: changes with the same time are one transaction.
+envelope. Changes without a named transaction form one transaction if they have the same time.
 
 A poll leaves an incomplete last line for the next poll.
 """
@@ -59,8 +59,8 @@ class FeedReader:
     """Converts the JSON of a line to the cells of a change; ``table`` selects the changes of one table (None: all).
 
     ``keys`` are the columns that every change must have. ``names`` collects the columns of the changes read so far.
-    ``skip`` is the number of changes still to skip, ``read`` the number of changes converted, and ``place`` the number
-    of lines parsed.
+    ``skip`` is the number of changes still to skip, ``read`` the number of converted changes, and ``place`` the number
+    of parsed lines.
     """
 
     table: str | None = None
@@ -74,7 +74,7 @@ class FeedReader:
     def parse(self, message: Any) -> dict[str, Any] | str | None:
         """Return the cells of a change, or a text that describes the problem with the line.
 
-        Return None for a line without a change, or with a change of another table.
+        Return None for a line without a change of the table.
         """
         self.place += 1
         if isinstance(message, dict) and isinstance(message.get("payload"), dict):
@@ -105,7 +105,7 @@ Change = tuple["str | None", str, "int | None", dict[str, Any]]
 
 
 def _unnamed(keys: Sequence[str], row: Mapping[str, Any]) -> list[str]:
-    """Return the key columns that are missing in a row. A key column with the value NULL is not missing."""
+    """Return the key columns that a row lacks. A key column may be NULL."""
     missing = [key for key in keys if key not in row]
     if not missing:
         return missing
@@ -136,7 +136,7 @@ def _debezium(change: Mapping[str, Any]) -> Change | str:
 
 
 def own_time(change: Mapping[str, Any]) -> int | str | None:
-    """Return the time that the source recorded for a change (µs UTC), in either form of a change.
+    """Return the time that the source recorded for a change in either form (µs UTC).
 
     Return None if the change has no time, or a text that describes the problem with the time.
     """
@@ -192,9 +192,8 @@ class Extent:
 def extent_of_feed(path: Path, seen: Sequence[Mapping[str, Any]]) -> Extent:
     """Return the part of a feed to read for all sources that follow it; ``seen`` contains the position of each source.
 
-    The last named transaction may be incomplete, so its lines wait for the next poll. These lines are read when lines
-    of another transaction follow, or when the file has not grown since the last poll. Raises NotFound and
-    ExtractionError.
+    The last named transaction may be incomplete. So its lines wait until lines of another transaction follow, or until
+    the file has not grown between two polls. Raises NotFound and ExtractionError.
     """
     file_mark = Mark.of(path)
     mark = (file_mark.size, file_mark.modified_ns)
@@ -218,8 +217,7 @@ def read_feed(
     accepting: Accepting,
     progress: Progress | None = None,
 ) -> TableFeed:
-    """Return the changes after the position ``seen``, with the types of ``schema``, which has only the columns of the
-    source.
+    """Return the changes after the position ``seen``, with the types of ``schema`` (the source's columns only).
 
     ``keys`` are the key columns. Raises ExtractionError for an invalid line unless ``accepting`` allows invalid lines,
     and Refused for columns that the table lacks.
@@ -265,7 +263,7 @@ def typed_changes(
     connection: duckdb.DuckDBPyConnection,
     progress: Progress | None,
 ) -> tuple[pa.Table, list[Rejected]]:
-    """Return the changes that ``reading`` finds in the texts, with the types of ``columns``, and the rejected lines."""
+    """Return the changes in the texts with the types of ``columns``, and the rejected lines."""
     every = (*columns, (OP, STRING), (OWN, BIGINT), (ORDER, BIGINT))
     names = tuple(each for each, _ in every)
     caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), every, name)
@@ -317,13 +315,12 @@ class _Part(io.RawIOBase):
 
 @contextmanager
 def _opened(path: Path, begin: int, end: int | None) -> Iterator[io.BufferedReader]:
-    """Open the part of the feed from byte ``begin`` to byte ``end``, both at line boundaries."""
     with opened(path) as raw:
         raw.seek(begin)
         yield plain(_Part(raw, None if end is None else end - begin))
 
 
 def _head(path: Path, size: int) -> str:
-    """Return a hash of the first ``size`` bytes, by which a poll detects that another feed has replaced this one."""
+    """Return a hash of the first ``size`` bytes, by which a poll detects a replaced feed."""
     with opened(path) as file:
         return hashlib.sha256(file.read(size)).hexdigest()

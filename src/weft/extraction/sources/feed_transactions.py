@@ -13,7 +13,7 @@ _PIECE: Final = 1 << 16
 
 
 def transaction_of(change: Mapping[str, Any]) -> str | None:
-    """Return the transaction id of a change in either form; None if the change names no transaction."""
+    """Return the transaction id of a change in either form, or None."""
     source, transaction = change.get("source"), change.get("transaction")
     name = change.get("tx")
     if name is None and isinstance(transaction, dict):
@@ -27,7 +27,7 @@ class TransactionTimes:
     """Assigns to each named transaction the time of its first line, made unique in the feed.
 
     A clock with milliseconds can give two transactions the same time; the later one then gets the next free
-    microsecond. ``last`` contains the last transaction and its time, and the next poll needs it.
+    microsecond. ``last`` contains the last transaction and its time for the next poll.
     """
 
     def __init__(self, last: list[Any] | None = None) -> None:
@@ -36,7 +36,7 @@ class TransactionTimes:
         self._taken = set(self._times.values())
 
     def of(self, name: str | None, own: int | None) -> int | None:
-        """Return the time that a change with the time ``own`` gets in the transaction ``name`` (µs UTC; None: no time).
+        """Return the time (µs UTC; None: no time) for a change with the time ``own`` in the transaction ``name``.
 
         A change without a named transaction keeps its time.
         """
@@ -90,7 +90,7 @@ def _named(line: bytes) -> str | None:
 
 
 def _backwards(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines before ``end`` in reverse order, each with its position; ``end`` must be a line boundary."""
+    """Yield each line before ``end``, a line boundary, in reverse order and with its position."""
     held, place = b"", end
     while place:
         begin = max(place - _PIECE, 0)

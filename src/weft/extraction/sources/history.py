@@ -1,7 +1,6 @@
 """Load the known past of a source from a file of dated states or dated changes.
 
-The file must be loaded before the first poll and the first tick. Afterwards, only changes later than the recorded
-history can be loaded.
+The file must be loaded before the first poll and the first tick. Afterwards, the history accepts only later changes.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def load_history(
 
     With ``op``, load dated changes instead: the column ``op`` contains D or DELETE for a row that ended. The file is
     CSV, JSON lines or Parquet, and may have other columns. Raises NotFound; ExtractionError for an unreadable file;
-    Refused if a state contains a key twice, or if a row is dated too early to be recorded at its own time.
+    Refused if a state contains a key twice, or if a row is too early to be recorded at its own time.
     """
     settle_polls(home)
     source = home.catalog.sources.named(name)
@@ -151,7 +150,7 @@ def _ops(ops: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _refuse_empty(rows: pa.Table, path: str | os.PathLike[str]) -> None:
-    """Raise Refused for a file without rows, which has no date and would end all open rows."""
+    """Raise Refused for a file without rows, which would end all open rows at an unknown date."""
     if not rows.num_rows:
         raise Refused("the file has no rows", where=str(path), hint="Nothing was changed.")
 

@@ -1,7 +1,7 @@
 """Poll change feeds, and record the changes of several tables in one feed together.
 
-A transaction may change several tables, and gets the same instant in all of them. So the sources of a feed are polled
-together, and the feed position advances only after the changes of all sources are recorded.
+A transaction gets the same instant in all tables that it changes. So the sources of a feed are polled together, and the
+feed position advances only after the changes of all sources are recorded.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def record_feed(
 ) -> list[Polled]:
     """Record the changes of a feed since the last poll of its sources, at the instant ``clock`` (µs UTC).
 
-    Raise ExtractionError or Refused if changes cannot be read or accepted; then nothing is recorded for any source.
+    Raise ExtractionError or Refused, and record nothing, if changes cannot be read or accepted.
     """
     fed = _read(home, sources, accepting, progress)
     if home.catalog.home().clock == "wall":
@@ -69,9 +69,7 @@ def record_feed(
 
 
 def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, table_feed: TableFeed) -> int:
-    """Store the rejected lines in quarantine, before the feed position advances. Return the number of rejected
-    lines.
-    """
+    """Store the rejected lines in quarantine before the feed position advances. Return their number."""
     if table_feed.rejected:
         at = home.clock()
         load_id = writer.loads.begin(source.table_id, source.location, "changes", None, at)
@@ -81,9 +79,7 @@ def _quarantined(writer: Writer, home: OpenHome, source: SourceRecord, table_fee
 
 
 def _dated(source: SourceRecord, table_feed: TableFeed) -> Changes:
-    """Return a function that returns the changes, without own times if the home's clock dates the changes of this
-    source.
-    """
+    """Return a function that returns the changes, without own times if the source is dated by the home's clock."""
     if source.stamps == "source":
         return table_feed.changes
     return lambda there: without_own_times(table_feed.changes(there))

@@ -45,7 +45,7 @@ _KINDS: Final = {
     "timestamptz": "TIMESTAMP",
     "bytea": "BINARY",
 }
-# atttypmod packs the precision and the scale of a numeric. A numeric column without atttypmod accepts any precision.
+# atttypmod packs the precision and the scale of a numeric. Without atttypmod, a numeric has any precision.
 _COLUMNS: Final = """
     SELECT a.attname, t.typname, (a.atttypmod - 4) >> 16, (a.atttypmod - 4) & 2047, a.atttypmod
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
@@ -82,7 +82,7 @@ def read_postgres(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Read all rows of the table with the types of ``schema``, which has only the columns of the source.
+    """Read all rows of the table with the types of ``schema`` (the source's columns only).
 
     Raise ExtractionError if the table cannot be read completely, and Refused if its columns do not match ``schema``.
     """
@@ -97,9 +97,9 @@ def read_postgres(
 
 @contextmanager
 def connected(uri: str) -> Iterator[psycopg.Connection[Any]]:
-    """Connect with settings under which PostgreSQL prints values in the notation that Weft reads.
+    """Connect with settings under which PostgreSQL prints values as Weft reads them.
 
-    Raises ExtractionError if the connection fails, and in place of any PostgreSQL error in the context.
+    Raises ExtractionError for every PostgreSQL error, also in the context.
     """
     try:
         import psycopg
@@ -153,7 +153,7 @@ def columns_in(connection: psycopg.Connection[Any], table: str, uri: str) -> Col
 def replicated_columns(
     connection: psycopg.Connection[Any], table: str, uri: str
 ) -> tuple[int, Mapping[str, str], Columns]:
-    """Return the OID of a replicated table, the type of each column in PostgreSQL's notation, and the columns.
+    """Return the OID of a replicated table, the PostgreSQL type of each column, and the columns.
 
     Generated columns are excluded, because logical decoding does not publish them. Raises NotFound and Refused.
     """

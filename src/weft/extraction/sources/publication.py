@@ -16,8 +16,7 @@ _PATIENCE: Final = "60s"
 def publish(connection: psycopg.Connection[Any], publication: str, table: Any, oid: int) -> None:
     """Add the table to the publication, which is created if it does not exist.
 
-    The lock waits for transactions that are writing to the table, because the changes of these transactions would not
-    be published.
+    The lock waits for running writes to the table, whose changes would not be published.
     """
     from psycopg import sql
 
@@ -59,7 +58,7 @@ def check_publication(connection: psycopg.Connection[Any], publication: str, oid
 
 
 def _published(connection: psycopg.Connection[Any], publication: str, oid: int) -> tuple[bool] | None:
-    """Return a tuple with True if the publication contains only some rows or columns of the table, and False otherwise.
+    """Return whether the publication contains only some rows or columns of the table, in a tuple.
 
     Return None if the publication does not contain the table.
     """
@@ -90,8 +89,7 @@ def unpublish(connection: psycopg.Connection[Any], publication: str, table: Any 
 
 
 def identity(connection: psycopg.Connection[Any], oid: int) -> tuple[str, list[str]]:
-    """Return the replica identity of a table: ``relreplident``, and the columns of the index or primary key that it
-    names.
+    """Return the replica identity of a table: ``relreplident``, and the columns of the index or primary key in it.
 
     PostgreSQL sends these columns with each UPDATE and DELETE.
     """

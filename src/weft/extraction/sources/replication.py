@@ -1,9 +1,9 @@
 """Follow tables of a PostgreSQL server by logical decoding: a snapshot of each table, then the committed transactions.
 
 A snapshot lists the ids of the transactions that it sees, and Weft skips the slot's messages for these transactions.
-So a table can be added at any time, and read again after it gets new columns, with no change lost or repeated. This
-needs no exported snapshot, which only the replication protocol offers. The slot is created before the snapshot, so no
-transaction is missed.
+So Weft can add a table at any time, or read it again after it gets new columns, without losing or repeating a change.
+This needs no exported snapshot, which only the replication protocol offers. The slot is created before the snapshot, so
+no transaction is missed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _XIDS = 1 << 32
 class _Snapshot:
     """All rows of a table, read at ``at`` (µs UTC).
 
-    ``seen`` is the snapshot in PostgreSQL's notation. All transactions that the snapshot sees committed before the LSN
+    ``seen`` is the snapshot in PostgreSQL's notation. Every transaction in the snapshot committed before the LSN
     ``until``.
     """
 
@@ -57,8 +57,6 @@ class _Snapshot:
 
 @dataclass(eq=False)
 class _Followed:
-    """A source during a poll, with the state of its table and the changes read so far."""
-
     source: SourceRecord
     table: TableRecord
     oid: int
@@ -83,9 +81,7 @@ class _Followed:
         return "place" not in self.seen or not self.types.keys() <= self.seen["types"].keys()
 
     def takes(self, transaction: Transaction) -> bool:
-        """Return whether the transaction is neither recorded by an earlier poll nor visible in the recorded
-        snapshot.
-        """
+        """Return whether the transaction is new: neither recorded by a poll nor visible in the recorded snapshot."""
         if transaction.end <= self.seen.get("place", 0):
             return False
         seen, until = self.seen.get("snapshot"), self.seen.get("until", 0)
@@ -111,7 +107,7 @@ def read_slot(
 ) -> FeedBatch:
     """Read the slot for the tables of these sources, and take snapshots of new tables.
 
-    Raises ExtractionError, NotFound and Refused if a table cannot be read, or if changes would be missed.
+    Raises ExtractionError, NotFound or Refused if a table cannot be read, or if changes would be missed.
     """
     uri, slot = sources[0].location, sources[0].options["slot"]
     with connected(uri) as connection:
@@ -130,7 +126,7 @@ def read_slot(
 
 
 def _recorded(uri: str, slot: str, place: int) -> None:
-    """Advance the slot. If the server is unreachable, the next poll advances the slot."""
+    """Advance the slot. If the server is unreachable, leave this to the next poll."""
     with connected(uri) as connection:
         advance(connection, slot, place)
 
@@ -168,7 +164,7 @@ def _followed(
 
 
 def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: int) -> int:
-    """Return the OID of the base type of a domain, or ``oid`` itself for another type; ``known`` caches the results."""
+    """Return the OID of a domain's base type, or ``oid`` itself for another type; ``known`` is a cache."""
     base = known.get(oid, oid if oid < 16_384 else None)
     if base is None:
         row = connection.execute("SELECT typbasetype FROM pg_type WHERE oid = %s", [oid]).fetchone()
@@ -178,7 +174,7 @@ def _base_type(connection: psycopg.Connection[Any], known: dict[int, int], oid: 
 
 
 def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Followed], uri: str) -> None:
-    """Read the new tables, and the tables with new columns, in one PostgreSQL snapshot."""
+    """Read the tables that are new or have new columns in one PostgreSQL snapshot."""
     fresh = [each for each in followed if each.is_fresh]
     if not fresh:
         return
@@ -198,8 +194,8 @@ def _take_snapshots(connection: psycopg.Connection[Any], followed: Sequence[_Fol
 def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Progress | None) -> tuple[int, int | None]:
     """Add the changes in the messages to each table. Return the LSN after the last transaction, and the last own time.
 
-    Own times increase strictly, so that each own time belongs to one transaction. The rows of a snapshot are placed
-    before the first transaction that the snapshot does not see.
+    Own times increase strictly, so that each belongs to one transaction. The rows of a snapshot come before the first
+    transaction that the snapshot does not see.
     """
     own: int | None = max((each.seen["own"] for each in followed if each.seen.get("own") is not None), default=None)
     end, place = 0, 1
@@ -225,8 +221,9 @@ def _take(followed: Sequence[_Followed], messages: Any, uri: str, progress: Prog
 
 
 def _take_snapshots_of(waiting: list[_Followed], rising: Callable[[int], int], place: int, uri: str) -> tuple[int, int]:
-    """Add the rows of its snapshot to each waiting table, all with the same own time. Return that time, and the
-    position after the rows.
+    """Add to each waiting table the rows of its snapshot, all with the same own time.
+
+    Return that time, and the position after the rows.
     """
     own = rising(max(each.snapshot.at for each in waiting if each.snapshot is not None))
     for each in waiting:
@@ -238,7 +235,7 @@ def _take_snapshots_of(waiting: list[_Followed], rising: Callable[[int], int], p
 
 
 def _seen_by(each: _Followed, transaction: Transaction) -> bool:
-    """Return whether the snapshot that this poll took of the table sees the transaction."""
+    """Return whether this poll's snapshot of the table sees the transaction."""
     snapshot = each.snapshot
     return snapshot is not None and transaction.end <= snapshot.until and has_seen(snapshot.seen, transaction.xid)
 

@@ -3,7 +3,7 @@
 A source must be read completely. Reading fails for a record that does not parse, a file that changes while it is read,
 a text that no longer ends with a line end, and columns that do not match the table's.
 
-The database monitors also use it to convert rows, read as text, to those of a tracked table.
+The database monitors also use this module to convert text rows to rows of a tracked table.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _DAMAGED: Final = (
 )
 Chosen = Sequence[tuple[str, DataType | None]] | None
 Renamed = Sequence[tuple[str, str]]
-"""Pairs of a column name in the source and the corresponding name in the table."""
+"""Pairs of a column name in the source and the new name in the table."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """All rows of a source at one instant, with ``columns``; ``added`` are the columns that the table lacks.
 
-    ``changed_at`` is the time of the source's last modification (µs UTC; None: unknown). ``seen`` describes the
-    contents that were read, so that the next poll can skip an unchanged source (JSON-able).
+    ``changed_at`` is the time of the source's last modification (µs UTC; None: unknown). ``seen`` (JSON-able)
+    identifies the contents, so that the next poll can skip an unchanged source.
     """
 
     rows: pa.Table
@@ -57,7 +57,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Mark:
-    """The size, modification time and inode of a file, by which a change of the file is detected."""
+    """The size, modification time and inode of a file, by which Weft detects a change."""
 
     size: int
     modified_ns: int
@@ -108,7 +108,7 @@ def read_file(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Read the rows of a file with the types of ``schema``, which has only the columns of the source.
+    """Read the rows of a file with the types of ``schema`` (the source's columns only).
 
     Raise ExtractionError if the file cannot be read completely, and Refused if its columns do not match the table's.
     """
@@ -167,7 +167,7 @@ def _opened(
 
 
 def refuse_lost(lost: Sequence[str], name: str, where: str) -> None:
-    """Raise Refused if a source has lost columns, because NULL in every row would look like a change of every row."""
+    """Raise Refused if a source has lost columns, because their NULLs would look like a change of every row."""
     if lost:
         raise Refused(
             f"the source of {name} no longer has the column {', '.join(lost)}",
@@ -209,7 +209,7 @@ def refuse_rejected(batch: Batch, where: str, hint: str = _IN_PART) -> None:
 
 
 def _ends_line(path: Path, size: int) -> bool:
-    """Return whether the file ends with a line end. Return True for a compressed file, whose format marks the end."""
+    """Return whether the file ends with a line end; True for a compressed file, whose format marks the end."""
     if not size:
         return False
     with opened(path) as file:
@@ -241,9 +241,10 @@ def added_columns(columns: Sequence[tuple[str, DataType]], schema: TableSchema, 
 def rows_of(
     records: Iterable[TextRecord], columns: Columns, where: str, progress: Progress | None, *, counted: str = "row"
 ) -> pa.Table:
-    """Return the records as rows of ``columns``. The cells of a record are texts, with BINARY values in base64.
+    """Return the records as rows of ``columns``. Cells are texts, with BINARY values in base64.
 
-    Raise ExtractionError for a value that is not of its column's type; ``counted`` is the message's word for a record.
+    Raise ExtractionError for a value that is not of its column's type; its message uses the noun ``counted`` for a
+    record.
     """
     names = tuple(name for name, _ in columns)
     empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]).empty_table()

@@ -32,9 +32,8 @@ class Polled(Brief):
     """The result of polling the source of the tracked table ``name``.
 
     ``began`` and ``ended`` are the numbers of periods that began and ended. ``at`` is the instant of the last change
-    (µs UTC; None: nothing changed). ``late`` is the number of transactions that got a later instant than their own
-    time. ``open_rows`` is the number of rows in the source now. ``quarantined`` is the number of feed lines that went
-    to quarantine.
+    (µs UTC; None: nothing changed). ``late`` is the number of transactions recorded later than their own time.
+    ``open_rows`` is the number of rows in the source now. ``quarantined`` is the number of quarantined feed lines.
     """
 
     name: str
@@ -65,7 +64,7 @@ class Accepting:
 def refuse_emptied(there: pa.Table, count: int, name: str, where: str, *, empty: bool) -> None:
     """Raise Refused if a source has become empty, unless ``empty`` is True.
 
-    ``count`` is the number of rows in the source, and ``there`` contains the open rows of its table.
+    ``count`` is the number of rows in the source, and ``there`` contains the table's open rows.
     """
     if there.num_rows and not count and not empty:
         raise Refused(
@@ -83,9 +82,7 @@ def source_schema(table: TableRecord) -> TableSchema:
 
 @contextmanager
 def polling(home: OpenHome, source: SourceRecord, added: Added = ()) -> Iterator[tuple[Writer, TableRecord]]:
-    """Take the lease; yield the writer and the table of the source with the columns ``added``. See
-    ``polling_together``.
-    """
+    """Take the lease; yield the writer and the source's table with the columns ``added`` (see ``polling_together``)."""
     with polling_together(home, [source], [added]) as (writer, (table,)):
         yield writer, table
 
@@ -97,7 +94,7 @@ def polling_together(
     """Take the lease and settle the work of dead writers; yield the writer and the tables of the sources.
 
     ``added`` contains the columns to add to each table first. Raises Conflict if a source was polled or removed since
-    it was read, because the rows that were read may then be older than the recorded ones.
+    ``sources`` were read, because the new rows may then be older than the recorded ones.
     """
     purpose = f"poll {', '.join(source.name for source in sources)}"
     with home.catalog.writing(purpose, home.clock, wait_us=LEASE_WAIT_US) as writer, renewing_lease(writer, home.clock):
@@ -111,7 +108,7 @@ def polling_together(
 
 
 def settle_polls(home: OpenHome) -> None:
-    """Record the feed positions of polls that died after they recorded their changes. Call this before reading the
+    """Record the feed positions of polls that died after recording their changes. Call this before reading
     positions.
     """
     if not home.catalog.sources.unsettled():
@@ -149,19 +146,19 @@ def finished(
 
 
 Changes = Callable[[pa.Table], pa.Table]
-"""A function that returns the changes of a table (``storage.changes``), given the table's open rows."""
+"""A function that maps the open rows of a table to its changes (``storage.changes``)."""
 
 
 def _nothing() -> None:
-    """Do nothing. This is the default for feeds that need no acknowledgement."""
+    """Do nothing, for feeds that need no acknowledgement."""
 
 
 @dataclass(frozen=True)
 class TableFeed:
-    """The changes of one table, the columns that the table lacks (``added``), and the feed position after the changes.
+    """The changes of one table, the columns that the table lacks (``added``), and the later feed position ``seen``.
 
-    ``seen`` is that position (JSON-able). ``once`` states that none of the changes is recorded already. ``rejected``
-    contains the lines that are not changes.
+    ``seen`` is JSON-able. ``once`` states that none of the changes is recorded already. ``rejected`` contains the lines
+    that are not changes.
     """
 
     changes: Changes
@@ -173,9 +170,7 @@ class TableFeed:
 
 @dataclass(frozen=True)
 class FeedBatch:
-    """The changes of several tables from one feed. The poll calls ``recorded`` after the changes of all tables are
-    recorded.
-    """
+    """The changes of several tables from one feed. The poll calls ``recorded`` after it has recorded all of them."""
 
     tables: Sequence[TableFeed]
     recorded: Callable[[], None] = _nothing

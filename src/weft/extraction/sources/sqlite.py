@@ -23,7 +23,7 @@ from weft.storage.local_sql import connect, quoted
 
 
 def columns_of_sqlite(path: Path, table: str | None, chosen: Chosen) -> tuple[str, Columns]:
-    """Return the name and the columns of the table; if ``table`` is None, of the only table in the database.
+    """Return the name and the columns of the table; if ``table`` is None, of the database's only table.
 
     Raises NotFound, ExtractionError and Refused.
     """
@@ -41,7 +41,7 @@ def read_sqlite(
     evolve: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Read all rows of the table with the types of ``schema``, which has only the columns of the source.
+    """Read all rows of the table with the types of ``schema`` (the source's columns only).
 
     Raise ExtractionError if the table cannot be read completely, and Refused if its columns do not match ``schema``.
     """
@@ -60,9 +60,7 @@ def read_sqlite(
 
 
 def _changed_at(path: Path) -> int:
-    """Return the time of the last write to the database or its write-ahead log, which may have later commits (µs
-    UTC).
-    """
+    """Return the time of the last write (µs UTC) to the database or its write-ahead log, which may be newer."""
     beside = path.with_name(path.name + "-wal")
     return max(Mark.of(each).modified_ns for each in (path, beside) if each == path or each.exists()) // 1_000
 
@@ -118,7 +116,6 @@ def _records(connection: sqlite3.Connection, table: str) -> Iterator[TextRecord]
 
 
 def _cell(value: object) -> tuple[str | None, str | None]:
-    """Return a value as text, and its JSON type; None for each if the value is NULL."""
     if value is None:
         return None, None
     if isinstance(value, bytes):

@@ -1,9 +1,9 @@
-"""Create, read and drop the replication slot of a source on a PostgreSQL server, and its publication.
+"""Create, read and drop the replication slot and the publication of a source on a PostgreSQL server.
 
-SQL functions read the slot: the committed transactions, and the LSN up to which they are recorded.
+SQL functions read the committed transactions in the slot, and the LSN up to which they are recorded.
 
 *Peek, record, then advance*: messages stay in the slot until the catalog has recorded them, so a poll that died can be
-repeated. Transactions that are already recorded are skipped by the LSN in the source's ``seen``.
+repeated. Recorded transactions are skipped by the LSN in the source's ``seen``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ MADE: Final = "made"
 
 
 def slot_options(home_id: str, uri: str, slot: str | None, publication: str | None) -> Mapping[str, Any]:
-    """Return the slot and publication options of a source on a server; without given names, the names of the home's
-    own.
+    """Return the slot and publication options of a source on a server. None stands for the home's own slot or
+    publication.
 
-    The option ``made`` lists which of the two the home creates. The home drops such a slot or publication when it
-    removes the last source that uses it.
+    The option ``made`` lists which of the two the home creates. The home drops these when it removes the last source
+    that uses them.
     """
     home = "".join(each for each in home_id.lower() if each.isalnum())[:12]
     own = f"weft_{home}_{zlib.crc32(uri.encode()):08x}"  # slot names are unique per server, not per database
@@ -43,9 +43,7 @@ def slot_options(home_id: str, uri: str, slot: str | None, publication: str | No
 
 
 def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
-    """Return the columns of a table that logical replication publishes. Raises NotFound, ExtractionError and
-    Refused.
-    """
+    """Return the columns of a table that logical replication publishes. Raises NotFound, ExtractionError, Refused."""
     if table is None:
         raise Refused("--table is missing: a database can have several tables", hint="Write --table public.staff.")
     with connected(check_uri(uri)) as connection:
@@ -55,7 +53,7 @@ def columns_of_server(uri: str, table: str | None, chosen: Chosen) -> Columns:
 
 
 def subscribe(uri: str, table: str, keys: Sequence[str], options: Mapping[str, Any], name: str) -> None:
-    """Make the server retain the changes of the table for this home from now on; ``name`` is the name of the source.
+    """Make the server retain the table's changes for this home from now on; ``name`` is the source's name.
 
     Raises Refused if the table lacks the necessary replica identity, and ExtractionError if the server forbids an
     operation.
@@ -90,8 +88,8 @@ def _publish(connection: psycopg.Connection[Any], publication: str, table: str, 
 def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | None:
     """Remove the table of a source from the publication; drop the publication and the slot if ``others`` is empty.
 
-    ``others`` are the other sources that use the same slot. Return a message about anything that could not be dropped
-    and how to drop it; None on success.
+    ``others`` are the other sources that use the same slot. Return a message about failed drops, with instructions;
+    None on success.
     """
     uri, options = source.location, source.options
     try:
@@ -107,7 +105,7 @@ def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | N
 
 
 def give_up(uri: str, options: Mapping[str, Any]) -> None:
-    """Drop the slot and the publication that ``subscribe`` created for a source that could not be added."""
+    """Drop what ``subscribe`` created for a source that could not be added."""
     with suppress(WeftError), connected(uri) as connection:
         if SLOT in options[MADE]:
             drop_slot(connection, options[SLOT])
@@ -136,7 +134,7 @@ def require_logical(connection: psycopg.Connection[Any], uri: str) -> None:
 
 
 def check_slot(connection: psycopg.Connection[Any], slot: str, name: str, uri: str) -> int:
-    """Return the confirmed LSN of the slot, in bytes; ``name`` is the name of the source.
+    """Return the confirmed LSN of the slot, in bytes; ``name`` is the source's name.
 
     Raise Refused for a slot that is missing, belongs to another plugin or database, or has lost WAL (write-ahead log).
     """
@@ -182,7 +180,7 @@ def check_place(connection: psycopg.Connection[Any], name: str, seen: int, confi
 
 
 def log_place(connection: psycopg.Connection[Any], function: str) -> int:
-    """Call an SQL function that takes no arguments and returns an LSN; return the LSN in bytes."""
+    """Return the LSN (in bytes) that the SQL function ``function`` returns without arguments."""
     row = connection.execute(f"SELECT {function}() - '0/0'::pg_lsn".encode()).fetchone()
     return 0 if row is None else int(row[0])
 

@@ -1,8 +1,8 @@
 """Read a Kafka topic as a change feed of Debezium envelopes or changes in the simple form, one per record.
 
-Each partition is ordered. Debezium writes all changes of a key to one partition, so the changes of a key are ordered,
-too. Records in different partitions are ordered by the source's time. A poll reads at most MOST_RECORDS records, up to
-the end offsets at its start; ``seen`` stores the next offset of each partition.
+Each partition is ordered. Debezium writes all changes of a key to one partition, so they are ordered, too. Records in
+different partitions are ordered by the source's time. A poll reads at most MOST_RECORDS records, up to the end offsets
+at its start; ``seen`` stores the next offset of each partition.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from weft.storage.local_sql import connect
 
 SCHEME: Final = "kafka://"
 MOST_RECORDS: Final = 200_000
-"""The maximum number of records of a poll. All records of a poll are held in memory, and an envelope with its schema
-takes a few kilobytes.
+"""The maximum number of records of a poll, which are all in memory. An envelope with its schema takes a few
+kilobytes.
 """
 
 _URI: Final = re.compile(r"kafka://(?P<servers>[\w.\-\[\]]+:\d+(?:,[\w.\-\[\]]+:\d+)*)/(?P<name>[A-Za-z0-9._-]{1,249})")
@@ -92,10 +92,10 @@ def inferred(records: pa.Table, table: str | None, where: str) -> tuple[tuple[st
 
 
 def bounded(begin: Offsets, latest: Offsets, most: int) -> dict[int, int]:
-    """Return the end offset of each partition for a poll: ``latest``, or less if that is more than about ``most``
+    """Return the end offset of each partition for a poll: ``latest``, or less to limit the poll to about ``most``
     records.
 
-    The ``most`` records are divided among the partitions in proportion to their waiting records.
+    The partitions share the ``most`` records in proportion to their waiting records.
 
     >>> bounded({0: 0, 1: 50}, {0: 900, 1: 150}, 100)
     {0: 90, 1: 60}
@@ -110,7 +110,7 @@ def bounded(begin: Offsets, latest: Offsets, most: int) -> dict[int, int]:
 def begin_of(seen: Mapping[str, Any], extent: TopicExtent, uri: str, name: str) -> dict[int, int]:
     """Return the start offset of each partition; a new partition starts at its earliest offset.
 
-    Raise Refused if unread records were deleted by retention, or because the topic was recreated.
+    Raise Refused if retention deleted unread records, or if the topic was created again.
     """
     if not seen:
         return dict(extent.earliest)
@@ -152,7 +152,7 @@ class Taken:
 
 
 def in_order(records: pa.Table) -> list[Taken]:
-    """Return the records (RECORDS) ordered by the source's time; records of one partition stay in order."""
+    """Return the records ordered by the source's time; records of one partition stay in order."""
     parts: dict[int, list[Taken]] = {}
     columns = (records.column(each).to_pylist() for each in (PARTITION, OFFSET, VALUE))
     for partition, offset, value in zip(*columns, strict=True):
@@ -164,9 +164,7 @@ def in_order(records: pa.Table) -> list[Taken]:
 
 
 def _time_and_transaction(value: bytes | None) -> tuple[int | None, str | None]:
-    """Return the source's time (µs UTC) and the transaction of a change. A value that is absent or unreadable is
-    None.
-    """
+    """Return the source's time (µs UTC) and the transaction of a change; None for each that is absent or unreadable."""
     try:
         change = json.loads(value or b"null")
     except (ValueError, RecursionError):
@@ -180,10 +178,10 @@ def _time_and_transaction(value: bytes | None) -> tuple[int | None, str | None]:
 
 
 def without_last(taken: Sequence[Taken]) -> list[Taken]:
-    """Return the records without those of the last named transaction, which may be incomplete.
+    """Return the records without the last named transaction, which may be incomplete.
 
-    Later records in a partition of that transaction are left out, too. If the last record names no transaction, return
-    all records.
+    Later records in the partitions of that transaction are left out, too. If the last record names no transaction,
+    return all records.
     """
     last = next((each.transaction for each in reversed(taken) if each.value is not None), None)
     if last is None:
@@ -197,7 +195,7 @@ def without_last(taken: Sequence[Taken]) -> list[Taken]:
 
 @dataclass
 class TopicPoll:
-    """One poll of a topic for all sources that follow the topic. Sources at the same offsets share the records.
+    """One poll of a topic for all sources that follow it. Sources at the same offsets share the records.
 
     ``quiet`` means that the topic has not grown since the last poll.
     """
@@ -256,7 +254,9 @@ class TopicPoll:
         return TableFeed(lambda _: rows, added, {**reached, "transaction": reading.times.last}, rejected=rejected)
 
     def _taken(self, begin: Offsets) -> tuple[list[Taken], dict[int, int]]:
-        """Return the records that this poll reads from the offsets ``begin``, and the offsets after these records."""
+        """Return the records that this poll reads from the offsets ``begin`` on, and the offsets after these
+        records.
+        """
         name = json.dumps(_keyed(begin))
         if name not in self._read:
             end = bounded(begin, self.extent.latest, MOST_RECORDS)
@@ -271,7 +271,7 @@ class TopicPoll:
 
 
 def _after(held: Sequence[Taken], taken: Sequence[Taken], end: Offsets) -> dict[int, int]:
-    """Return the next offset of each partition after the records in ``held``; ``end`` if no record of the partition
+    """Return the next offset of each partition after the records ``held``; ``end`` if no record of the partition
     waits.
     """
     now = {(each.partition, each.offset) for each in held}
@@ -293,7 +293,7 @@ def _as_records(taken: Sequence[Taken]) -> pa.Table:
 
 
 def _texts(taken: Sequence[Taken], reading: FeedReader) -> Iterator[TextRecord]:
-    """Yield the changes and the invalid records, without tombstones. ``line`` of a record is its index in ``taken``."""
+    """Yield the changes and the invalid records, without tombstones. ``line`` is an index in ``taken``."""
     for number, each in enumerate(taken):
         record = None if each.value is None else json_record(number, each.value, reading.parse)
         if record is not None:

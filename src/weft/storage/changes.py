@@ -156,8 +156,8 @@ def transaction_instants(
     """Return the instant of each transaction, by its own time (None: no own time), in the order of the feed.
 
     ``changes`` are the changes of all tables that the transactions touch.  A transaction gets its own time, or
-    ``clock`` if it has none, but no instant after ``latest`` (None: no limit).  The instants ascend from ``floor`` on: an
-    instant that is not after the previous one becomes the next microsecond.
+    ``clock`` if it has none, but no instant after ``latest`` (None: no limit).  The instants ascend from ``floor`` on:
+    an instant that is not after the previous one becomes the next microsecond.
     """
     first: dict[int | None, int] = {}
     for each in changes:

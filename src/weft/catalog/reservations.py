@@ -187,7 +187,7 @@ class Revisions:
             connection.execute(insert(ddl.revisions).values(**values))
 
     def earliest(self, table_ids: Collection[int], since: int) -> int | None:
-        """Return the earliest instant (µs UTC) in these tables that loads with a ts from ``since`` on changed.
+        """Return the earliest instant (µs UTC) changed in these tables by loads with a ts of at least ``since``.
 
         Returns None if these loads changed nothing in the past.
         """

@@ -136,8 +136,8 @@ class Subscriptions:
     def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return the subscriptions of live queries that have answers to send and may be tried now, ordered by id.
 
-        Pauses end by ``at``, the wall-clock time.  Digests are due by ``now``, the time of the home's clock (None: no
-        time yet).  Both are in microseconds UTC.
+        ``at`` is the wall-clock time, which ends pauses.  ``now`` is the time of the home's clock, which makes digests
+        due (None: no time yet).  Both are in microseconds UTC.
         """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(

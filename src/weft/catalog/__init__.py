@@ -1,6 +1,6 @@
 """The catalog of a home: definitions, plans, subscriptions, the tick log and the leases, in one database.
 
-Weft imports the database library only when it uses the catalog; records, layout and ``table_sizes`` do without the
+Weft imports the database library only when it uses the catalog.  Records, layout and ``table_sizes`` do not need the
 library.
 """
 

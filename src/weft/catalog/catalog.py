@@ -54,7 +54,7 @@ class CatalogParts:
 
     @property
     def data(self) -> Location:
-        """The location of the home's tables, ledger and quarantine; the paths in the catalog are relative to this
+        """The location of the home's tables, ledger and quarantine; paths in the catalog are relative to this
         location.
         """
         return layout.data(self.path)
@@ -68,8 +68,7 @@ class CatalogParts:
 class Writer(CatalogParts):
     """A catalog that the holder of a lease can change.
 
-    Every change checks in its own transaction that the lease is still held, and raises LeaseLost if another writer has
-    taken the lease.
+    Every change checks in its own transaction that the lease is still held, and otherwise raises LeaseLost.
     """
 
     def __init__(self, database: Database, lease: Lease) -> None:
@@ -82,7 +81,7 @@ class Writer(CatalogParts):
         self._leases.check(self.lease)
 
     def lost(self) -> LeaseLost | None:
-        """Return the reason why the lease is lost, or None if the lease is held or the catalog cannot be read."""
+        """Return the error if the lease is lost; None if the lease is held or the catalog cannot be read."""
         try:
             self.check()
         except LeaseLost as lost:
@@ -92,7 +91,7 @@ class Writer(CatalogParts):
         return None
 
     def renew(self, at: int, ttl_us: int = LEASE_TTL_US) -> None:
-        """Extend the lease to ``at + ttl_us``; raise LeaseLost if another writer has taken the lease."""
+        """Extend the lease to ``at + ttl_us``; raise LeaseLost if another writer has taken it."""
         self._leases.renew(self.lease, at, ttl_us)
 
     def release(self) -> None:
@@ -101,38 +100,38 @@ class Writer(CatalogParts):
 
 
 class Catalog(CatalogParts):
-    """A home's catalog: anyone can read the catalog, and most changes need a ``Writer``."""
+    """A home's catalog; everyone can read it, and most changes need a ``Writer``."""
 
     def lease(self, name: LeaseName = "write") -> Lease | None:
-        """Return the lease held under ``name``, even if the lease has expired; None if nobody holds the lease."""
+        """Return the lease held under ``name``, even if it has expired; None if nobody holds it."""
         return Leases(self._database, name).held()
 
     def writer(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
-        """Acquire the write lease at the wall-clock time ``at``; the caller must call ``release`` on the returned
-        writer.
+        """Acquire the write lease at the wall-clock time ``at``; the caller must release it.
 
         Raises LeaseBusy if another process holds the lease.
         """
         return Writer(self._database, Leases(self._database, "write").acquire(purpose, holder, at, ttl_us))
 
     def sender(self, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
-        """Acquire the delivery lease, in the same way as ``writer`` acquires the write lease."""
+        """Acquire the delivery lease as ``writer`` acquires the write lease."""
         return Writer(self._database, Leases(self._database, "deliver").acquire("deliver", holder, at, ttl_us))
 
     @contextmanager
     def writing(self, purpose: str, clock: Callable[[], int], *, wait_us: int = 0) -> Iterator[Writer]:
-        """Hold the write lease for the duration of the ``with`` block, after waiting at most ``wait_us`` for the lease.
+        """Wait at most ``wait_us`` for the write lease, and hold it during the ``with`` block.
 
-        ``clock`` returns the wall-clock time in microseconds.  Raises LeaseBusy if the wait was not long enough.
+        ``clock`` returns the wall-clock time in microseconds.  Raises LeaseBusy if the lease is still held after the
+        wait.
         """
         with self._holding("write", purpose, clock, wait_us) as writer:
             yield writer
 
     @contextmanager
     def delivering(self, clock: Callable[[], int], *, wait_us: int = 0) -> Iterator[Writer]:
-        """Hold the delivery lease for the duration of the ``with`` block, with the parameters of ``writing``.
+        """Hold the delivery lease during the ``with`` block; the parameters are those of ``writing``.
 
-        One process can hold the write lease while another holds the delivery lease.
+        The two leases are independent of each other.
         """
         with self._holding("deliver", "deliver", clock, wait_us) as writer:
             yield writer
@@ -143,7 +142,7 @@ class Catalog(CatalogParts):
         try:
             yield writer
         except (StorageError, ExecutionError) as error:
-            # A writer that lost its lease to another writer reports that writer's changes as damage.
+            # After the loss of the lease, the other writer's changes would look like damage.
             lost = writer.lost()
             if lost is not None:
                 raise lost from error
@@ -170,9 +169,9 @@ def open_catalog(
     """Open the catalog of the folder ``home``; with ``create``, create the home if it does not exist.
 
     ``clock`` applies to a new home only.  ``at`` is the wall-clock time in microseconds UTC.  ``database`` is the URL
-    of a PostgreSQL database that stores the catalog; if ``database`` is None, the catalog is a SQLite file in the home.
-    A home of an older format is migrated.  Raises CatalogError if the folder is not a home, if the home is damaged, or
-    if a newer Weft wrote the home.
+    of a PostgreSQL database for the catalog; without a URL, the catalog is a SQLite file in the home.  A home of an
+    older format is migrated.  Raises CatalogError if the folder is not a home, if the home is damaged, or if a newer
+    Weft wrote the home.
     """
     folder = Path(home)
     return Catalog(Database(folder, open_database(folder, database, create=create, clock=clock, at=at)))

@@ -1,7 +1,7 @@
 """Connect to the catalog's database and run transactions that read or write.
 
-A writing transaction excludes all other writers from start to commit, so the values that the transaction reads are
-still current at the commit.  The transaction also checks the writer's fencing token (design section 6).
+A writing transaction excludes all other writers until its commit, so the values that it reads stay current.  It also
+checks the writer's fencing token (design section 6).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weft.printable import require_text
 
 
 class Database:
-    """A home's folder and the connection to the home's database; all parts of the catalog share a Database.
+    """A home's folder and database connection, which all parts of the catalog share.
 
     If ``lease`` is set, changes are made under that lease.  After ``close`` every use raises HomeClosed, even for the
     holder of a lease.
@@ -73,9 +73,7 @@ class Database:
 
     @contextmanager
     def changing_under_lease(self, name: LeaseName | None = "write") -> Iterator[Connection]:
-        """Run a writing transaction that needs the lease ``name`` (any lease if None); raise CatalogError without the
-        lease.
-        """
+        """Run a writing transaction that needs the lease ``name`` (None: any lease); raise CatalogError without it."""
         if self._lease is None or name not in (None, self._lease.name):
             raise CatalogError(
                 f"this change needs the lease to {name or 'write'}",
@@ -102,7 +100,7 @@ def home_closed(home: Path) -> HomeClosed:
 
 
 def inserted_id(connection: Connection, statement: Insert) -> int:
-    """Insert one row and return the id that the database assigned to the row."""
+    """Insert one row and return the id that the database assigned."""
     key = connection.execute(statement).inserted_primary_key
     if key is None:
         raise CatalogError("the catalog gave no id to a new row")
@@ -112,8 +110,7 @@ def inserted_id(connection: Connection, statement: Insert) -> int:
 def require_held(connection: Connection, lease: Lease) -> None:
     """Raise LeaseLost unless ``lease`` is the lease now recorded under its name.
 
-    A lease that has expired is still valid until another writer takes it, because no other writer can have made a
-    change in the meantime.
+    An expired lease stays valid until another writer takes it: until then no other writer has changed anything.
     """
     leases = ddl.leases.c
     current = connection.execute(select(leases.token, leases.holder).where(leases.name == lease.name)).one()
@@ -129,8 +126,8 @@ def require_held(connection: Connection, lease: Lease) -> None:
 
 @contextmanager
 def catalog_errors(home: Path) -> Iterator[None]:
-    """Convert database errors in the ``with`` block to CatalogError, and an error for text that UTF-8 cannot encode to
-    Refused.
+    """Convert database errors in the ``with`` block to CatalogError; raise Refused for text that UTF-8 cannot
+    encode.
     """
     try:
         yield

@@ -23,13 +23,13 @@ from sqlalchemy import (
 )
 
 FORMAT: Final = 14
-"""The format number of these tables: ``migrations`` migrates homes of an older format, and Weft refuses newer homes."""
+"""The format number of these tables; ``migrations`` migrates older homes, and Weft refuses newer homes."""
 
 metadata: Final = MetaData()
 
 
 def _partial(name: str, column: str, *, where: str, unique: bool = False) -> Index:
-    """Return the definition of a partial index that works in SQLite and in PostgreSQL."""
+    """Return a partial index that works in SQLite and in PostgreSQL."""
     return Index(name, column, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
 
 
@@ -113,7 +113,7 @@ views: Final = Table(
 )
 
 AUXILIARY: Final = views.c.mode == "auxiliary"
-"""The SQL condition that selects auxiliary views, which other views read and which users do not name."""
+"""The SQL condition that selects auxiliary views."""
 
 columns: Final = Table(
     "columns",
@@ -265,7 +265,7 @@ queries: Final = Table(
     Index("queries_by_plan", "plan_id", "state"),
     _partial("queries_reading", "query_id", where=READING),
     _partial("queries_defined", "query_id", where=DEFINED),
-    # The index contains every column that a runner reads at each poll, so a poll does not read the table itself.
+    # The index covers the columns that a runner polls, so a poll does not read the table itself.
     Index("queries_poll", "state", "plan_id", "next_run", "tau", "from_instant", "next_due"),
     sqlite_autoincrement=True,
 )
@@ -365,7 +365,7 @@ outbox: Final = Table(
     Column("round", Integer, nullable=False, server_default="0"),
     Column("reply", Text),
     Column("about", Text),
-    # A subscription has at most one unsent message: the next message starts after the last answer of the previous one.
+    # A subscription has at most one unsent message; the next message starts after the answers of the previous one.
     _partial("outbox_unsent", "sub_id", where="state NOT IN ('sent', 'withdrawn')", unique=True),
     Index("outbox_by_subscription", "sub_id", "entry_id"),
     sqlite_autoincrement=True,

@@ -15,10 +15,10 @@ from weft.catalog.views import ViewRecord
 
 
 def schemas(catalog: CatalogParts, *texts: str) -> dict[str, TableSchema]:
-    """Return the schemas, by name, of the home's tables and of the results of the queries that ``texts`` may name.
+    """Return the schemas, by name, of the home's tables and of the query results that ``texts`` may name.
 
-    The schema of a view includes the view's definition if the view depends on NOW and if ``texts`` may name the view.
-    Raises PlanMismatch if that definition cannot be read.
+    If ``texts`` may name a view that depends on NOW, the schema of the view includes the view's definition.  Raises
+    PlanMismatch if that definition cannot be read.
     """
     tables = catalog.tables.all()
     known = {table.name: table.schema for table in tables if not table.auxiliary}
@@ -40,8 +40,8 @@ class Definitions:
         self._views = {view.table_id: view for view in views}
 
     def schema(self, table_id: int) -> TableSchema:
-        """Return the schema of a table for a standing query; a view that depends on NOW has its definition in the
-        schema.
+        """Return the schema of a table for a standing query; the schema of a view that depends on NOW has its
+        definition.
         """
         table = self._tables[table_id]
         if not isinstance(table, ViewSchema) or not table.depends_on_now:

@@ -16,11 +16,11 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event
 from sqlalchemy.dialects import postgresql, sqlite
 
 WRITES: Final = "weft_writes"
-"""The name of the execution option that marks the transactions of a connection as writing."""
+"""The execution option that marks the transactions of a connection as writing."""
 
 _BUSY_TIMEOUT_MS: Final = 30_000
 _WRITERS_LOCK: Final = 0x77656674
-"""The number of the PostgreSQL advisory lock that every writing transaction takes."""
+"""The PostgreSQL advisory lock that every writing transaction takes."""
 
 
 def sqlite_engine(file: Path) -> Engine:
@@ -59,16 +59,13 @@ def postgresql_engine(url: str) -> Engine:
 def to_write(connection: Connection) -> Connection:
     """Return the connection with the options for one transaction that excludes all other writers."""
     if connection.dialect.name == "postgresql":
-        # With a stronger isolation level, the snapshot could be older than the lock and miss the previous writer's
-        # commit.
+        # With a stronger isolation level, the snapshot could be older than the lock and miss the previous commit.
         return connection.execution_options(isolation_level="READ COMMITTED", **{WRITES: True})
     return connection.execution_options(**{WRITES: True})
 
 
 def upserted(connection: Connection, table: Table, key: Sequence[str], changed: Sequence[str]) -> Any:
-    """Return an SQL statement that inserts a row, or sets the columns ``changed`` if a row with the same ``key``
-    exists.
-    """
+    """Return a statement that inserts a row or, if a row has the same ``key``, sets its columns ``changed``."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     statement = dialect.insert(table)
     values = {name: statement.excluded[name] for name in changed}
@@ -87,8 +84,8 @@ def _own_transactions(connection: Any, *pragmas: str) -> None:
 def _read_only(file: Path) -> Engine:
     """Return a read-only engine for a SQLite file.
 
-    SQLite must also read the write-ahead log, which requires an index file or a folder in which SQLite can create the
-    index file.  If the index file is missing, the function copies the database and the log to a temporary folder.
+    To read the write-ahead log, SQLite needs an index file, or a folder in which it can create one.  Without them, the
+    engine uses a copy of the database and the log in a temporary folder.
     """
     log, index = (file.with_name(file.name + suffix) for suffix in ("-wal", "-shm"))
     folder = None

@@ -15,20 +15,15 @@ from weft.location import Location
 TABLES: Final = "tables"
 """The folder that contains a Delta table for each user table, relative to the data location."""
 LEDGER: Final = "ledger"
-"""The Delta table that contains the answers of all queries, relative to the data location.  Recorded versions use this
-path.
-"""
+"""The Delta table of all answers, relative to the data location; recorded versions use this path."""
 SYNOPSES: Final = "synopses"
 """The folder that contains a Delta table for each stored relation of a synopsis, relative to the data location."""
 WRITING: Final = "writing"
-"""The folder where Spark writes data files before Weft moves the files into a table, relative to the data location.
-
+"""The folder, relative to the data location, where Spark writes data files before Weft moves them into a table.
 Each writer empties the folder.
 """
 STAGED: Final = "staged"
-"""The folder that stores the rows of a transaction over several tables until every table has its rows, relative to the
-data location.
-"""
+"""The folder, relative to the data location, with the rows of an unfinished transaction over several tables."""
 GIVEN: Final = "given"
 """The folder where Spark writes the rows of appended DataFrames for Weft to read, relative to the data location."""
 QUARANTINE: Final = "quarantine"
@@ -56,20 +51,20 @@ def catalog_file(home: Path) -> Path:
 
 
 def runner_file(home: Path) -> Path:
-    """Return the path of the file that ``weft run`` and ``weft serve`` lock; the file contains the process number."""
+    """Return the lock file of ``weft run`` and ``weft serve``, which contains the process number."""
     return home / "runner"
 
 
 def holders_folder(home: Path) -> Path:
-    """Return the folder that contains one file for each process that holds leases.
+    """Return the folder with one file for each process that holds leases.
 
-    A process locks its file while the process runs.  Backups must exclude the folder.
+    A process locks its file while it runs.  Backups must exclude the folder.
     """
     return home / "holders"
 
 
 def arrangements_folder(home: Path) -> Path:
-    """Return the folder of the arrangements; Weft can rebuild the arrangements, so they may be deleted at any time."""
+    """Return the folder of the arrangements; it may be deleted at any time, because Weft can rebuild them."""
     return home / "arrangements"
 
 

@@ -1,8 +1,8 @@
 """Acquire, renew and release the two leases of a home: one to write and one to deliver (design section 6).
 
-A home has at most one writer and one deliverer at a time.  A stalled channel therefore stops deliveries but not writes.
-The token of a lease increases with each acquisition, and every writing transaction checks the token.  A writer that
-lost its lease while it was suspended therefore cannot change anything.  Leases use the wall clock.
+Because the leases are separate, a stalled channel stops deliveries but not writes.  The token of a lease increases with
+each acquisition, and every writing transaction checks the token.  A suspended writer that lost its lease can therefore
+change nothing.  Leases use the wall clock.
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ class Leases:
         self._own = ddl.leases.c.name == name
 
     def acquire(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Lease:
-        """Acquire the lease with a token greater than all earlier tokens of this lease.
+        """Acquire the lease with a token greater than all its earlier tokens.
 
-        Raises LeaseBusy while another thread or process holds an unexpired lease.  An unexpired lease can still be
-        acquired if its holder is known to be dead, or if this process released the lease but failed to record the
-        release.
+        Raises LeaseBusy while another thread or process holds an unexpired lease.  An unexpired lease is also available
+        if its holder is known to be dead, or if this process released it but could not record the release.
         """
         liveness = self._database.liveness
         try:
@@ -73,9 +72,7 @@ class Leases:
             return lease
 
     def acquire_within(self, wait_us: int, purpose: str, clock: Callable[[], int]) -> Lease:
-        """Acquire the lease for this process, after waiting at most ``wait_us``; raise LeaseBusy if the lease is still
-        held.
-        """
+        """Acquire the lease for this process within ``wait_us``; raise LeaseBusy if it is still held then."""
         until = clock() + wait_us
         while True:
             try:
@@ -87,16 +84,16 @@ class Leases:
                 time.sleep(_POLL_SECONDS)
 
     def renew(self, lease: Lease, at: int, ttl_us: int = LEASE_TTL_US) -> None:
-        """Extend the lease to ``at + ttl_us``; raise LeaseLost if another writer has taken the lease."""
+        """Extend the lease to ``at + ttl_us``; raise LeaseLost if another writer has taken it."""
         with self._database.changing() as connection:
             require_held(connection, lease)
             connection.execute(update(ddl.leases).where(self._own).values(expires_at=at + ttl_us))
 
     def release(self, lease: Lease) -> None:
-        """Release the lease, unless another writer has taken the lease.
+        """Release the lease, unless another writer has taken it.
 
-        Raises CatalogError if the release cannot be written (a full disk).  This process can then acquire the lease
-        again; other processes must wait until this process acquires the lease or ends, or until the lease expires.
+        Raises CatalogError if the release cannot be recorded (a full disk).  This process can then acquire the lease
+        again. Other processes must wait until the lease expires, or until this process ends or acquires the lease.
         """
         given_back = self._database.liveness.given_back
         given_back.add((lease.name, lease.token))
@@ -114,7 +111,7 @@ class Leases:
             require_held(connection, lease)
 
     def held(self) -> Lease | None:
-        """Return the current lease, even if the lease has expired; None if nobody holds the lease."""
+        """Return the current lease, even if it has expired; None if nobody holds it."""
         with self._database.reading() as connection:
             row = connection.execute(select(ddl.leases).where(self._own)).one()
         if row.holder is None:

@@ -1,8 +1,8 @@
 """Find out whether the process that holds a lease is still running.
 
 A process that holds a lease locks its own file in the home while the home is open.  The kernel releases the lock when
-the process ends in any way or the machine restarts; a zombie process holds no lock.  A process number is less reliable,
-because the system reuses numbers and each container counts from 1.
+the process ends or the machine restarts.  A process number is less reliable: the system reuses numbers, and each
+container counts from 1.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ _own: tuple[int, str] | None = None
 
 
 def this_process() -> str:
-    """Return the name under which this process holds leases; the name contains the process number, the host and a
-    UUID.
-    """
+    """Return the name of this process as a holder of leases: process number, host and a UUID."""
     global _own
     known, pid = _own, os.getpid()
     if known is None or known[0] != pid:
@@ -50,15 +48,12 @@ class Liveness:
         self._folder = folder
         self._locked: dict[str, int] = {}
         self.given_back: set[tuple[str, int]] = set()
-        """The names and tokens of the leases that this process released although the catalog still records them as
-        held.
-        """
+        """The names and tokens of leases that this process released, but that the catalog still records as held."""
         self._mutex = threading.Lock()
         _all.add(self)
 
     def announce(self, holder: str) -> None:
-        """Lock the file of this process before the process takes a lease; do nothing if ``holder`` is not a name from
-        ``this_process``.
+        """Lock the file of this process, which must happen before it takes a lease; ignore names of any other form.
 
         On a file system without locks the process counts as alive until its lease expires.
         """
@@ -73,7 +68,7 @@ class Liveness:
     def is_gone(self, holder: str) -> bool:
         """Return whether the holder is a process that has ended, on any host and in any container.
 
-        Returns False if ``holder`` is not a name from ``this_process``; the lease of such a holder must expire.
+        Returns False for a name that ``this_process`` did not create; the lease of that holder must expire.
         """
         name = _name(holder)
         if name is None:
@@ -122,7 +117,7 @@ def _name(holder: str) -> str | None:
 
 
 def _locked(path: Path) -> int:
-    """Create and lock the file; return the file descriptor that holds the lock."""
+    """Create and lock the file; return the locked file descriptor."""
     while True:
         make_folder(path.parent)
         try:

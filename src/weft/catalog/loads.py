@@ -1,7 +1,7 @@
 """Record loads and their undoing, and index the records that loads could not read.
 
-An undo first marks the load, then removes its rows from Delta, and then updates the table's counts and marks the load
-as undone in one transaction.  A later writer completes an undo that was only marked (``execution.undoing``).
+An undo first marks the load and then removes its rows from Delta.  Finally one transaction updates the table's counts
+and marks the load as undone.  A later writer completes an interrupted undo (``execution.undoing``).
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Loads:
     ) -> int:
         """Record the start of a load and return the load's id.
 
-        ``digest`` is the digest of the source, or None if the source has no digest.  ``files`` are the name and the
-        digest of each file if the source consists of several files.
+        ``digest`` is the digest of the source (None: no digest).  For a source of several files, ``files`` are their
+        names and digests.
         """
         values = {"table_id": table_id, "source": source, "kind": kind, "digest": digest, "started_at": at}
         counts = {"stored": 0, "known": 0, "quarantined": 0, "late": 0}
@@ -104,7 +104,7 @@ class Loads:
     def of_files(self, table_id: int, digests: Collection[str]) -> Mapping[str, LoadRecord]:
         """Return, for the digest of each file, the latest load of that file into the table.
 
-        The load may have included other files.  A finished load takes precedence over an unfinished one.
+        A finished load takes precedence over an unfinished one.  The load may have included other files.
         """
         loads, files = ddl.loads, ddl.load_files
         own = select(loads.c.digest.label("of"), loads).where(loads.c.digest.in_(digests))
@@ -186,7 +186,7 @@ class Loads:
                     connection.execute(delete(active).where(*same))
 
     def first_since(self, at: int) -> int | None:
-        """Return the start of the first load that began after ``at``; None if no load did."""
+        """Return the start of the first load that began after ``at``; None if no load began."""
         started = ddl.loads.c.started_at
         with self._database.reading() as connection:
             first: int | None = connection.execute(select(func.min(started)).where(started > at)).scalar_one()
@@ -204,10 +204,10 @@ class Loads:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRecord:
-    """A new entry of the quarantine index for a record that could not be read.
+    """A new entry of the quarantine index, for a record that could not be read.
 
-    The entry consists of the position of the record, the reason, the SHA-256 and the size of the record's bytes, and
-    the load's options (JSON), which a retry needs.
+    ``UnreadableRecord`` has the position of the record, the reason, the SHA-256 and size of the bytes, and the load's
+    options (JSON), which a retry needs.
     """
 
     source: str
@@ -229,10 +229,10 @@ class Quarantine:
         self._database = database
 
     def add(self, load_id: int, table_id: int, records: Iterable[UnreadableRecord], at: int) -> int:
-        """Add unreadable records to the index, all or none of them; return the number of new records.
+        """Add unreadable records to the index, all or none; return the number of new records.
 
-        A record is not new if the index has a record with the same bytes, position, source and table; the indexed
-        record is then assigned to this load.  ``at`` is µs UTC.
+        A record is not new if the index has one with the same bytes, position, source and table.  The indexed record is
+        then assigned to this load.  ``at`` is µs UTC.
         """
         quarantine = ddl.quarantine
         count = select(func.count()).select_from(quarantine).where(quarantine.c.table_id == table_id)
@@ -246,7 +246,7 @@ class Quarantine:
             return int(connection.execute(count).scalar_one()) - int(before)
 
     def named(self, digests: Sequence[str]) -> frozenset[str]:
-        """Return those of ``digests`` (SHA-256) that belong to a record in the index, in any state."""
+        """Return the ``digests`` (SHA-256) that occur in the index, in any state."""
         column = ddl.quarantine.c.sha256
         known: set[str] = set()
         with self._database.reading() as connection:
@@ -265,7 +265,7 @@ class Quarantine:
             return tuple(QuarantineRecord(**row._mapping) for row in connection.execute(wanted))
 
     def positions(self, load_id: int) -> Mapping[str, frozenset[str]]:
-        """Return, for each source, the positions of the records that the load put in quarantine, in any state."""
+        """Return, by source, the positions of the records that the load put in quarantine, in any state."""
         quarantine = ddl.quarantine.c
         positions: dict[str, set[str]] = {}
         with self._database.reading() as connection:
@@ -276,9 +276,7 @@ class Quarantine:
         return {source: frozenset(places) for source, places in positions.items()}
 
     def settle(self, quarantine_id: int, state: QuarantineState, *, reason: str | None = None) -> None:
-        """Set the state of a quarantined record, and its ``reason`` if given; raise NotFound if the record does not
-        exist.
-        """
+        """Set the state of a quarantined record, and its ``reason`` if given; raise NotFound for an unknown record."""
         values = {"state": state} if reason is None else {"state": state, "reason": reason}
         with self._database.changing() as connection:
             changed = connection.execute(
@@ -295,9 +293,9 @@ LoadState = Literal["done", "at work", "ended in the middle", "being undone", "u
 
 @dataclass(frozen=True, repr=False)
 class LoadSummary(Brief):
-    """A load, the name of its table, and the number of rows that the load stored.
+    """A load with the name of its table and the number of rows stored.
 
-    The rows have ts from ``first_ts`` to ``last_ts``; both are None if the load stored no rows.
+    ``first_ts`` and ``last_ts`` bound the ts of the rows; both are None if the load stored no rows.
     """
 
     load: LoadRecord
@@ -338,7 +336,7 @@ class LoadHistory:
         self._database = database
 
     def latest(self, table_id: int | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """Return the latest loads into the table ``table_id``, or into all tables except views, the newest first."""
+        """Return the latest loads, the newest first; without ``table_id``, of all tables except views."""
         wanted = _summary_query().where(ddl.loads.c.kind != "view").order_by(ddl.loads.c.load_id.desc()).limit(limit)
         if table_id is not None:
             wanted = wanted.where(ddl.loads.c.table_id == table_id)
@@ -359,7 +357,7 @@ class LoadHistory:
             connection.execute(update(ddl.loads).where(ddl.loads.c.load_id == load_id).values(state=UNDOING))
 
     def being_undone(self) -> tuple[Commits, ...]:
-        """Return, for each load that is marked but not yet undone, the commits to remove."""
+        """Return the commits to remove for each load that is marked but not yet undone."""
         loads, reservations = ddl.loads.c, ddl.reservations.c
         with self._database.reading() as connection:
             rows = connection.execute(
@@ -378,11 +376,11 @@ class LoadHistory:
             return _versions(connection, ddl.reservations.c, connection.execute(rows).one())
 
     def undone(self, load_id: int, stored: tuple[int, int] | None) -> tuple[str, ...]:
-        """Record that a marked load is undone; return the digests of the records that the load put in quarantine.
+        """Record that a marked load is undone; return the digests of the records that it put in quarantine.
 
-        ``stored`` is the version and the number of rows of the load's table in Delta (None: no table).  Other
-        quarantined records may have the same digests.  The digests of later loads are deleted, so that their sources
-        can be loaded again: a later load may have skipped rows because this load had stored the same rows.
+        ``stored`` is the version and the number of rows of the Delta table (None: no table).  Other quarantined records
+        may have the same digests.  Later loads lose their digests, so that their sources can be loaded again: a later
+        load may have skipped rows that this load had stored.
         """
         with self._database.changing_under_lease() as connection:
             table_id = connection.execute(
@@ -455,7 +453,7 @@ def _reopen_retried(connection: Connection, load_id: int) -> None:
 
 
 def _shrink(connection: Connection, table_id: int, version: int, rows: int) -> None:
-    """Record the table's version, rows and ts bounds after the load is undone, and recompute the home's ts bounds."""
+    """Record the table's version, rows and ts bounds after an undo, and recompute the home's ts bounds."""
     reservations = ddl.reservations.c
     bounds = select(func.min(reservations.first_ts), func.max(reservations.last_ts))
     first, last = connection.execute(
@@ -480,10 +478,7 @@ def forget_instants(connection: Connection) -> None:
 
 
 def _without_quarantine(connection: Connection, condition: Any) -> tuple[str, ...]:
-    """Delete the records that match ``condition`` from the quarantine index, and return the digests of their bytes.
-
-    Other records may have the same digests.
-    """
+    """Delete the matching records from the quarantine index; return their digests, which other records may share."""
     quarantine = ddl.quarantine
     digests = tuple(connection.execute(select(quarantine.c.sha256).where(condition).distinct()).scalars())
     connection.execute(delete(quarantine).where(condition))
@@ -491,7 +486,7 @@ def _without_quarantine(connection: Connection, condition: Any) -> tuple[str, ..
 
 
 def forget_quarantined(connection: Connection, table_id: int) -> tuple[str, ...]:
-    """Delete the table's records from the quarantine index, and return the digests of their bytes.
+    """Delete the table's records from the quarantine index; return the digests of their bytes.
 
     Records of other tables may have the same digests.
     """

@@ -31,8 +31,8 @@ FIRST_FORMAT: Final = 1
 class Migration:
     """A migration of a home to the format ``to`` from the previous format.
 
-    ``statements`` are literal SQL, because the definitions in ``ddl`` continue to change.  The function ``then`` makes
-    the changes that SQL cannot express.
+    ``statements`` are literal SQL, because ``ddl`` continues to change.  ``then`` makes the changes that SQL cannot
+    express.
     """
 
     to: int
@@ -41,8 +41,7 @@ class Migration:
 
 
 def bind_plans(connection: Connection) -> None:
-    """Replace the text of each plan by the plan's bound form; format 1 stored the text and bound its names at each
-    start.
+    """Replace each plan of format 1, which is a text, by its bound form.
 
     A query whose text no longer compiles is set to failed, with the reason.
     """
@@ -80,7 +79,7 @@ def _tables(connection: Connection) -> dict[str, TableSchema]:
 
 
 def outbox_of_rounds(connection: Connection) -> None:
-    """Allow a subscription to have several messages from the same ordinal, in different rounds; format 8 allowed one.
+    """Allow several messages of a subscription from the same ordinal, in different rounds.
 
     SQLite cannot drop a constraint, so the messages move to a new table with the same ids.
     """
@@ -112,7 +111,7 @@ def outbox_of_rounds(connection: Connection) -> None:
 def define_views(connection: Connection) -> None:
     """Mark standing queries as failed, with a reason, if they read the stored periods of a view that depends on NOW.
 
-    The stored periods are evaluated at one instant, so the answers of such a query depended on the times of the ticks.
+    The stored periods apply to one instant, so the answers of such a query depended on the times of the ticks.
     """
     columns = {table.id: table.columns for table in _tables(connection).values()}
     views = {row.table_id: row for row in connection.execute(text("SELECT table_id, form, reads, mode FROM views"))}
@@ -179,7 +178,7 @@ MIGRATIONS: Final = (
             "ALTER TABLE queries ADD COLUMN reads TEXT NOT NULL DEFAULT '[]'",
             "ALTER TABLE queries ADD COLUMN stratum INTEGER NOT NULL DEFAULT 0",
             "ALTER TABLE queries ADD COLUMN last_first_at BIGINT",
-            # All answers so far have a first instant before the query's tau, and no query has read the answers yet.
+            # Each answer so far starts before the query's tau, and no query has read the answers yet.
             "UPDATE queries SET last_first_at = tau - 1 WHERE next_ordinal > 1",
             "CREATE INDEX queries_reading ON queries (query_id) WHERE reads <> '[]'",
             "ALTER TABLE tick_queries ADD COLUMN until BIGINT",

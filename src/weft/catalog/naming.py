@@ -41,7 +41,7 @@ def query_name(name: str) -> str:
 
 
 def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """Return the names in the given order, and append a number to each duplicate.
+    """Return the names in the given order, with a number appended to each duplicate.
 
     A name is a duplicate if an earlier name, or a name in ``taken``, differs from it at most in case.
 
@@ -61,9 +61,7 @@ def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
 
 
 def queries_mentioned(text: str) -> frozenset[str]:
-    """Return the words of an SQL text that may name a query whose results the text reads.
-
-    The result is empty if the word ``results`` does not occur.
+    """Return the words of an SQL text that may name a query in ``results``; empty if ``results`` does not occur.
 
     >>> sorted(queries_mentioned("SELECT a FROM results.late"))
     ['FROM', 'SELECT', 'a', 'late', 'results']
@@ -89,7 +87,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def not_found(kind: str, name: str, known: Iterable[str]) -> NotFound:
-    """Return the error for an unknown name; the error's hint suggests the most similar known name."""
+    """Return the error for an unknown name, with the most similar known name as a hint."""
     names = sorted(known)
     by_folded = {folded(each): each for each in names}
     near = difflib.get_close_matches(folded(name), list(by_folded), n=1, cutoff=0.6)

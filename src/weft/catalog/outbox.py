@@ -22,15 +22,15 @@ _OVER = ("sent", "withdrawn")
 class OutboxEntry(Brief):
     """A message with the answers ``first_ordinal`` to ``last_ordinal`` of a subscription's query.
 
-    States: ``pending``: sending started and the outcome is not known yet.  ``failed``: the message was not delivered
-    and will be retried.  ``unknown``: the message may have been delivered.  An unknown message is retried at once if
+    States: ``pending``: sending started, and the outcome is not known yet.  ``failed``: the message was not delivered
+    and will be retried.  ``unknown``: the message may have been delivered.  Weft retries an unknown message at once if
     the recipient detects duplicates, otherwise when a person requests a retry.  ``sent``: the message was delivered.
     ``withdrawn``: a person moved the subscription to another ordinal.
 
-    ``position`` is the channel's record of where the message starts (a file's offset, as JSON).  ``attempts`` is the
-    number of attempts started.  ``reply`` is the recipient's reply on acceptance.  ``about`` is the content besides the
-    answers (JSON, ``delivery.channel.About``); it is None after the message is sent or withdrawn, or if an older Weft
-    created the message.
+    ``position`` is where the message starts in the channel (JSON, for example a file's offset).  ``attempts`` counts
+    the attempts started.  ``reply`` is the recipient's reply on acceptance.  ``about`` is the content besides the
+    answers (JSON, ``delivery.channel.About``).  It is None for a sent or withdrawn message, and for a message of an
+    older Weft.
     """
 
     entry_id: int
@@ -53,9 +53,7 @@ class OutboxEntry(Brief):
 
     @property
     def idempotency_key(self) -> str:
-        """The key by which a recipient detects duplicates: all attempts of a message have the same key, and no two
-        messages share a key.
-        """
+        """The key by which a recipient detects duplicates: unique to the message and the same for all its attempts."""
         again = f"-{self.round}" if self.round else ""
         return f"{self.sub_id}-{self.first_ordinal}-{self.last_ordinal}{again}"
 
@@ -78,7 +76,9 @@ class Outbox:
             return tuple(_entry(row) for row in rows)
 
     def latest(self, sub_ids: Collection[int] | None, limit: int) -> tuple[OutboxEntry, ...]:
-        """Return the latest messages of the subscriptions ``sub_ids`` (None: of all live queries), the newest first."""
+        """Return the latest messages, the newest first, of the subscriptions ``sub_ids`` (None: of all live
+        queries).
+        """
         outbox, query, subscribed = ddl.outbox.c, ddl.queries.c, ddl.subscriptions.c
         wanted = select(ddl.outbox).order_by(outbox.entry_id.desc()).limit(limit)
         if sub_ids is None:
@@ -97,9 +97,7 @@ class Outbox:
             return frozenset(connection.execute(begun).scalars())
 
     def sent_ends(self, sub_id: int) -> tuple[OutboxEntry, ...]:
-        """Return the first and the latest sent message of a subscription; the tuple is shorter if fewer than two were
-        sent.
-        """
+        """Return the first and the latest sent message of a subscription, as far as they exist."""
         ends = select(func.min(ddl.outbox.c.entry_id), func.max(ddl.outbox.c.entry_id)).where(
             ddl.outbox.c.sub_id == sub_id, ddl.outbox.c.state == "sent"
         )
@@ -108,11 +106,10 @@ class Outbox:
             return tuple(_read_entry(connection, key) for key in sorted(keys))
 
     def open(self, subscription: Subscription, last: int, position: str | None, about: str) -> OutboxEntry:
-        """Record, before an attempt, that a message with the answers up to ``last`` is being sent from ``position`` on.
+        """Record, before an attempt, that a message with the answers up to ``last`` is sent from ``position`` on.
 
-        A failed message is opened again under its own id, with the same answers and its stored content; ``about``
-        applies to a new message only.  Raises Conflict if a person has changed the subscription since it was read, and
-        CatalogError if another message is pending.
+        A failed message keeps its id, answers and content; ``about`` applies to a new message only.  Raises Conflict if
+        a person has changed the subscription since it was read, and CatalogError if another message is pending.
         """
         first = subscription.delivered + 1
         with self._database.changing_under_lease("deliver") as connection:
@@ -139,9 +136,9 @@ class Outbox:
             return _read_entry(connection, row.entry_id)
 
     def mark_sent(self, entry_id: int, at: int, reply: str | None = None, digest_at: int | None = None) -> None:
-        """Record that a message was sent and advance the message's subscription, in one transaction.
+        """Record that a message was sent and advance its subscription, in one transaction.
 
-        ``digest_at`` is the time of the next digest if this message was the last message of a digest.
+        ``digest_at`` is the time of the next digest if this message completes a digest.
         """
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
@@ -164,7 +161,7 @@ class Outbox:
     def settle(self, entry_id: int, state: Literal["failed", "unknown"], why: str) -> None:
         """Record the outcome of a ``pending`` message and delete its position.
 
-        A channel removes the partial output of a message only once, because a later message may use the same position.
+        A later message may use the same position, so a channel may remove the partial output only once.
         """
         with self._database.changing_under_lease("deliver") as connection:
             _unsent(connection, entry_id)

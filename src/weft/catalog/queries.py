@@ -1,6 +1,6 @@
 """Store standing queries and the plans that they share (design section 5).
 
-Any number of queries can be stored at once; the number of SQL statements does not grow with it.
+The number of SQL statements does not grow with the number of queries that are stored at once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ QUERY: Final = tuple(ddl.queries.c[field.name] for field in fields(QueryRecord))
 """The database columns of a ``QueryRecord``, in the order of its fields."""
 
 _NAMES: Final = 5_000
-"""The maximum number of names among which ``not_found`` searches for the most similar one."""
+"""The maximum number of names that ``not_found`` compares with an unknown name."""
 
 
 class Queries:
@@ -44,20 +44,17 @@ class Queries:
         self._database = database
 
     def install(self, query: QueryDefinition, at: int) -> QueryRecord:
-        """Install a query with its subscriptions, under the plan with its signature; create the plan if it does not
-        exist.
+        """Install a query with its subscriptions; queries with the same plan signature share a plan.
 
-        If ``from_instant`` is set, the watermark advances so that no later row gets an earlier ts; the query then sees
+        If ``from_instant`` is set, the watermark advances so that no later row gets an earlier ts.  The query then sees
         all rows that affect its answers from that instant on.  Raises Conflict if a live query has the same name or
-        writes to the same file, NotFound if a query that the new query reads does not exist, and ClockError as
-        ``advance_watermark`` does.
+        writes to the same file, NotFound for a missing query in ``reads``, and ClockError as ``advance_watermark``
+        does.
         """
         return self.install_all([query], at)[0]
 
     def install_all(self, queries: Sequence[QueryDefinition], at: int) -> tuple[QueryRecord, ...]:
-        """Install several queries as ``install`` does, in one transaction, and return their records in the same
-        order.
-        """
+        """Install several queries in one transaction, as ``install`` does; return their records in the same order."""
         with self._database.changing_under_lease() as connection:
             keys = insert_queries(connection, queries, at)
             installed = {query.query_id: query for query in _by_ids(connection, keys)}
@@ -84,10 +81,10 @@ class Queries:
             return int(connection.execute(wanted).scalar_one())
 
     def next_wake(self, pace_us: int) -> int | None:
-        """Return the instant by which the next tick must run: None if no query is active, MIN_INSTANT if one was never
-        ticked.
+        """Return the instant by which the next tick must run: None without active queries, MIN_INSTANT if one never
+        ran.
 
-        ``pace_us`` is the interval at which queries without a timeliness of their own run.
+        ``pace_us`` is the interval for queries without a timeliness of their own.
         """
         queries = ddl.queries.c
         at_each_tick = case((queries.next_run.is_(None), func.coalesce(queries.tau, MIN_INSTANT)))
@@ -107,10 +104,8 @@ class Queries:
             return {row[0]: row[1] for row in connection.execute(wanted)}
 
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
-        """Return the earliest instant since which a query has been ready to run, and the first due instant up to
+        """Return the instant since which the first active query is ready to run, and the first due instant up to
         ``at``.
-
-        Only active queries count.
 
         A query is due at an instant at which the passage of time alone adds a row to its answers.
         """
@@ -122,9 +117,7 @@ class Queries:
             return row[0], row[1]
 
     def due_plans(self, at: int) -> tuple[DuePlan, ...]:
-        """Return the queries that must run at ``at``, grouped by plan, without the plans already ticked up to
-        ``at``.
-        """
+        """Return the queries that must run at ``at`` and are not yet ticked up to ``at``, grouped by plan."""
         queries = ddl.queries.c
         begin = func.coalesce(queries.tau, queries.from_instant)
         undated = begin.is_not(None) & queries.next_due.is_(None)
@@ -165,7 +158,7 @@ class Queries:
             return _by_ids(connection, ids)
 
     def read_by_plans(self, plan_ids: Collection[int]) -> tuple[QueryRecord, ...]:
-        """Return the queries whose results the live queries of these plans read, directly or indirectly."""
+        """Return the queries whose results these plans' live queries read, directly or indirectly."""
         with self._database.reading() as connection:
             return read_below(connection, ddl.queries.c.plan_id.in_(list(plan_ids)))
 
@@ -181,7 +174,7 @@ class Queries:
 
     @contextmanager
     def purge_reported(self, query_id: int) -> Iterator[None]:
-        """Raise NotFound in place of StorageError if the query's answers were purged during the ``with`` block.
+        """Raise NotFound instead of StorageError if the query's answers were purged during the ``with`` block.
 
         ``weft remove --purge`` may run between reading the catalog and reading the answers.
         """
@@ -216,9 +209,7 @@ class Queries:
             return tuple(PlanRecord(row.plan_id, row.signature, row.body) for rows in each for row in rows)
 
     def with_plans_like(self, beginning: str) -> tuple[tuple[QueryRecord, PlanRecord], ...]:
-        """Return the live queries whose stored plan starts with the text ``beginning``, each with its plan, ordered by
-        id.
-        """
+        """Return the live queries whose stored plan starts with ``beginning``, each with its plan, ordered by id."""
         plan, queries = ddl.plans.c, ddl.queries.c
         wanted = (
             select(*QUERY, plan.signature, plan.body)
@@ -232,7 +223,7 @@ class Queries:
         return tuple((query, PlanRecord(query.plan_id, row.signature, row.body)) for query, row in records)
 
     def reading(self, table_id: int) -> tuple[tuple[QueryRecord, str], ...]:
-        """Return the live queries whose plans read a table, each with the stored form of its plan."""
+        """Return the live queries whose plans read a table, each with its stored plan."""
         plan, queries = ddl.plans.c, ddl.queries.c
         named = plan.body.contains(f'["table",{table_id}]', autoescape=True)
         wanted = select(*QUERY, plan.body).join_from(ddl.queries, ddl.plans).where(queries.state != "removed", named)
@@ -246,10 +237,10 @@ class Queries:
             return change_query(connection, query.query_id, state=state, reason=reason)
 
     def remove(self, name: str, at: int, *, purge: bool = False) -> QueryRecord:
-        """Remove a live query.  A new query can use the name, and the answers stay in the ledger until they are purged.
+        """Remove a live query; its name becomes free, and its answers stay in the ledger.
 
-        With ``purge`` the query is marked, and ``purging`` returns the query until ``purged`` is called.  Raises
-        Conflict if other queries read the results of the query.
+        With ``purge`` the query is in ``purging`` until ``purged`` is called.  Raises Conflict if other queries read
+        the results of the query.
         """
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
@@ -258,9 +249,7 @@ class Queries:
             return change_query(connection, query.query_id, state="removed", removed_at=at, reason=reason)
 
     def purging(self) -> tuple[QueryRecord, ...]:
-        """Return the removed queries whose answers must be purged from the ledger; some answers may already be
-        purged.
-        """
+        """Return the removed queries whose answers must be purged; a part may already be purged."""
         queries = ddl.queries.c
         wanted = select(*QUERY).where(queries.state == "removed", queries.reason == PURGING)
         with self._database.reading() as connection:
@@ -277,9 +266,9 @@ class Queries:
     def skip_to(self, name: str, instant: int, signature: str, plan_body: str) -> QueryRecord:
         """Make the query continue from ``instant`` under the plan ``signature``; create the plan if it does not exist.
 
-        The plan is the query's own plan in the form for ``--from now``, which does not deliver earlier answers.  The
-        watermark advances so that no later row gets an earlier ts.  Raises ClockError if ``instant`` is before the
-        query's tau, and as ``advance_watermark`` does.
+        The plan must be the query's plan in the form for ``--from now``, which skips earlier answers.  The watermark
+        advances so that no later row gets an earlier ts.  Raises ClockError if ``instant`` is before the query's tau,
+        and as ``advance_watermark`` does.
         """
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
@@ -305,9 +294,7 @@ def is_chosen(choice: Choice) -> ColumnElement[bool]:
 
 
 def read_query(connection: Connection, query_id: int) -> QueryRecord:
-    """Return the query with this id as the transaction of ``connection`` sees it; raise NotFound if the id is
-    unknown.
-    """
+    """Return the query with this id within the caller's transaction; raise NotFound for an unknown id."""
     row = connection.execute(select(*QUERY).where(ddl.queries.c.query_id == query_id)).first()
     if row is None:
         raise NotFound(f"there is no query #{query_id}")
@@ -335,7 +322,7 @@ def _readers(connection: Connection, query_id: int) -> tuple[QueryRecord, ...]:
 
 
 def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[QueryRecord, ...]:
-    """Return the queries whose results the live queries selected by ``start`` read, directly or indirectly."""
+    """Return the queries that the live queries selected by ``start`` read, directly or indirectly."""
     readers = live_readers(connection)
     if not readers:
         return ()
@@ -373,8 +360,7 @@ def _refuse_read(connection: Connection, query: QueryRecord) -> None:
 def query_record(row: Sequence[Any]) -> QueryRecord:
     """Return the QueryRecord of a row that starts with the columns ``QUERY``.
 
-    The function reads columns by position, because a tick reads all of its queries and a look-up by column name would
-    take longer than the read.
+    The function reads columns by position: at each tick, a look-up by name would take longer than the read itself.
     """
     values = list(row[: len(QUERY)])
     for place, parsed in _PARSED.items():
@@ -464,7 +450,7 @@ def plan_of(connection: Connection, signature: str, body: str) -> int:
 
 
 def parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Yield the items in batches of at most ``AT_ONCE``."""
+    """Split the items into batches of at most ``AT_ONCE``."""
     return (items[at : at + AT_ONCE] for at in range(0, len(items), AT_ONCE))
 
 
@@ -500,9 +486,7 @@ def _ids(connection: Connection, names: Sequence[str]) -> tuple[int, ...]:
 
 
 def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) -> None:
-    """Raise Conflict if two of these queries, or one of them and a live query, have the same name or the same output
-    file.
-    """
+    """Raise Conflict if one of these queries has the name or the output file of another one or of a live query."""
     names = {folded(query_name(query.name)): query.name for query in queries}
     columns = ddl.queries.c
     for some in parts(list(names)):
@@ -518,10 +502,9 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
 
 
 def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
-    """Raise Conflict if a live query writes to one of the file channels ``files``.
+    """Raise Conflict if a live query writes to one of ``files``.
 
-    After a crash, Weft undoes a delivery by truncating the file to the start of the message, so only one query may
-    write to a file.
+    After a crash, Weft truncates a file to the start of the undone message, so a file can have only one writing query.
     """
     queries, subscribed = ddl.queries.c, ddl.subscriptions.c
     for some in parts(files):
@@ -545,7 +528,7 @@ def _refuse_twice(names: Iterable[str], message: str, remedy: str) -> None:
 def stratum_of(connection: Connection, reads: Iterable[int]) -> int:
     """Return the stratum of a query that reads the queries ``reads``: one more than their greatest stratum.
 
-    Raises NotFound if one of these queries does not exist.
+    Raises NotFound for a missing query in ``reads``.
     """
     queries, stratum = ddl.queries.c, 0
     for query_id in reads:

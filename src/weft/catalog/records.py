@@ -37,10 +37,12 @@ Parameter = tuple[str, JsonValue]
 class HomeRecord:
     """A home: its clock and its watermark.
 
-    ``watermark`` is the largest t ticked: a new row may have any ``ts`` from the watermark on, in any order.
+    ``watermark`` is the largest t ticked; new rows may have any ``ts`` from the watermark on, in any order.
     ``last_ts`` is the largest ts of a row.  ``now`` is a replay home's clock (None in a wall home, and before the first
-    tick).  ``t0`` is the instant at which relations without a table start: the creation of a wall home, the first t of
-    a replay home, or the least ts loaded before the first tick.  ``t0`` is None until one of these instants exists.
+    tick).
+
+    ``t0`` is the start of relations without a table.  In a wall home ``t0`` is the home's creation; in a replay home it
+    is the first t.  A row loaded before the first tick sets ``t0`` to its ts if that is earlier or ``t0`` is None.
     """
 
     home_id: str
@@ -55,8 +57,8 @@ class HomeRecord:
     def now_at(self, wall: int) -> int | None:
         """Return the time of the home's clock; None if a replay home has no time yet.
 
-        The clock of a wall home is ``wall``.  The clock of a replay home is the last ``--now`` or, without one, the
-        last ts.
+        A wall home's clock is ``wall``.  A replay home's clock is the last ``--now``, or the last ts before any
+        ``--now``.
         """
         if self.clock == "wall":
             return wall
@@ -66,13 +68,14 @@ class HomeRecord:
 
 @dataclass(frozen=True, repr=False)
 class TableRecord(Brief):
-    """A table and the last state of its Delta table that the catalog recorded.
+    """A table and the last recorded state of its Delta table.
 
     ``path`` is relative to the home.  ``version`` is Delta's (-1: no rows written yet).  ``first_ts`` and ``last_ts``
-    are None while the table is empty.  ``ts_from`` names the column that provides ts, or is None.  For a tracked table,
-    ``log`` is the schema of the stored history log, which has one row per change (``storage.periods``), ``rows`` is the
-    number of log rows, and ``keys`` are the key columns of the source.  ``auxiliary`` marks an auxiliary view, which
-    other views read and users do not name.
+    are None while the table is empty.  ``ts_from`` names the column that provides ts, or is None.
+
+    For a tracked table, ``log`` is the schema of the history log, which has one row per change (``storage.periods``).
+    ``rows`` is then the number of log rows, and ``keys`` are the key columns of the source.  ``auxiliary`` marks an
+    auxiliary view, which other views read and users do not name.
     """
 
     schema: TableSchema
@@ -88,7 +91,7 @@ class TableRecord(Brief):
 
     @property
     def tracked(self) -> bool:
-        """Whether the table is the recorded history of a source, in which rows have periods that can end."""
+        """Whether the table records the history of a source; its rows have periods that can end."""
         return self.log is not None
 
     @property
@@ -113,9 +116,9 @@ class TableRecord(Brief):
 
 @dataclass(frozen=True, repr=False)
 class LoadRecord(Brief):
-    """A load of one source; ``finished_at`` is None until the load finishes.
+    """A load of one source; ``finished_at`` is None until it finishes.
 
-    ``state`` is ``kept``, or ``undoing`` during an undo and ``undone`` after the undo.
+    ``state`` is ``kept``, ``undoing`` during an undo, or ``undone``.
     """
 
     load_id: int
@@ -137,10 +140,9 @@ class LoadRecord(Brief):
 
 @dataclass(frozen=True, repr=False)
 class QuarantineRecord(Brief):
-    """A record that could not be read; ``sha256`` names the file with the record's bytes in the home's quarantine
-    folder.
+    """A record that could not be read; ``sha256`` names the file with its bytes in the quarantine folder.
 
-    ``size`` is in bytes.  ``options`` is the JSON text of the load's options, which a retry uses.
+    ``size`` is in bytes.  ``options`` are the load's options (JSON), which a retry uses.
     """
 
     quarantine_id: int
@@ -161,7 +163,7 @@ class QuarantineRecord(Brief):
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write, or to deliver.  A lease stays valid after ``expires_at`` until another process takes it over.
+    """The right to write, or to deliver; after ``expires_at`` it stays valid until another process takes it.
 
     ``token`` increases with each acquisition under the same ``name``.
     """
@@ -199,7 +201,7 @@ class StoredVersion:
 
 @dataclass(frozen=True)
 class PlanRecord:
-    """A plan that queries share; ``signature`` identifies the plan, and ``body`` is its stored form."""
+    """A plan that queries share; ``signature`` identifies it, and ``body`` is its stored form."""
 
     plan_id: int
     signature: str
@@ -208,13 +210,13 @@ class PlanRecord:
 
 @dataclass(frozen=True)
 class QueryDefinition:
-    """A query to install, with its owner, text, plan, constants, and the channels to which its answers go.
+    """A query to install: its owner, text, plan, constants and channels.
 
-    ``signature`` and ``plan_body`` belong to the query's plan.  ``names`` are the range variables, in the order of the
-    plan.  ``every_us`` is as in QueryRecord.  ``from_instant`` is the instant from which a query ``--from now``
-    delivers answers (None: from the start).  ``channels`` exclude the cursor; ``digest`` and ``zone`` apply to each
-    channel, as in Subscription.  ``reads`` are the ids of the queries whose results this query reads.  ``definitions``
-    are the ids of the views whose definitions are part of the plan.
+    ``signature`` and ``plan_body`` belong to the plan.  ``names`` are the range variables, in the order of the plan.
+    ``every_us`` is as in ``QueryRecord``.  ``from_instant`` is the instant from which ``--from now`` delivers answers
+    (None: from the start).  ``channels`` exclude the cursor; ``digest`` and ``zone`` apply to each channel, as in
+    ``Subscription``.  ``reads`` are the ids of the queries whose results this query reads.  ``definitions`` are the ids
+    of the views that the plan defines.
     """
 
     name: str
@@ -245,7 +247,7 @@ def table_schema(
 ) -> TableSchema:
     """Return the schema of a table as queries see it, given its stored columns.
 
-    ``depends_on_now`` is as in ViewSchema; it is None for a table that is not a view.
+    ``depends_on_now`` is as in ``ViewSchema``, and None for a table that is not a view.
     """
     if not tracked:
         return TableSchema(table_id, name, tuple(stored))
@@ -256,8 +258,7 @@ def table_schema(
 
 
 def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataType]]) -> TableSchema:
-    """Return the schema of a query's answers as a table: the query's columns, ``_first_at`` (the answer's start) and
-    ``_ordinal``.
+    """Return the schema of a query's answers as a table: its columns, ``_first_at`` (an answer's start), ``_ordinal``.
 
     A number is appended to duplicate column names (case-insensitive), as in deliveries.
     """
@@ -273,12 +274,12 @@ class QueryRecord(Brief):
     """A standing query.
 
     ``tau`` is the t of the last tick (None: the query was never ticked, or its next tick evaluates everything again).
-    ``next_ordinal`` is the ordinal of the next answer (the first ordinal is 1).  ``next_due`` is the next instant at
-    which the passage of time alone can add a row (None: unknown).  ``every_us`` is the timeliness in microseconds
-    (None: the query runs at each tick).  ``reads`` are the ids of the queries whose results this query reads.
-    ``stratum`` is one more than the greatest stratum of the queries read, or 0 if there are none.  ``last_first_at`` is
-    the greatest first instant of an answer (None: no answers).  ``replaced_at`` is the last time at which the text was
-    replaced (None: never). ``definitions`` are the ids of the views whose definitions are part of the plan.
+    ``next_ordinal`` is the ordinal of the next answer, from 1 on.  ``next_due`` is the next instant at which the
+    passage of time alone can add a row (None: unknown).  ``every_us`` is the timeliness in microseconds (None: the
+    query runs at each tick).  ``reads`` are the ids of the queries whose results this query reads.  ``stratum`` is one
+    more than their greatest stratum, or 0 without ``reads``.  ``last_first_at`` is the greatest first instant of an
+    answer (None: no answers).  ``replaced_at`` is the time of the last replacement of the text (None: never).
+    ``definitions`` are the ids of the views that the plan defines.
     """
 
     query_id: int
@@ -316,7 +317,7 @@ class QueryRecord(Brief):
 
     @property
     def results(self) -> TableSchema:
-        """The schema of the answers as the table that other queries read."""
+        """The schema of the answers as a table."""
         return results_schema(self.query_id, self.name, self.columns)
 
     def _brief(self) -> str:
@@ -326,7 +327,7 @@ class QueryRecord(Brief):
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice of active queries for a tick: the queries with these ids that must run at ``due_at``; None means all.
+    """A choice of active queries for a tick: those with these ids that must run at ``due_at``; None means all.
 
     ``due_at`` is a lower bound: a query may run earlier and gets the same answers (law 2).
     """
@@ -337,11 +338,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class DuePlan:
-    """The active queries of one plan that must run at an instant and have not been ticked up to that instant.
+    """The active queries of one plan that must run at an instant and are not yet ticked up to it.
 
-    ``unbounded`` is the number of queries whose window has no start.  ``since`` is the earliest start of the other
-    windows (None: no such window).  ``undated`` is the number of queries with a window start and an unknown next due
-    instant.  ``next_due`` is the first known due instant of the queries with a window start.
+    ``unbounded`` counts the queries whose window has no start.  ``since`` is the earliest start of the other windows
+    (None: none).  Among the queries with a window start, ``undated`` counts those without a known due instant, and
+    ``next_due`` is the first known due instant.
     """
 
     plan_id: int
@@ -367,10 +368,9 @@ class TickRecord(Brief):
 
 @dataclass(frozen=True)
 class TickOutput:
-    """A Delta table to which a tick adds rows: ``path`` is relative to the home, ``name`` is unique within the tick.
+    """A Delta table to which a tick adds rows; ``path`` is relative to the home, ``name`` is unique within the tick.
 
-    In the state ``open``, the tick may or may not have written the output.  In the state ``written``, the commit with
-    the table's ``version`` has added ``rows``.
+    An ``open`` output may or may not be in Delta.  For a ``written`` output, the commit ``version`` has added ``rows``.
     """
 
     tick_id: int
@@ -383,11 +383,10 @@ class TickOutput:
 
 @dataclass(frozen=True)
 class Count:
-    """The outcome of a tick for one query: the number of new rows, the reason if there are none, and the next due
-    instant.
+    """The outcome of a tick for one query: the number of new rows, the reason for none, the next due instant.
 
-    ``until`` is the end of the query's window and becomes the query's tau (None: tau does not change).
-    ``last_first_at`` is the greatest first instant of the new rows.
+    ``until`` is the end of the query's window and becomes its tau (None: tau does not change).  ``last_first_at`` is
+    the greatest first instant of the new rows.
     """
 
     rows: int

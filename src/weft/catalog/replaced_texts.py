@@ -1,7 +1,7 @@
-"""Replace the text of a standing query; the query keeps its answers, its channels and their progress.
+"""Replace the text of a standing query, which keeps its answers, its channels and their progress.
 
-The new text applies as if it had always been the query's text.  An answer that an earlier text already produced is not
-added to the ledger again.  The catalog stores the earlier texts.
+The new text applies from the query's start on; the ledger does not repeat answers of earlier texts.  The catalog stores
+the earlier texts.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class ReplacedText:
     """A text that a query had from ``since`` until ``until``.
 
     ``tau`` is the query's tau at the replacement (µs UTC; None: the query had to evaluate everything).
-    ``from_instant`` is as in QueryRecord.  ``rows`` is the number of answers at the replacement; the answers with
-    ordinals up to ``rows`` come from this text or an earlier text.
+    ``from_instant`` is as in ``QueryRecord``.  ``rows`` is the number of answers at the replacement; they come from
+    this or an earlier text.
     """
 
     sql: str
@@ -49,14 +49,13 @@ class Replacements:
         self._database = database
 
     def replace(self, query: QueryDefinition, at: int, *, past: bool) -> QueryRecord:
-        """Replace the text, plan, owner, timeliness and start of the live query that has the name of ``query``.
+        """Replace the text, plan, owner, timeliness and start of the live query with the name of ``query``.
 
-        The next tick evaluates everything from the start of the query on.  ``past`` says that the new text may add
-        answers with earlier first instants; the direct and indirect readers of the query then evaluate everything again
-        from their own starts.  A failed query becomes active, and a paused query stays paused.  If text, plan and start
-        do not change, only the owner and the timeliness are replaced.  No tick may be planned.  Raises NotFound if the
-        query does not exist, Conflict if the query would read its own results, and ClockError as ``advance_watermark``
-        does.
+        The next tick evaluates everything from the query's start on.  With ``past``, the new text may add answers with
+        earlier first instants, so the direct and indirect readers of the query also evaluate everything again.  A
+        failed query becomes active, and a paused query stays paused.  If text, plan and start are the same, only owner
+        and timeliness change.  No tick may be planned.  Raises NotFound if the query does not exist, Conflict if it
+        would read its own results, and ClockError as ``advance_watermark`` does.
         """
         with self._database.changing_under_lease() as connection:
             old = query_named(connection, query.name)
@@ -93,9 +92,7 @@ class Replacements:
             return changed
 
     def require_no_circle(self, query: QueryDefinition) -> None:
-        """Raise Conflict if the live query that has the name of ``query`` would read its own results, directly or
-        indirectly.
-        """
+        """Raise Conflict if, with the new text, the live query would read its own results, directly or indirectly."""
         with self._database.reading() as connection:
             _refuse_circle(connection, query, query_named(connection, query.name))
 
@@ -114,7 +111,7 @@ def _is_same_text(connection: Connection, query: QueryDefinition, old: QueryReco
 
 def _move_readers(connection: Connection, above: Iterable[QueryRecord], at: int, *, past: bool) -> None:
     """Recompute the strata of the query's readers; with ``past``, make the readers evaluate everything again."""
-    # The interval of the timeliness starts now, not at the installation; a replay home does not use the wall clock.
+    # The timeliness counts from now, not from the installation; a replay home does not use the wall clock.
     run = at if read_home(connection).clock == "wall" else None
     for reader in sorted(above, key=lambda each: each.stratum):  # a query comes after those that it reads
         change_query(connection, reader.query_id, stratum=stratum_of(connection, reader.reads))
@@ -123,7 +120,6 @@ def _move_readers(connection: Connection, above: Iterable[QueryRecord], at: int,
 
 
 def _above(readers: Mapping[int, QueryRecord], query_id: int) -> dict[int, QueryRecord]:
-    """Return, by id, the direct and indirect readers of the query."""
     above: dict[int, QueryRecord] = {}
     read = {query_id}
     while more := {key: each for key, each in readers.items() if key not in above and not read.isdisjoint(each.reads)}:
@@ -133,9 +129,7 @@ def _above(readers: Mapping[int, QueryRecord], query_id: int) -> dict[int, Query
 
 
 def _refuse_circle(connection: Connection, query: QueryDefinition, old: QueryRecord) -> dict[int, QueryRecord]:
-    """Return, by id, the query's direct and indirect readers; raise Conflict if the query would read itself or a
-    reader.
-    """
+    """Return the query's direct and indirect readers by id; raise Conflict if it would read itself or a reader."""
     above = _above(live_readers(connection), old.query_id)
     for key in query.reads:
         if key == old.query_id or key in above:

@@ -1,9 +1,8 @@
 """Reserve instants for loads (design section 1): no tick passes the beginning of an open reservation.
 
-The catalog also records how far back a change reached: standing queries evaluate those instants again.
-
-A source's change begins at the instant at which it is recorded.  A correction, and a view's initial past, begin
-earlier, in windows that queries have already evaluated.
+The catalog also records how far back a change reaches, because standing queries evaluate those instants again.  Most
+changes begin at the instant at which they are recorded.  A correction, and a view's initial past, begin earlier, in
+windows that queries have already evaluated.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ class Reservations:
         first_ts: int | None,
         last_ts: int | None,
     ) -> None:
-        """Close a reservation whose batch is in Delta, with ``rows`` rows that have ts from first_ts to last_ts
-        (inclusive).
+        """Close a reservation whose batch is in Delta: ``rows`` rows with ts from first_ts to last_ts (inclusive).
 
         The same transaction updates the table's rows, version and ts, and the home's last ts.  Raises ClockError for a
         ts below the floor, and CatalogError if the reservation is not open.
@@ -92,13 +90,13 @@ class Reservations:
             return effective_watermark(connection)
 
     def earliest(self) -> int | None:
-        """Return the instant that no tick may pass now; see :func:`earliest_reserved`."""
+        """Return the instant that no tick may pass now, as :func:`earliest_reserved` does."""
         with self._database.reading() as connection:
             return earliest_reserved(connection)
 
 
 def earliest_reserved(connection: Connection) -> int | None:
-    """Return the least ts that a running load may still add, or None if no load may add rows.
+    """Return the least ts that a running load may still add; None without such a load.
 
     The function considers open reservations and loads that hold the watermark.
     """
@@ -112,8 +110,7 @@ def earliest_reserved(connection: Connection) -> int | None:
 
 
 def advance_watermark(connection: Connection, instant: int) -> None:
-    """Advance the watermark, and a replay home's clock, to ``instant``, so that no later row or tick is before
-    ``instant``.
+    """Advance the watermark, and a replay home's clock, to ``instant``; no later row or tick is before it.
 
     Raises ClockError if a load has reserved earlier instants; that load must be settled first.
     """
@@ -130,7 +127,7 @@ def advance_watermark(connection: Connection, instant: int) -> None:
 
 
 def read_open_reservations(connection: Connection) -> tuple[Reservation, ...]:
-    """Return the open reservations as the transaction of ``connection`` sees them, the oldest first."""
+    """Return the open reservations within the caller's transaction, the oldest first."""
     reservations = ddl.reservations.c
     rows = connection.execute(
         select(
@@ -173,7 +170,6 @@ def _extend_table(
 
 
 def _ticked(connection: Connection) -> bool:
-    """Return whether the home has a tick that was not abandoned."""
     ticks = ddl.ticks.c
     return connection.execute(select(ticks.tick_id).where(ticks.state != "abandoned").limit(1)).first() is not None
 
@@ -191,7 +187,7 @@ class Revisions:
             connection.execute(insert(ddl.revisions).values(**values))
 
     def earliest(self, table_ids: Collection[int], since: int) -> int | None:
-        """Return the earliest instant (µs UTC) that loads with a ts of at least ``since`` changed in the tables.
+        """Return the earliest instant (µs UTC) changed in these tables by loads with a ts of at least ``since``.
 
         Returns None if these loads changed nothing in the past.
         """

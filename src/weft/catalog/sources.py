@@ -1,6 +1,4 @@
-"""Store the sources of tracked tables: where each source is, how to read the source, and the result of its last
-poll.
-"""
+"""Store the sources of tracked tables: location, read options, and the result of the last poll."""
 
 from __future__ import annotations
 
@@ -31,9 +29,8 @@ class SourceRecord(Brief):
 
     ``location`` is a path or URI, and ``options`` are the other read options (JSON-able).  Instants are microseconds
     UTC: ``polled_at`` is the last poll, ``changed_at`` the last recorded change.  ``trouble`` is the reason why the
-    last poll failed (None: the poll succeeded).  ``open_rows`` is the number of rows in the source at its last change.
-    ``seen`` identifies the state that was read last (JSON-able), so that the next poll does not read the same state
-    again.
+    last poll failed (None: it succeeded).  ``open_rows`` is the number of rows in the source at its last change.
+    ``seen`` identifies the state that was read last (JSON-able); the next poll skips this state.
     """
 
     table_id: int
@@ -77,9 +74,7 @@ class Sources:
         at: int,
         open_rows: int = 0,
     ) -> None:
-        """Record the source of a tracked table that now has ``open_rows`` rows; raise Conflict if the table has a
-        source.
-        """
+        """Record the source of a tracked table with ``open_rows`` current rows; raise Conflict if it has a source."""
         sources = ddl.sources
         with self._database.changing() as connection:
             taken = connection.execute(select(sources.c.location).where(sources.c.table_id == table_id)).first()
@@ -119,7 +114,7 @@ class Sources:
             connection.execute(delete(ddl.sources).where(ddl.sources.c.table_id == table_id))
 
     def intend(self, intents: Sequence[tuple[int, int, Mapping[str, Any]]]) -> None:
-        """Record the state (``seen``) that each source gets once its reservation is committed (see ``settle``).
+        """Record the state (``seen``) that ``settle`` gives each source after the commit of its reservation.
 
         Each intent is (table_id, reservation_id, seen); one transaction records all intents.
         """
@@ -137,14 +132,15 @@ class Sources:
             return connection.execute(wanted).first() is not None
 
     def unsettled(self) -> bool:
-        """Return whether a poll is running or died; ``settle`` must then be called."""
+        """Return whether a poll is running or died, so that ``settle`` must be called."""
         sources = ddl.sources
         with self._database.reading() as connection:
             wanted = select(sources.c.table_id).where(sources.c.reservation_id.is_not(None))
             return connection.execute(wanted).first() is not None
 
     def settle(self, table_id: int) -> None:
-        """Record the intended state as read if its reservation was committed; otherwise the source must be read again.
+        """Record the intended state as read if its reservation is committed; otherwise the next poll reads the source
+        again.
 
         The reservation must no longer be open.
         """
@@ -208,7 +204,7 @@ def renamed_columns(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def chosen_columns(options: Mapping[str, Any]) -> Sequence[tuple[str, DataType | None]] | None:
-    """Return the columns that the table takes from the source, with their declared types; None means all columns."""
+    """Return the columns to take from the source, with their declared types; None means all columns."""
     chosen = options.get("columns")
     if chosen is None:
         return None

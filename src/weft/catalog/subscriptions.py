@@ -1,4 +1,4 @@
-"""Store subscriptions: the query, the channel to which the query's answers go, and the progress of the delivery."""
+"""Store subscriptions: the query, the channel that receives its answers, and the progress of the delivery."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Subscriptions:
     ) -> Subscription:
         """Subscribe a channel to a query, starting with the answer after ``delivered``.
 
-        Raises Conflict if the query has the channel, if another query writes to the same file, or if a message of an
-        earlier subscription of the query to this channel is still pending.
+        Raises Conflict if the query has the channel, if another query writes to the same file, or if an earlier
+        subscription of the query to this channel has a pending message.
         """
         return self.add_all(query_id, [channel], delivered, digest=digest, zone=zone)[0]
 
@@ -104,7 +104,7 @@ class Subscriptions:
         return self._changed(sub_id, muted=int(muted))
 
     def resume(self, sub_id: int) -> Subscription:
-        """Allow a new attempt for a parked subscription at once, even for a message with an unknown outcome."""
+        """Allow an immediate new attempt for a parked subscription, even if a message has an unknown outcome."""
         return self._changed(sub_id, state="active", attempts=0, next_attempt_at=None, last_error=None)
 
     def _changed(self, sub_id: int, **values: Any) -> Subscription:
@@ -121,9 +121,7 @@ class Subscriptions:
             return _restarted(connection, sub_id, delivered)
 
     def all(self, query_id: int | None = None) -> tuple[Subscription, ...]:
-        """Return the subscriptions of the query ``query_id``, or of all queries including removed ones, ordered by
-        id.
-        """
+        """Return the subscriptions of one query or of all queries (removed ones included), ordered by id."""
         subscriptions = ddl.subscriptions.c
         wanted = select(ddl.subscriptions).where(subscriptions.state != "ended").order_by(subscriptions.sub_id)
         if query_id is not None:
@@ -132,14 +130,14 @@ class Subscriptions:
             return tuple(_subscription(row) for row in connection.execute(wanted))
 
     def of_live_queries(self, query_id: int | None = None) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return the subscriptions of one installed query, or of all, each with its query, ordered by id."""
+        """Return the subscriptions of one or all installed queries, each with its query, ordered by id."""
         return self._with_queries(*([] if query_id is None else [ddl.subscriptions.c.query_id == query_id]))
 
     def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return the subscriptions of live queries that have answers to send and may be tried now, ordered by id.
 
         ``at`` is the wall-clock time, which ends pauses.  ``now`` is the time of the home's clock, which makes digests
-        due (None: the clock has no time yet).  Both are in microseconds UTC.
+        due (None: no time yet).  Both are in microseconds UTC.
         """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(
@@ -160,9 +158,7 @@ class Subscriptions:
         )
 
     def next_due(self, at: int) -> int | None:
-        """Return the first instant after ``at`` at which a digest is due or the next attempt for a failed channel
-        starts.
-        """
+        """Return the first instant after ``at`` at which a digest is due or a failed channel is tried again."""
         subscriptions = ddl.subscriptions.c
         later = (case((when > at, when)) for when in (subscriptions.digest_at, subscriptions.next_attempt_at))
         wanted = select(*(func.min(each) for each in later)).join_from(ddl.subscriptions, ddl.queries)
@@ -191,7 +187,7 @@ class Subscriptions:
             return read_subscription(connection, sub_id)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """Return, for each query id, the number of the query's channels and the number of its parked channels."""
+        """Return, by query id, the number of channels and the number of parked channels."""
         subscriptions = ddl.subscriptions.c
         wanted = select(subscriptions.query_id, subscriptions.state, func.count()).where(subscriptions.state != "ended")
         counts: dict[int, tuple[int, int]] = {}
@@ -209,9 +205,7 @@ class Subscriptions:
             change_subscription(connection, sub_id, digest_at=digest_at)
 
     def note_failure(self, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-        """Record a failure as ``mark_failed`` does, but for a failure before a message started or with an unknown
-        outcome.
-        """
+        """Record a failure without a failed message: before a message started, or with an unknown outcome."""
         with self._database.changing_under_lease("deliver") as connection:
             return fail_subscription(connection, sub_id, error, next_attempt_at)
 
@@ -236,7 +230,7 @@ def change_subscription(connection: Connection, sub_id: int, **values: Any) -> N
 
 
 def read_subscription(connection: Connection, sub_id: int) -> Subscription:
-    """Return the subscription as the transaction of ``connection`` sees it; raise NotFound if the id is unknown."""
+    """Return the subscription within the caller's transaction; raise NotFound if the id is unknown."""
     row = connection.execute(select(ddl.subscriptions).where(ddl.subscriptions.c.sub_id == sub_id)).first()
     if row is None:
         raise NotFound(f"there is no subscription {sub_id}")
@@ -265,7 +259,7 @@ def _added(
 
 
 def _restarted(connection: Connection, sub_id: int, delivered: int) -> Subscription:
-    """Set the subscription to continue after the answer ``delivered``, and withdraw its unsent messages."""
+    """Make the subscription continue after the answer ``delivered``, and withdraw its unsent messages."""
     outbox, subscription = ddl.outbox.c, read_subscription(connection, sub_id)
     of_this = outbox.sub_id == sub_id
     if connection.execute(select(outbox.entry_id).where(of_this, outbox.state == "pending")).first() is not None:

@@ -15,7 +15,7 @@ from weft.errors import Conflict
 
 
 class TableChanges:
-    """Changes of entire tables."""
+    """Operations that rename or drop a table."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -57,7 +57,7 @@ class TableChanges:
 
 
 def _require_unused(connection: Connection, table: TableRecord, change: str) -> None:
-    """Raise Conflict if standing queries, views or a source use the table; the message names the users."""
+    """Raise Conflict if standing queries, views or a source use the table, and name them."""
     own = select(ddl.views.c.table_id).where(ddl.views.c.table_id == table.table_id)
     if connection.execute(own).first() is not None:
         raise Conflict(

@@ -21,7 +21,7 @@ _PERIODS = (VALID_FROM, VALID_TO)
 class Tables:
     """The tables of a home, with the last recorded state of each Delta table.
 
-    The id of a column is never reused within its table, and the id of a table is never reused.
+    Table ids are never reused, nor are column ids within a table.
     """
 
     def __init__(self, database: Database) -> None:
@@ -76,8 +76,7 @@ class Tables:
     def evolve(
         self, name: str, columns: Sequence[tuple[str, DataType]], extended: Sequence[tuple[str, DataType]] = ()
     ) -> TableRecord:
-        """Append nullable ``columns`` to a table, and add the new fields of the types in ``extended`` to nested
-        columns.
+        """Append nullable ``columns`` to a table, and extend nested columns to the types in ``extended``.
 
         Raises Conflict if the table already has one of ``columns``.
         """
@@ -103,14 +102,14 @@ class Tables:
             return tuple(StoredVersion(row.path, row.version, row.rows) for row in rows)
 
     def forget_versions(self, paths: Iterable[str]) -> None:
-        """Delete the recorded versions of Delta tables that are about to be deleted."""
+        """Delete the recorded versions of Delta tables before the tables are deleted."""
         with self._database.changing_under_lease() as connection:
             for path in paths:
                 connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))
 
     def record_versions(self, versions: Iterable[tuple[str, int, int]]) -> None:
-        """Record (path, version, rows) of Delta tables after a change other than a load or a tick: a purge or a
-        compaction.
+        """Record (path, version, rows) of Delta tables after a purge or a compaction; loads and ticks record their
+        own.
         """
         tables = ddl.tables
         with self._database.changing_under_lease() as connection:
@@ -129,7 +128,7 @@ def create_table(
     tracked: bool = False,
     authored: bool = False,
 ) -> TableRecord:
-    """Create a table as ``Tables.create`` does, within the transaction of ``connection`` and under a valid name."""
+    """Create a table as ``Tables.create`` does, within the caller's transaction; the name must be valid."""
     named = _with_own(columns, tracked, authored)
     own = [_own_name(name, wanted, named) for wanted in keys or ()]
     if TS in map(folded, own):
@@ -159,7 +158,7 @@ def create_table(
 
 
 def record_version(connection: Connection, path: str, version: int, rows: int) -> None:
-    """Record the version and the number of rows of a Delta table in the transaction of ``connection``."""
+    """Record the version and the number of rows of a Delta table within the caller's transaction."""
     stored = ddl.stored_versions
     changed = connection.execute(update(stored).where(stored.c.path == path).values(version=version, rows=rows))
     if changed.rowcount == 0:
@@ -167,7 +166,7 @@ def record_version(connection: Connection, path: str, version: int, rows: int) -
 
 
 def forget_table(connection: Connection, table_id: int) -> str:
-    """Delete an unused table and all its loads from the catalog; return the table's path."""
+    """Delete an unused table and its loads from the catalog; return the table's path."""
     path = connection.execute(select(ddl.tables.c.path).where(ddl.tables.c.table_id == table_id)).scalar_one()
     loads = select(ddl.loads.c.load_id).where(ddl.loads.c.table_id == table_id)
     for of_loads in (ddl.load_files, ddl.active_loads):
@@ -179,9 +178,7 @@ def forget_table(connection: Connection, table_id: int) -> str:
 
 
 def read_table(connection: Connection, table_id: int) -> TableRecord:
-    """Return the table with this id as the transaction of ``connection`` sees it; raise NotFound if the id is
-    unknown.
-    """
+    """Return the table with this id within the caller's transaction; raise NotFound if the id is unknown."""
     tables = read_tables(connection, table_id)
     if not tables:
         raise not_found("table", f"#{table_id}", ())
@@ -197,7 +194,7 @@ def _named(connection: Connection, name: str) -> TableRecord:
 
 
 def read_tables(connection: Connection, table_id: int | None = None) -> tuple[TableRecord, ...]:
-    """Return every table, or the table ``table_id``, as the transaction of ``connection`` sees it."""
+    """Return every table, or the table ``table_id``, within the caller's transaction."""
     wanted = select(ddl.tables).order_by(ddl.tables.c.table_id)
     of_columns = select(ddl.columns).order_by(ddl.columns.c.table_id, ddl.columns.c.column_id)
     if table_id is not None:
@@ -250,7 +247,7 @@ def _with_own(
 
 
 def _refuse_own(names: Iterable[str]) -> None:
-    """Raise Refused if a column of the source has the name of a column that Weft adds to tracked tables."""
+    """Raise Refused if a source column has the name of a column that Weft adds to tracked tables."""
     for name in names:
         if folded(name) in (TS, *_PERIODS):
             raise Refused(

@@ -1,8 +1,8 @@
 """Record ticks.
 
-The catalog records the plan of a tick, with its clock, before Weft computes anything.  It records the outcome for each
-query at the commit.  A tick that died after the plan runs again with its recorded clock and queries (design section
-6).  The repeated tick adds the same rows, because no row can get a ts before the tick's t any more.
+The catalog records the plan of a tick, with its clock, before Weft computes anything, and the outcome for each query at
+the commit.  A tick that died after the plan runs again with its recorded clock and queries (design section 6).  It adds
+the same rows, because new rows have no ts before the tick's t.
 """
 
 from __future__ import annotations
@@ -31,12 +31,10 @@ class Ticks:
         self._database = database
 
     def plan(self, t: int, choice: Choice, at: int) -> TickRecord:
-        """Plan a tick at ``t`` of the chosen queries and of the active queries that these read, and record the tau of
-        each.
+        """Plan a tick at ``t`` of the chosen queries and the active queries that they read, and record the tau of each.
 
         Raises ClockError if ``t`` is before the watermark, after the start of an open reservation, or, in a wall home,
-        after the wall-clock time ``at``.  Raises Conflict if an earlier tick is planned and not committed; finish
-        ``planned()`` first.
+        after the wall-clock time ``at``.  Raises Conflict if an earlier tick is unfinished; finish ``planned()`` first.
         """
         with self._database.changing_under_lease() as connection:
             _check_clock(connection, t, at)
@@ -68,7 +66,7 @@ class Ticks:
             return tuple((query_record(row), row[-1]) for row in connection.execute(wanted))
 
     def planned(self) -> TickRecord | None:
-        """Return the tick that is planned and neither committed nor abandoned, or None if there is no such tick."""
+        """Return the tick that is planned and neither committed nor abandoned, or None."""
         with self._database.reading() as connection:
             return _planned(connection)
 
@@ -81,8 +79,8 @@ class Ticks:
     ) -> None:
         """Commit a planned tick whose outputs are all written, in one transaction.
 
-        ``counts`` maps the id of a query to the outcome; a query of the tick that is missing in ``counts`` keeps its
-        tau. ``versions`` are the (path, Delta version, rows) of the tables that the tick read and wrote.
+        ``counts`` maps query ids to outcomes; a query of the tick without an outcome keeps its tau.  ``versions`` are
+        the (path, Delta version, rows) of the tables that the tick read and wrote.
         """
         with self._database.changing_under_lease() as connection:
             tick = _require_planned(connection, tick_id)
@@ -103,10 +101,7 @@ class Ticks:
             set_home(connection, watermark=max(home.watermark, tick.t), now=tick.t if home.clock == "replay" else None)
 
     def open_outputs(self, tick_id: int, outputs: Iterable[tuple[str, str]]) -> None:
-        """Record the outputs (name, path) that a planned tick will write.
-
-        Outputs that an earlier run of the tick recorded stay recorded.
-        """
+        """Record the outputs (name, path) that a planned tick will write; earlier recorded outputs stay."""
         written = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
@@ -116,7 +111,7 @@ class Ticks:
                 connection.execute(insert(ddl.tick_outputs).values(tick_id=tick_id, state="open"), new)
 
     def outputs_written(self, tick_id: int, outputs: Iterable[tuple[str, int, tuple[str, int, int]]]) -> None:
-        """Record outputs that are written to Delta, each as (name, rows added, (path, version, rows) of the table).
+        """Record outputs written to Delta, each as (name, rows added, (path, version, rows) of the table).
 
         Raises CatalogError for an output that was not opened.
         """
@@ -141,9 +136,7 @@ class Ticks:
             return tuple(TickOutput(**row._mapping) for row in rows)
 
     def set_aside(self, tick_id: int, failed: Mapping[int, str]) -> None:
-        """Remove queries that cannot run from a planned tick, and mark each of these queries as failed with its
-        reason.
-        """
+        """Remove queries that cannot run from a planned tick, and mark each as failed with its reason."""
         members, queries = ddl.tick_queries, ddl.queries
         with self._database.changing_under_lease() as connection:
             parameters = [{"which": query_id, "why": reason} for query_id, reason in failed.items()]
@@ -225,7 +218,7 @@ def _check_clock(connection: Connection, t: int, at: int) -> None:
 
 
 def _add_what_is_read(connection: Connection, tick_id: int) -> None:
-    """Add to the tick the active queries that its queries read, directly or indirectly."""
+    """Add the active queries that the tick's queries read, directly or indirectly."""
     member, query = ddl.tick_queries.c, ddl.queries.c
     there = select(member.query_id).where(member.tick_id == tick_id)
     below = [each.query_id for each in read_below(connection, query.query_id.in_(there)) if each.state == "active"]
@@ -237,7 +230,7 @@ def _add_what_is_read(connection: Connection, tick_id: int) -> None:
 
 
 def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], planned: set[int]) -> None:
-    """Record the outcomes of a tick: the most common outcome in one SQL statement, the others one by one."""
+    """Record the outcomes of a tick: the most common one in one SQL statement, the others one by one."""
     together = {query_id: count for query_id, count in counts.items() if count.until == tick.t}
     if together:
         _count_together(connection, tick, together, everything=together.keys() == planned)
@@ -247,7 +240,7 @@ def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count]
     queries = ddl.queries
     last = [{"which": key, "last": c.last_first_at} for key, c in counts.items() if c.last_first_at is not None]
     if last:
-        # After a replacement of its text, a query may add answers with an earlier start than its existing answers.
+        # After its text was replaced, a query may add answers that start before its existing answers.
         this = bindparam("last", type_=queries.c.last_first_at.type)
         greatest = case((queries.c.last_first_at > this, queries.c.last_first_at), else_=this)
         connection.execute(
@@ -314,7 +307,7 @@ def _planned(connection: Connection) -> TickRecord | None:
 
 
 def _require_planned(connection: Connection, tick_id: int) -> TickRecord:
-    """Return the tick; raise CatalogError if the tick is committed or abandoned."""
+    """Return the tick; raise CatalogError if it is committed or abandoned."""
     tick = _read_tick(connection, tick_id)
     if tick.state != "planned":
         raise CatalogError(f"the tick {tick_id} is {tick.state} already")

@@ -1,10 +1,9 @@
 """Store temporal views: their definitions, the tables that they read, and the instant of their last refresh.
 
-Other views read an *auxiliary* view (``derivation.temporal.auxiliary``).  Users do not name an auxiliary view, and Weft
-removes the view together with the last view that reads it.
+Only other views read an *auxiliary* view (``derivation.temporal.auxiliary``); it is removed with its last reader.
 
-The periods of a view are stored as the periods of a tracked table of the same name (``storage.periods``).  Before a
-refresh at t the watermark advances to the instant after t, so that all later rows have a ts after t.
+A view's periods are stored as those of a tracked table of the same name (``storage.periods``).  Before a refresh at t
+the watermark advances to the instant after t, so that all later rows have a ts after t.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ refreshed when it is read or refreshed explicitly.  An ``auxiliary`` view is ref
 class ViewRecord(Brief):
     """A temporal view, whose periods are those of the tracked table ``name``.
 
-    ``form`` is its bound form (``planning.view_plan``).  ``reads`` are the tables and views that it reads, each with
-    the ids of its columns at that time.  Instants are microseconds UTC: ``tau`` is that of the last refresh (None:
-    never). ``trouble`` is the reason why the last refresh failed (None: it succeeded).
+    ``form`` is the view's bound form (``planning.view_plan``).  ``reads`` are the tables and views that the form reads,
+    each with the ids of its columns at that time.  ``tau`` is the instant of the last refresh (µs UTC; None: never).
+    ``trouble`` is the reason why the last refresh failed (None: it succeeded).
     """
 
     table_id: int
@@ -57,7 +56,7 @@ class ViewRecord(Brief):
 
     @property
     def auxiliary(self) -> bool:
-        """Whether the view is auxiliary: other views read the view, and users do not name it."""
+        """Whether the view is auxiliary: only other views read it."""
         return self.mode == "auxiliary"
 
     def _brief(self) -> str:
@@ -66,10 +65,7 @@ class ViewRecord(Brief):
 
 
 def readers(views: Sequence[ViewRecord], table_id: int) -> list[ViewRecord]:
-    """Return the views that read the table or view ``table_id``, directly or through an auxiliary view.
-
-    The result excludes auxiliary views.
-    """
+    """Return the views that read ``table_id``, directly or through an auxiliary view, without auxiliary views."""
     ways = {table_id, *(view.table_id for view in views if view.auxiliary and table_id in view.reads)}
     return [view for view in views if not view.auxiliary and not ways.isdisjoint(view.reads)]
 
@@ -95,7 +91,7 @@ class Views:
         """Create a view: its table and its definition; ``depends_on_now`` is as in ``algebra.relation.ViewSchema``.
 
         For an auxiliary view, ``name`` is only the start of the name.  Raises Conflict if the name is taken, and
-        Refused for an invalid name or invalid columns.
+        Refused if the name or the columns are invalid.
         """
         listed = json.dumps({str(key): list(columns) for key, columns in sorted(reads.items())})
         with self._database.changing_under_lease() as connection:
@@ -106,7 +102,9 @@ class Views:
             return next(view for view in _read(connection) if view.table_id == table_id)
 
     def all(self) -> tuple[ViewRecord, ...]:
-        """Return every view, including auxiliary views; each view comes after the views that it reads."""
+        """Return every view, auxiliary ones included, in dependency order: a view comes after the views that it
+        reads.
+        """
         with self._database.reading() as connection:
             return _read(connection)
 
@@ -116,7 +114,7 @@ class Views:
             return tuple(view for view in _read(connection) if queries_reading(connection, view.table_id))
 
     def known(self) -> tuple[ViewRecord, ...]:
-        """Return the views that users can name; each view comes after the views that it reads."""
+        """Return the views that users can name, in dependency order as ``all``."""
         return tuple(view for view in self.all() if not view.auxiliary)
 
     def is_queried(self, table_id: int) -> bool:
@@ -133,12 +131,12 @@ class Views:
         raise not_found("view", name, (view.name for view in views))
 
     def begin(self, t: int) -> None:
-        """Advance the watermark to the instant after ``t`` for a refresh at ``t``, so that no other row gets a ts up to
+        """Advance the watermark to the instant after ``t``, so that only a refresh at ``t`` adds rows with a ts up to
         ``t``.
 
-        The watermark may already be at that instant, unless a tick has passed ``t``: that tick would have missed the
-        rows that the views add at ``t``.  Raises ClockError if ``t`` is before the watermark, or if a load may still
-        add rows at or before ``t``.
+        The watermark may already be there, unless a tick has passed ``t``: that tick would have missed the rows of the
+        views at ``t``.  Raises ClockError if ``t`` is before the watermark, or if a load may still add rows at or
+        before ``t``.
         """
         with self._database.changing_under_lease() as connection:
             watermark = effective_watermark(connection)
@@ -154,8 +152,7 @@ class Views:
     def present(self, clock: int) -> int:
         """Return the current instant of a replay home whose clock is at ``clock`` (µs UTC).
 
-        A refresh at t sets the clock to the instant after t (see ``begin``).  Until the next load or tick, the current
-        instant is still t.
+        A refresh at t sets the clock to the instant after t, but until the next load or tick the current instant is t.
         """
         with self._database.reading() as connection:
             last = max((view.tau for view in _read(connection) if view.tau is not None), default=None)
@@ -182,9 +179,7 @@ class Views:
             return Reservation(reservation_id=key, state="open", **values)
 
     def settle(self, table_ids: Iterable[int] | None = None) -> None:
-        """Record the refresh of the views whose reservations were committed; no reservation of these views may be
-        open.
-        """
+        """Record the refresh of the views with committed reservations; none of their reservations may be open."""
         views, reservations = ddl.views, ddl.reservations
         with self._database.changing_under_lease() as connection:
             wanted = select(views.c.table_id, views.c.next_tau, reservations.c.state).join(
@@ -242,7 +237,7 @@ def _forget(connection: Connection, table_id: int) -> str:
 
 
 def views_reading(connection: Connection, table_id: int) -> list[str]:
-    """Return the names of the views that read the table ``table_id``, directly or through an auxiliary view.
+    """Return the names of the views that read ``table_id``, directly or through an auxiliary view.
 
     The result excludes auxiliary views.
     """
@@ -250,7 +245,7 @@ def views_reading(connection: Connection, table_id: int) -> list[str]:
 
 
 def _free_name(connection: Connection, begin: str) -> str:
-    """Return an unused name for an auxiliary view; the name contains __, which Weft refuses in names from users."""
+    """Return an unused name for an auxiliary view; its __ prevents a conflict with names from users."""
     taken = set(connection.execute(select(ddl.tables.c.folded)).scalars())
     names = (f"{begin}__part{number}" for number in range(1, len(taken) + 2))
     return next(name for name in names if folded(name) not in taken)
@@ -263,9 +258,7 @@ def _ticked_beyond(connection: Connection, t: int) -> bool:
 
 
 def queries_reading(connection: Connection, table_id: int) -> list[str]:
-    """Return the names of at most 8 standing queries whose plans read a table, found by a search in the stored
-    plans.
-    """
+    """Search the stored plans and return the names of at most 8 standing queries that read a table."""
     live = select(ddl.queries.c.name).join(ddl.plans, ddl.plans.c.plan_id == ddl.queries.c.plan_id)
     named = ddl.plans.c.body.contains(f'["table",{table_id}]', autoescape=True)
     return list(

@@ -21,7 +21,7 @@ FILE: Final = "weft.toml"
 
 @dataclass(frozen=True)
 class Place:
-    """The key of a setting in the file and its environment variable; None if the setting has no key or no variable.
+    """The key of a setting in the file and its environment variable; each may be None.
 
     Weft never shows the value of a ``secret`` setting.
     """
@@ -113,7 +113,7 @@ class User(BaseModel):
 
 
 class Configuration(BaseModel):
-    """The effective settings.  Each field has a ``Place``, its key and variable, and a description."""
+    """The effective settings; each field has a ``Place`` and a description."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -246,14 +246,14 @@ class Configuration(BaseModel):
         return self.smtp_port or {"starttls": 587, "implicit": 465, "none": 25}[self.smtp_tls]
 
     def zone_of(self, user: str, email: str | None = None) -> str:
-        """Return the time zone of the person with the address ``email``, else of the user named ``user``, else UTC."""
+        """Return the time zone of the person with the address ``email``, otherwise of ``user``, otherwise UTC."""
         zones = {each.email: each.zone for each in self.users.values() if each.email is not None}
         own = self.users.get(user)
         return (zones.get(email) if email else None) or (own.zone if own is not None else None) or "UTC"
 
 
 def place_of(field: str) -> Place | None:
-    """Return the ``Place`` of a field of ``Configuration``; None for ``spark`` and ``users``, which have many keys."""
+    """Return the ``Place`` of a field; None for ``spark`` and ``users``, which have many keys."""
     metadata = Configuration.model_fields[field].metadata
     return next((each for each in metadata if isinstance(each, Place)), None)
 

@@ -1,4 +1,4 @@
-"""Merge the settings of the environment and of a home's file, and record the origin of each setting."""
+"""Merge the settings in the environment and in a home's file, and record each setting's origin."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ _NOT_SETTINGS: Final = ("WEFT_FAILPOINT", "WEFT_MESSAGE_ID", "WEFT_QUERY")
 class Setting(Brief):
     """An effective setting: its key, its value (hidden for a secret), and its origin.
 
-    ``variable`` is the environment variable of the setting, or None.  ``origin`` is a variable, a file with the line,
-    or "default".
+    ``variable`` is the environment variable, or None.  ``origin`` is a variable, a file with the line, or "default".
     """
 
     key: str
@@ -59,22 +58,19 @@ class _Read:
 
     values: dict[str, Any]
     places: dict[tuple[str, ...], tuple[str, str | None]]
-    """For the path of each value in ``values``: the name for messages, and the file with its line (None: a
-    variable).
-    """
+    """By the path of each value: its name for messages, and the file with its line (None: a variable)."""
 
 
 def configuration(home: Path | None = None) -> Configuration:
     """Return the current settings: variables override the file of ``home`` (None: no file), which overrides defaults.
 
-    Raises Refused for an unknown setting or an invalid value; the message names the variable, or the key with its file
-    and line.
+    Raises Refused for an unknown setting or an invalid value, and names the variable, or the key, file and line.
     """
     return _validated(_read_settings(home), home)
 
 
 def settings_of(home: Path) -> tuple[Setting, ...]:
-    """Return every effective setting of a home, including defaults, with its origin.
+    """Return every effective setting of a home with its origin, including defaults.
 
     Raises the errors of ``configuration``.
     """
@@ -119,7 +115,7 @@ def _read_settings(home: Path | None) -> _Read:
 
 
 def _add_key(read: _Read, written: Written) -> None:
-    """Store the value of one key of the file under its field; raise Refused for an unknown key."""
+    """Store one key of the file under its field; raise Refused for an unknown key."""
     path, key = written.path, ".".join(written.path)
     if key in _FIELDS:
         read.values[_FIELDS[key]] = written.value
@@ -199,7 +195,7 @@ def _user_keys(path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _by_last_word(key: str) -> list[str]:
-    """Return a list with at most one known key that ends in the same word: ``smtp.host`` for ``host``."""
+    """Return at most one known key that ends in the same word: ``smtp.host`` for ``host``."""
     last = key.rpartition(".")[2]
     return [known for known in _FIELDS if known.rpartition(".")[2] == last][:1]
 
@@ -251,7 +247,7 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 
 def _suggestion(error: Mapping[str, Any]) -> str:
-    """Return a suggestion if the setting allows only certain words, otherwise an empty text."""
+    """Return a suggestion if the setting allows only certain words, otherwise ``""``."""
     if error["type"] != "literal_error":
         return ""
     words = [word for word in str(error["ctx"]["expected"]).split("'") if word.isalnum()]
@@ -260,9 +256,7 @@ def _suggestion(error: Mapping[str, Any]) -> str:
 
 
 def _refuse_two_passwords(read: _Read) -> None:
-    """Raise Refused for two passwords in the file or two in the environment, because one would silently override the
-    other.
-    """
+    """Raise Refused for two passwords in the same source, because one would silently override the other."""
     for in_file in (True, False):
         ways = [path for field in _PASSWORD if (path := (field,)) in read.places]
         passwords = [read.places[path] for path in ways if (read.places[path][1] is not None) == in_file]
@@ -292,7 +286,7 @@ def _refuse_misspelt(named: object) -> None:
 
 
 def _misspelt(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each unknown variable that resembles a variable of Weft, together with the variable of Weft."""
+    """Yield each unknown variable that resembles a variable of Weft, together with the latter."""
     for name in names:
         if name.startswith(_PREFIX) and name not in _VARIABLES and name not in _NOT_SETTINGS:
             for near in difflib.get_close_matches(name, _VARIABLES, 1, _ALIKE):

@@ -1,7 +1,7 @@
-"""Decide which Spark settings a user may change without changing answers.
+"""Decide which Spark settings a user may change.
 
-A standing query must have the same meaning at every tick and on every machine.  Users can therefore not change the
-settings that affect how Spark interprets a text, an instant or an error.
+A standing query must have the same meaning at every tick and on every machine.  Users therefore cannot change the
+settings by which Spark interprets a text, an instant or an error.
 """
 
 from __future__ import annotations
@@ -66,8 +66,7 @@ ADJUSTABLE: Final[dict[str, int | tuple[str, ...] | None]] = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": 0,
     "spark.sql.parquet.pushdown.inFilterThreshold": 0,
 }
-"""The settings that Weft sets and a user may override, because they do not change an answer.
-
+"""The settings of Weft that a user may override, because they do not change an answer.
 The value is the valid range: the minimum of an integer, the allowed words, or None for any value.
 """
 _USUAL: Final = (
@@ -84,7 +83,7 @@ _SECRET: Final = re.compile("secret|password|token|access[.]?key", re.IGNORECASE
 
 
 def why_refused(name: str) -> str | None:
-    """Return the reason why a user may not change a Spark setting; None if the user may change the setting.
+    """Return the reason why a user may not change a Spark setting; None if the change is allowed.
 
     >>> why_refused("spark.sql.runSQLOnFiles")
     'a query is untrusted text'
@@ -97,7 +96,7 @@ def why_refused(name: str) -> str | None:
 
 
 def secret(name: str) -> bool:
-    """Return whether a Spark setting is secret: whether its name has a word for which Spark itself hides the value.
+    """Return whether the name of a Spark setting contains a word for which Spark itself hides the value.
 
     >>> secret("spark.authenticate.secret"), secret("spark.hadoop.fs.s3a.access.key"), secret("spark.local.dir")
     (True, True, False)
@@ -146,8 +145,7 @@ def _one_slip(a: str, b: str) -> bool:
 
 
 def why_invalid(name: str, text: str) -> str | None:
-    """Return the reason why Spark would reject the value of a setting; None if Spark accepts the value or it is
-    unknown.
+    """Return the reason why Spark would reject the value; None for a valid value or an unknown setting.
 
     >>> why_invalid("spark.sql.shuffle.partitions", "lots")
     'it should be an integer from 1 on'

@@ -14,8 +14,8 @@ from weft.errors import Refused
 
 @dataclass(frozen=True)
 class Written:
-    """A key of the file, such as ``("smtp", "host")``, with its value; ``where`` is the file and, if known, the
-    line.
+    """A key of the file, such as ``("smtp", "host")``, with its value; ``where`` is the file, with the line if
+    known.
     """
 
     path: tuple[str, ...]
@@ -24,9 +24,8 @@ class Written:
 
 
 def read_toml(file: Path) -> list[Written]:
-    """Return the keys of the file in their order; raise Refused if the file cannot be read.
-
-    The result is empty if the file does not exist.
+    """Return the keys in the order of the file, or an empty list without a file; raise Refused for an unreadable
+    file.
     """
     try:
         text = file.read_bytes().decode("utf-8-sig")
@@ -73,7 +72,7 @@ def _where(file: Path, path: tuple[str, ...], places: Mapping[tuple[str, ...], i
 
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line numbers of the keys and of the [section] headers, which Python's TOML reader does not report."""
+    """Return the lines of the keys and [section] headers, which Python's TOML reader does not report."""
     lines: dict[tuple[str, ...], int] = {}
     section: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -89,7 +88,7 @@ def _lines(text: str) -> dict[tuple[str, ...], int]:
 
 
 def _path(line: str) -> tuple[str, ...]:
-    """Return the key in a line that consists of a single key, or an empty tuple."""
+    """Return the key in a line with a single key, otherwise an empty tuple."""
     path: tuple[str, ...] = ()
     tree: Any = _loads(line)
     while isinstance(tree, dict) and len(tree) == 1:

@@ -1,7 +1,7 @@
 """Create the class-data archive: run typical commands in a JVM that writes its loaded classes when it ends.
 
-Only one process at a time creates an archive.  It writes the archive to a draft file and renames the draft after Java
-has ended without an error.  A killed process leaves a draft that no process reads; the next creation removes the draft.
+Only one process at a time creates an archive.  It writes a draft file and renames it after Java has ended without an
+error.  No process reads the draft of a killed process; the next creation removes the draft.
 """
 
 from __future__ import annotations
@@ -48,10 +48,9 @@ def wanted_archive(home: Path | None = None) -> ClassArchive | None:
 
 
 def make_archive(rehearse: Callable[[], None]) -> Outcome:
-    """Create the archive from the classes that ``rehearse`` loads; ``rehearse`` must run typical commands in one
-    session.
+    """Create the archive from the classes that ``rehearse`` loads by running typical commands in one session.
 
-    Raises ExecutionError on failure, and writes the reason to a file next to the archive.
+    After a failure, write the reason to a file next to the archive and raise ExecutionError.
     """
     java = find_java()
     find_jars(java)
@@ -96,7 +95,7 @@ def _make(java: Java, archive: ClassArchive, rehearse: Callable[[], None]) -> No
 
 
 def _make_base(java: Java, base: Path) -> None:
-    """Create an archive of Java's own classes if the Java installation does not include one."""
+    """Create an archive of Java's own classes if the installation lacks one."""
     draft = base.with_suffix(f".{os.getpid()}.draft")
     try:
         subprocess.run(
@@ -112,7 +111,7 @@ def _make_base(java: Java, base: Path) -> None:
 
 
 def _put(draft: Path, place: Path) -> None:
-    """Force a finished file to the disk, then rename it, so that the final name never refers to incomplete data."""
+    """Force a finished file to the disk before it gets its final name."""
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     draft.replace(place)
@@ -120,7 +119,7 @@ def _put(draft: Path, place: Path) -> None:
 
 @contextmanager
 def _alone(place: Path) -> Iterator[bool]:
-    """Try to lock the file for the ``with`` block, without waiting, and yield whether the lock was acquired."""
+    """Try to lock the file for the ``with`` block, without waiting, and yield whether this succeeded."""
     with place.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
 """Cancel the Spark jobs of one command, while other commands continue.
 
-Spark notifies the tasks of a cancelled job, but some tasks never check for the notification: a nested-loop join in
-generated code, or a regular expression that backtracks.  Such a task would occupy a core forever, so Weft kills the
-JVM, as after a time limit (``watchdog``).
+Some tasks of a cancelled job never check whether they are cancelled: a nested-loop join in generated code, or a regular
+expression that backtracks.  They would occupy a core forever, so Weft kills the JVM, as after a time limit
+(``watchdog``).
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ _LEAVE_SECONDS: Final = 3.0
 
 @contextmanager
 def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
-    """Cancel the Spark jobs that this thread starts in the ``with`` block if the command is cancelled, and raise
-    Stopped.
+    """If the command is cancelled, cancel the Spark jobs that this thread starts in the ``with`` block; raise Stopped.
 
-    ``session`` returns the session; it is called only if the command can be cancelled.  Only this command may fail
-    because of the cancellation: a tick would attribute such a failure to a query.
+    ``session`` returns the session, and is called only if the command can be cancelled.  Do not use this function in a
+    tick, which would attribute the failure to a query.
     """
     cancel_token = current_cancel_token()
     if cancel_token is None:
@@ -64,7 +63,7 @@ def was_cancelled() -> bool:
 
 
 def kill_unresponsive(jvm: Jvm) -> None:
-    """Kill the JVM if cancelled tasks continue to run, unless the JVM is computing something else."""
+    """Kill the JVM if cancelled tasks still run, unless it is computing something else."""
     until = time.monotonic() + _LEAVE_SECONDS
     with suppress(*spark_errors()):
         while jvm.lives() and _tasks(jvm):
@@ -76,6 +75,6 @@ def kill_unresponsive(jvm: Jvm) -> None:
 
 
 def _tasks(jvm: Jvm) -> int:
-    """Return the number of running tasks, including tasks whose jobs have finished."""
+    """Return the number of running tasks, even of finished jobs."""
     executors = jvm.session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     return sum(each.numRunningTasks() for each in executors)

@@ -1,12 +1,12 @@
 """Use a class-data archive: a file with Spark's classes in Java's memory format, which a starting JVM maps into memory.
 
-Without an archive every JVM reads, verifies and links some 18,000 classes from jars, a large part of a short command's
-time.  Java writes an archive of its loaded classes when a JVM ends (``-XX:ArchiveClassesAtExit``, see
+Without an archive every JVM reads, verifies and links some 18,000 classes from jars, which takes a large part of a
+short command's time.  Java writes an archive of its loaded classes when a JVM ends (``-XX:ArchiveClassesAtExit``, see
 ``runtime/archiving.py``).
 
-The name of an archive depends on everything that affects its contents: Java, the jars, and Java's options.  A different
-Java or jar results in another name, so Weft never uses a stale archive.  Java also checks the sizes and times of the
-jars and the checksums of the archive.  If a check fails, Java starts without the archive (``-Xshare:auto``).
+The name of an archive depends on everything that affects its contents: Java, the jars, and Java's options.  Weft
+therefore never uses a stale archive.  Java also checks the sizes and times of the jars and the checksums of the
+archive.  If a check fails, Java starts without the archive (``-Xshare:auto``).
 """
 
 from __future__ import annotations
@@ -26,21 +26,18 @@ from weft.configuration import configuration
 from weft.runtime.java import Java, cache_folder
 
 _FORMAT: Final = "1"
-"""The version of the archive's contents; increase the number when commands need other classes, to create new
-archives.
-"""
+"""The version of the archive's contents; increase it when commands need other classes."""
 
 _LOWEST_PRIORITY: Final = 19
 _ROOM: Final = 1 << 30
-"""The number of free bytes on the disk that a background creation requires; an archive takes some 170 MB."""
+"""The free disk space in bytes that a background creation requires; an archive takes some 170 MB."""
 
 
 @dataclass(frozen=True)
 class ClassArchive:
     """The paths of the archive for one Java, its jars and its options; the files may not exist yet.
 
-    ``own_base`` is the archive of Java's own classes on which this archive is based.  It is None if the Java
-    installation includes such an archive.
+    ``own_base`` is the underlying archive of Java's own classes; None if the Java installation includes one.
     """
 
     file: Path
@@ -48,7 +45,7 @@ class ClassArchive:
 
     @property
     def manifest(self) -> Path:
-        """The file that records the sizes of the other files.
+        """The file with the sizes of the other files.
 
         Weft writes the manifest last, because Java crashes on a truncated archive.
         """
@@ -56,7 +53,7 @@ class ClassArchive:
 
     @property
     def failure(self) -> Path:
-        """The file that contains the reason why the creation of the archive failed."""
+        """The file with the reason why the creation of the archive failed."""
         return self.file.with_suffix(".failed")
 
     @property
@@ -70,9 +67,7 @@ class ClassArchive:
         return (self.file,) if self.own_base is None else (self.own_base, self.file)
 
     def sizes(self) -> str:
-        """Return the sizes of the archive's files in the format of the manifest; raise FileNotFoundError if one is
-        missing.
-        """
+        """Return the sizes of the archive's files as in the manifest; raise FileNotFoundError for a missing file."""
         return "".join(f"{layer.stat().st_size} {layer.name}\n" for layer in self.layers)
 
     def there(self) -> bool:
@@ -85,13 +80,11 @@ class ClassArchive:
 
 _recording = False
 _missed: tuple[ClassArchive, str] | None = None
-"""The archive that the JVM of this process needed but did not find, and the memory of that JVM."""
+"""The archive that this process's JVM needed but did not find, and the memory of the JVM."""
 
 
 def class_archive(java: Java, class_path: Sequence[Path], options: Sequence[str]) -> ClassArchive:
-    """Return the archive that belongs to this Java, these jars and these Java options; it is the same for every memory
-    size.
-    """
+    """Return the archive for this Java, these jars and these Java options, regardless of the memory size."""
     root = java.executable.resolve().parent.parent
     ours = [_FORMAT, *_java_marks(root)]
     jars = [f"{jar} {stat.st_size} {stat.st_mtime_ns}" for jar in class_path for stat in (jar.stat(),)]
@@ -102,9 +95,7 @@ def class_archive(java: Java, class_path: Sequence[Path], options: Sequence[str]
 
 
 def _java_marks(root: Path) -> list[str]:
-    """Return the texts that identify a Java installation: its path, its release file, and the time of its
-    installation.
-    """
+    """Return texts that identify a Java installation: its path, release file and installation time."""
     release, modules = root / "release", root / "lib" / "modules"
     description = release.read_text(errors="replace") if release.exists() else ""
     return [str(root), description, str(modules.stat().st_mtime_ns) if modules.exists() else ""]
@@ -115,10 +106,10 @@ def _digest(parts: Sequence[str]) -> str:
 
 
 def archive_options(archive: ClassArchive, memory: str) -> tuple[str, ...]:
-    """Return the Java options for using the archive, or within ``recording`` for writing the archive.
+    """Return the Java options for using the archive, or within ``recording`` for writing it.
 
-    The result is empty if the archive does not exist or is turned off.  ``memory`` is the memory of the JVM; a
-    background creation uses the same memory.
+    The result is empty if the archive does not exist or is turned off.  ``memory`` is the memory of the JVM and of a
+    background creation.
     """
     global _missed
     if _recording:
@@ -147,10 +138,10 @@ def recording() -> Iterator[None]:
 
 
 def make_in_background() -> bool:
-    """Start ``weft prepare`` in the background if the JVM of this process did not find its archive.
+    """Start ``weft prepare`` in the background if this process's JVM did not find its archive; return whether it
+    started.
 
-    Returns whether the process was started.  The process has the lowest priority.  After a failure Weft does not start
-    the process again automatically.
+    ``weft prepare`` runs at the lowest priority.  After a failure Weft does not start it again automatically.
     """
     if _missed is None:
         return False

@@ -32,8 +32,8 @@ PYTHON: Final = (3, 10)
 
 @dataclass(frozen=True, repr=False)
 class Check(Brief):
-    """A line of the doctor's report: the subject, whether the check succeeded, the result, and the remedy after a
-    failure.
+    """A line of the doctor's report: the subject, whether the check succeeded, the result, and the remedy if it
+    failed.
     """
 
     name: str
@@ -50,10 +50,9 @@ class Check(Brief):
 
 
 def examine(home: Path | None, at: int, channels: Callable[[Path], object] | None = None) -> Iterator[Check]:
-    """Yield the checks; without ``home`` the home is not checked.  ``at`` is the wall-clock instant (µs UTC).
+    """Yield the checks, including those of ``home`` if given; ``at`` is the wall-clock instant (µs UTC).
 
-    ``channels`` must raise Refused if the settings of a home name an invalid channel, because this module does not
-    import the channels.
+    ``channels`` raises Refused if the settings of a home name an invalid channel; this module does not import channels.
     """
     yield _python()
     yield _guarded("settings", lambda: _settings(home, channels))
@@ -136,7 +135,7 @@ def _disk(home: Path) -> Check:
 
 
 def _access(home: Path) -> str:
-    """Return a text that says who may access the home; raise Refused if the permissions differ from the settings."""
+    """Describe who may access the home; raise Refused if the permissions differ from the settings."""
     chosen = configuration(home)
     access, mode = chosen.home_access, stat.S_IMODE(home.stat().st_mode)
     if access == "umask":
@@ -167,7 +166,7 @@ def _open_parts(home: Path, mode: int, paths: Sequence[Path]) -> str:
 
 
 def _own_files(home: Path, chosen: Configuration) -> Iterator[Path]:
-    """Yield the files that Weft creates in a home: all files except the settings and the output of channels."""
+    """Yield the files that Weft creates in a home, without the settings and the output of channels."""
     excluded = {layout.files_folder(home), layout.delta_folder(home), chosen.files_root, chosen.delta_root, home / FILE}
     for folder, below, names in os.walk(home):
         here = Path(folder)
@@ -205,7 +204,7 @@ def _home(home: Path, at: int) -> Iterator[Check]:
 
 
 def _deliveries(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Iterator[Check]:
-    """Yield a check for each parked channel; if no channel is parked, yield one check for all channels."""
+    """Yield a check for each parked channel, or one check for all channels if none is parked."""
     parked = [(each, query) for each, query in subscribed if each.state == "parked"]
     for each, query in parked:
         seen = f"{each.channel} of {query.name} is {each.trouble or 'parked'}"

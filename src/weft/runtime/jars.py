@@ -1,8 +1,8 @@
-"""Download the jars of Delta once into a folder of Weft; also those of Spark's Kafka connector for a home with a topic.
+"""Download the jars of Delta once, and for a home with a topic those of Spark's Kafka connector.
 
 The versions of pyspark and delta-spark are fixed: other pairs start and then fail in the middle of a query (design,
-section 7).  Ivy, which is part of pyspark, resolves the jars as a separate program, with settings that use only the
-central repository.  The download therefore does not depend on the machine's ``~/.m2`` and does not start Spark.
+section 7).  Ivy, which is part of pyspark, resolves the jars as a separate program that uses only the central
+repository.  The download therefore does not depend on the machine's ``~/.m2`` and does not start Spark.
 """
 
 from __future__ import annotations
@@ -45,11 +45,10 @@ _MANIFEST: Final = "MANIFEST"
 
 @dataclass(frozen=True)
 class JarSet:
-    """Jars that are resolved together: ``title`` is the name of the set in messages, ``folder`` its folder in the
-    cache.
+    """Jars that are resolved together; ``title`` names them in messages, ``folder`` is their folder in the cache.
 
-    ``modules`` are (organisation, name, version).  The dependencies of the modules are included, except those in
-    ``excluded``; with ``alone`` no dependencies are included.
+    ``modules`` are (organisation, name, version).  Their dependencies are included except for those in ``excluded``;
+    with ``alone`` no dependencies are included.
     """
 
     title: str
@@ -72,7 +71,7 @@ CONNECTOR: Final = JarSet(
     f"{SPARK_VERSION}-kafka",
     (
         ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
-        # Not every patch release of this module was published, and its classes are the same in all releases of 4.1.
+        # This module has no release for every patch version, and its classes are the same in all releases of 4.1.
         ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.1"),
         ("org.apache.kafka", "kafka-clients", "3.9.1"),
         ("org.apache.commons", "commons-pool2", "2.12.1"),
@@ -112,9 +111,7 @@ def jar_folder(wanted: JarSet = DELTA) -> Path:
 
 
 def present_jars(wanted: JarSet = DELTA) -> tuple[Path, ...]:
-    """Return the jars in the folder, sorted by name; empty if the folder is incomplete and Ivy must resolve the
-    jars.
-    """
+    """Return the jars in the folder, sorted by name; empty if the folder is incomplete."""
     folder = jar_folder(wanted)
     if configuration().jars is not None:
         return tuple(sorted(folder.glob("*.jar")))
@@ -133,10 +130,9 @@ def present_jars(wanted: JarSet = DELTA) -> tuple[Path, ...]:
 
 
 def find_jars(java: Java, wanted: JarSet = DELTA) -> tuple[Path, ...]:
-    """Return the jars with which Spark starts; download missing jars (some seconds, needs the network).
+    """Return the jars for Spark's start; download missing jars (some seconds, needs the network).
 
-    If several processes start together, only one of them downloads the jars.  Raises ExecutionError if the download
-    fails.
+    Only one process at a time downloads jars.  Raises ExecutionError if the download fails.
     """
     jars = present_jars(wanted)
     lacks = not jars or (wanted is CONNECTOR and not any(jar.name.startswith(wanted.first) for jar in jars))
@@ -166,7 +162,7 @@ def _only_one_process(wanted: JarSet) -> Iterator[None]:
 
 
 def _resolve(java: Java, wanted: JarSet) -> None:
-    """Download the jars into a temporary folder, write their manifest, and rename the folder into place."""
+    """Download the jars and a manifest into a temporary folder, and rename the folder into place."""
     final = jar_folder(wanted)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix="resolving-") as text:
         work = Path(text)
@@ -184,7 +180,7 @@ def _resolve(java: Java, wanted: JarSet) -> None:
 
 
 def _retrieve(java: Java, work: Path, options: tuple[str, ...], jars: JarSet) -> str:
-    """Run Ivy and return its output, because Ivy's exit code is 0 even after many errors."""
+    """Run Ivy and return its output: Ivy's exit code is 0 even after many errors."""
     settings = work / "ivysettings.xml"
     settings.write_text(_SETTINGS)
     wanted = work / "ivy.xml"

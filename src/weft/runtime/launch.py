@@ -1,12 +1,12 @@
 """Start the JVM of Spark.
 
-If Spark runs in one process on this machine, Weft starts Java directly, because pyspark's launcher runs two shell
-scripts and a second JVM only to build the command line.  The class path then contains only jars, including Delta's, as
-a class-data archive requires (``runtime/class_archive.py``).  On a cluster Weft uses pyspark's launcher, which knows
-the options of each master.
+If Spark runs in one process on this machine, Weft starts Java directly: pyspark's launcher runs two shell scripts and a
+second JVM only to build the command line.  The class path then contains only jars, including Delta's, as a class-data
+archive requires (``runtime/class_archive.py``).  On a cluster Weft uses pyspark's launcher, which knows the options of
+each master.
 
-A command that a person typed ends before the optimizing compiler of Java would save time, so its JVM uses only the
-quick compiler.  A long-running process, or a process that calls Weft from Python, uses both compilers.
+A command that a person typed ends before Java's optimizing compiler would save time, so its JVM uses only the quick
+compiler.  A long-running process, or a process that calls Weft from Python, uses both compilers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAIN: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _CONNECTION: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _POLL_SECONDS: Final = 0.02
 _FOREIGN_PREFIXES: Final = ("SPARK_", "PYSPARK_")
-"""The prefixes of environment variables that would start another Spark than the one in Weft's environment."""
+"""The prefixes of environment variables that could start a Spark outside Weft's environment."""
 _JAVA_NAMES: Final = (
     "org.apache.spark.SparkConf",
     "org.apache.spark.api.java.*",
@@ -85,7 +85,7 @@ _short_lived = False
 
 
 def expect_short_life() -> None:
-    """Declare, before the JVM starts, that this process ends soon, because a person typed the command."""
+    """Declare, before the JVM starts, that this process runs a typed command and ends soon."""
     global _short_lived
     _short_lived = True
 
@@ -95,9 +95,9 @@ def start_jvm(
 ) -> Any:
     """Start the JVM, connect to it, and return py4j's gateway with the process as ``proc``.
 
-    ``wanted`` are Spark's settings.  ``jars`` are the jars besides pyspark's own.  ``more`` are jars at the end of the
-    class path that the class-data archive does not contain.  ``sink`` receives the output of the JVM.  Raises the
-    exceptions of pyspark, py4j and the operating system; after an exception no JVM process is left.
+    ``wanted`` are Spark's settings.  ``jars`` are the jars besides pyspark's own.  ``more`` are jars outside the
+    class-data archive, at the end of the class path.  ``sink`` receives the output of the JVM.  Raises the exceptions
+    of pyspark, py4j and the operating system; after an exception no JVM process is left.
     """
     streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
     if not in_one_process(wanted["spark.master"]):
@@ -120,9 +120,9 @@ def start_jvm(
 
 
 def jvm_environment(java: Java) -> dict[str, str]:
-    """Return the environment variables for the JVM: those of this process that do not start another Spark.
+    """Return this process's environment variables without those that would start another Spark.
 
-    The environment of this process does not change, because other threads read it and start programs with it.
+    The environment itself does not change, because other threads read it and start programs with it.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN_PREFIXES)}
     return {
@@ -136,7 +136,7 @@ def jvm_environment(java: Java) -> dict[str, str]:
 
 @contextmanager
 def foreign_variables_hidden() -> Iterator[None]:
-    """Hide the environment variables that would make pyspark use another Spark, for the duration of the ``with`` block.
+    """Hide, during the ``with`` block, the environment variables that would make pyspark use another Spark.
 
     No other variable changes, because other threads read the environment at the same time.
     """
@@ -146,7 +146,7 @@ def foreign_variables_hidden() -> Iterator[None]:
 
 @contextmanager
 def _changed(wanted: Mapping[str, str | None]) -> Iterator[None]:
-    """Set these environment variables for the duration of the ``with`` block; None removes a variable."""
+    """Set these environment variables during the ``with`` block; None removes a variable."""
     before = {name: os.environ.get(name) for name in wanted}
     try:
         _set_variables(wanted)
@@ -177,8 +177,8 @@ def _launched_by_scripts(java: Java, wanted: Mapping[str, str], streams: dict[st
 def _connected(port: int, secret: str) -> Any:
     """Return a gateway to a running JVM, with the Java names that pyspark uses.
 
-    Weft does not call ``pyspark.java_gateway.launch_gateway``, which would pass the port and the secret through the
-    environment of this process: a program that another thread starts would inherit the secret.
+    ``pyspark.java_gateway.launch_gateway`` would pass the port and the secret through the environment of this process,
+    and a program that another thread starts would inherit the secret.
     """
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
     from py4j.java_gateway import java_import
@@ -193,7 +193,7 @@ def _connected(port: int, secret: str) -> Any:
 
 
 def class_path(jars: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the JVM's class path: the given jars, followed by pyspark's own jars, always in the same order."""
+    """Return the JVM's class path: the given jars, then pyspark's own, always in the same order."""
     return (*jars, *sorted((spark_folder() / "jars").glob("*.jar")))
 
 

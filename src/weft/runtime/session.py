@@ -1,8 +1,7 @@
 """Run Spark in this process: one JVM, with a session for each home, in UTC, with Delta (design, sections 7 and 8).
 
-The start of the JVM takes 5 to 15 seconds.  Importing this module therefore starts nothing, and code that needs no
-Spark never calls this module.  The output of the JVM, Spark's log and the messages of pyspark and py4j go to
-``logs/spark.log`` of the home.
+The start of the JVM takes 5 to 15 seconds, so importing this module starts nothing, and code that needs no Spark never
+calls it.  The output of the JVM, Spark's log and the messages of pyspark and py4j go to ``logs/spark.log`` of the home.
 
 The JVM runs in a separate process session, so Ctrl-C and SIGTERM reach only Weft.  When Weft's process ends in any way,
 the JVM's standard input ends and the JVM stops.
@@ -38,14 +37,14 @@ if TYPE_CHECKING:
     """The type of a session, for annotations in modules that must not import pyspark."""
 
 _LOG_LIMIT: Final = 16 * 1024 * 1024
-"""The size in bytes above which the next start renames ``spark.log`` to ``spark.log.1``."""
+"""The size in bytes above which ``spark.log`` becomes ``spark.log.1`` at the next start."""
 
 _PATIENCE_SECONDS: Final = 10.0
-"""The number of seconds that Weft waits for the JVM to end after a request, and again after a SIGTERM."""
+"""The seconds that Weft waits for the JVM to end after a request, and again after a SIGTERM."""
 
 _PYTHON_LOGGERS: Final = ("py4j", "pyspark")
 _QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""The loggers to which pyspark writes every query error, by default as JSON on standard error."""
+"""The loggers of pyspark for query errors, which by default write JSON to standard error."""
 
 _OF_FILES: Final = ("java.io.IOException", "java.io.FileNotFoundException", "java.nio.file.FileSystemException")
 _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
@@ -53,7 +52,7 @@ _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 
 @dataclass(frozen=True)
 class _Running:
-    """The JVM, and the base session from which the sessions of the homes are derived."""
+    """The JVM, and the base session of the homes' sessions."""
 
     session: SparkSession
     gateway: Any
@@ -65,7 +64,7 @@ class _Running:
 
 @dataclass(frozen=True)
 class Jvm:
-    """The JVM that this process has at one moment; a watcher with this object cannot kill a later JVM."""
+    """The current JVM of this process; a watcher with this object cannot kill a later JVM."""
 
     session: SparkSession
     log: Path
@@ -93,13 +92,15 @@ _starting: Final = threading.Lock()
 def spark_session(
     home: Path | None, *, master: str | None = None, kafka: Callable[[], bool] = lambda: False
 ) -> SparkSession:
-    """Return the session of a home; temporary views and settings of the session are not visible to other homes.
+    """Return the session of a home; other homes do not see its temporary views and settings.
 
-    The first call in a process starts the JVM; ``master`` and ``kafka`` apply to this start only.  Spark's log goes to
-    ``logs/`` of the ``home`` of the first call (None: of the cache folder).  ``master`` is Spark's master URL (default:
-    the master URL in the settings, otherwise all cores of this machine).  ``kafka`` returns whether to load the Kafka
-    connector.  If the JVM has died, a new JVM and new sessions replace the old ones.  Raises ExecutionError, with the
-    path of the log, if Java, the jars or the versions of Spark and Delta do not allow a start.
+    The first call in a process starts the JVM; ``master`` and ``kafka`` apply to this start only.  ``master`` is
+    Spark's master URL (default: the URL in the settings, otherwise all cores of this machine).  ``kafka`` returns
+    whether to load the Kafka connector.  Spark's log goes to ``logs/`` of the first call's ``home`` (None: of the cache
+    folder).
+
+    If the JVM has died, a new JVM and new sessions replace the old ones.  Raises ExecutionError, with the path of the
+    log, if Java, the jars or the versions of Spark and Delta do not allow a start.
     """
     global _running
     with _starting:
@@ -208,7 +209,7 @@ def _jvm_error() -> type[Exception]:
 def _interrupt_handler_restored() -> Iterator[None]:
     """Restore the Ctrl-C handler after the ``with`` block.
 
-    pyspark installs its own handler, which calls the JVM in the middle of another call.
+    pyspark installs its own handler, which may call the JVM in the middle of another call.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -246,7 +247,7 @@ def _log_python_to(log: Path) -> None:
 
 
 class _Diverted(logging.Filter):
-    """A filter of the root logger that redirects py4j's records, for example tracebacks of interrupted calls."""
+    """A filter of the root logger that redirects py4j's records (for example, tracebacks of interrupted calls)."""
 
     def __init__(self, handler: logging.Handler) -> None:
         super().__init__()
@@ -261,7 +262,7 @@ class _Diverted(logging.Filter):
 
 
 def _last_error(log: Path, begin: int) -> str:
-    """Return the last line that mentions an error; the first ``begin`` bytes of the log are ignored."""
+    """Return the last line after the first ``begin`` bytes of the log that mentions an error."""
     lines = [line.strip() for line in log.read_bytes()[begin:].decode(errors="replace").splitlines()[-200:]]
     telling = [line for line in lines if "rror" in line or "Exception" in line]
     return (telling or lines or ["it wrote no message"])[-1][:300]
@@ -282,7 +283,7 @@ def _discard(running: _Running, patience: float = _PATIENCE_SECONDS) -> None:
 
 
 def _close(gateway: Any, patience: float = _PATIENCE_SECONDS) -> None:
-    """Stop the JVM behind a gateway and reset pyspark, so that a later start launches a new JVM."""
+    """Stop the JVM behind a gateway and reset pyspark for a later start."""
     from pyspark import SparkContext
 
     SparkContext._gateway = None
@@ -302,9 +303,8 @@ def _close(gateway: Any, patience: float = _PATIENCE_SECONDS) -> None:
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """Return the exception classes of Spark and the JVM.
-
-    Call this function only to handle an exception, because importing pyspark is slow.
+    """Return the exception classes of Spark and the JVM; importing pyspark is slow, so call this only after an
+    exception.
     """
     from pyspark.errors import PySparkException
 
@@ -315,8 +315,8 @@ def spark_errors() -> tuple[type[Exception], ...]:
 def plain_errors(doing: str) -> Iterator[None]:
     """Convert exceptions of Spark or the JVM in the ``with`` block to ExecutionError; ``doing`` completes "while …".
 
-    After Ctrl-C the function raises KeyboardInterrupt.  pyspark calls the JVM while it handles the interrupt, and an
-    error of that call would otherwise hide the interrupt.
+    After Ctrl-C the function raises KeyboardInterrupt.  pyspark calls the JVM while it handles Ctrl-C, and an error in
+    that call would otherwise hide the interrupt.
     """
     try:
         yield
@@ -342,7 +342,7 @@ def interrupted(error: BaseException) -> bool:
 def disk_is_full(error: Exception) -> bool:
     """Return whether an exception in the JVM's chain of causes reports a full disk.
 
-    Only exceptions of I/O classes count, because the messages of others may contain the text of a query.
+    Only I/O exceptions count, because the messages of others may contain the text of a query.
     """
     with suppress(*spark_errors()):  # a dead JVM does not answer
         cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
@@ -354,7 +354,7 @@ def disk_is_full(error: Exception) -> bool:
 
 
 def error_text(error: Exception) -> str:
-    """Return the text of an error, even if the JVM that py4j asks for the text is dead."""
+    """Return the text of an error, even if the JVM that provides the text is dead."""
     try:
         return str(error)
     except spark_errors():
@@ -362,7 +362,7 @@ def error_text(error: Exception) -> str:
 
 
 def root_cause(error: Exception) -> str:
-    r"""Return the message of the root cause of a JVM error in one line, without class names and stack traces.
+    r"""Return the root cause of a JVM error in one line, without class names and stack traces.
 
     >>> root_cause(ValueError("An error occurred while calling o1.x.\n: a.b.Failed: aborted\nCaused by: a.B: no )"))
     'no )'

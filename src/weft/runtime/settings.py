@@ -4,9 +4,9 @@ Spark plans the parts of a tick in two ways: scans of entire tables, and joins a
 
 The new rows and the look-ups of a tick are small and have one partition each, so joins among them need no exchange.
 Broadcasts (one job each) and adaptive execution (one job per stage) are off for these joins, so the union of all
-branches is one job with one task per branch.  Code generation is also off: the constants are new at every tick, so
-Spark would compile and warm up the code each time, which took several times as long as the work.  Scans do not change
-from tick to tick and use these features.
+branches is one job with one task per branch.  Code generation is also off: the constants are new at every tick, and
+compiling the code each time took several times as long as the work.  Scans do not change from tick to tick and use
+these features.
 """
 
 from __future__ import annotations
@@ -60,15 +60,14 @@ _COSTLY_RULES: Final = (
     "org.apache.spark.sql.delta.stats.PrepareDeltaScan",
 )
 """The optimizer rules that take half of the planning time of a tick's branches without a benefit.
-
-Excluding a rule cannot change an answer: Spark does not allow users to exclude a required rule.
+Excluding a rule cannot change an answer, because Spark does not allow users to exclude a required rule.
 """
 _ROWS_ONLY: Final = {
     **_SMALL,
     "spark.sql.optimizer.excludedRules": ",".join(_COSTLY_RULES),
     # Spark estimates the size of a join as the product of its inputs, and would otherwise partition the join.
     "spark.sql.maxSinglePartitionBytes": str(2**62),
-    # Spark still divides a join of a join into this number of partitions.
+    # If an input of a join is itself a join, Spark still divides it into this number of partitions.
     "spark.sql.shuffle.partitions": "1",
 }
 _GIVEN: Final = {
@@ -84,7 +83,7 @@ _MEANING: Final = {
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.ansi.enabled": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",  # a text that does not match its format is NULL
-    # The result of FROM_JSON must not depend on the fields that the rest of a plan reads.
+    # The result of FROM_JSON must not depend on the fields that the plan reads.
     "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
     "spark.sql.columnNameOfCorruptRecord": "",  # no field gets this special role, since no field has an empty name
 }
@@ -93,7 +92,7 @@ _MEANING: Final = {
 def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict[str, str]:
     """Return the ``spark.…`` settings with which Spark and every session start.
 
-    The user's settings override Weft's settings.  Weft has already refused user settings that can change an answer.
+    The user's settings override Weft's; Weft has already refused those that can change an answer.
     """
     cores = str(os.cpu_count() or 2)
     return {
@@ -111,7 +110,7 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
         " -XX:+ExitOnOutOfMemoryError",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Spark formats the plan of every query for a web page that is never shown; "simple" is the shortest format.
+        # Spark formats each query's plan for a web page that is never shown; "simple" is the shortest format.
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(cache_folder() / "warehouse"),
@@ -180,9 +179,9 @@ def rows_only(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def arrow_input(spark: SparkSession) -> Iterator[None]:
-    """Make Spark process Arrow input in Arrow format in the ``with`` block.
+    """Make Spark process Arrow input in Arrow format in the ``with`` block, which must be within ``rows_only``.
 
-    Use this function only within ``rows_only``, because Spark does not know the number of rows in Arrow input.
+    Spark does not know the number of rows in Arrow input.
     """
     with _settings(spark, _GIVEN):
         yield
@@ -197,7 +196,7 @@ def scanning(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings to the session for the duration of the ``with`` block; other threads wait until the block ends."""
+    """Apply settings to the session during the ``with`` block; other threads wait for its end."""
     with turn():
         before = {name: str(spark.conf.get(name)) for name in wanted}
         try:

@@ -1,9 +1,8 @@
 """Limit the run time of a query, and explain why the JVM ended (design section 8, 4).
 
-A regular expression that backtracks, or a nested-loop join in generated code, does not check whether Spark has
-cancelled its task, and continues to run.  Weft therefore stops a query that exceeds its time by killing the JVM;
-``spark_session`` starts another JVM.  A query can also end the JVM itself: Spark exits if a task runs out of memory or
-of Java's stack.
+A regular expression that backtracks, or a nested-loop join in generated code, does not check for cancellation and
+continues to run.  Weft therefore stops a query that exceeds its time by killing the JVM; ``spark_session`` starts
+another JVM.  A query can also end the JVM itself: Spark exits if a task runs out of memory or of Java's stack.
 """
 
 from __future__ import annotations
@@ -23,12 +22,10 @@ from weft.runtime.session import Jvm, interrupted, running_jvm, spark_errors
 from weft.runtime.turn import turn
 
 _ANSWER_SECONDS: Final = 30.0
-"""The number of seconds after which Weft kills a JVM that has not answered a trivial query."""
+"""The seconds that a JVM has to answer a trivial query before Weft kills it."""
 
 _EXIT_SECONDS: Final = 10.0
-"""The number of seconds that Weft gives an unresponsive JVM to exit by itself, because the JVM then reports the
-cause.
-"""
+"""The seconds that an unresponsive JVM has to exit by itself and report the cause."""
 
 _CAUSES: Final = {
     "OutOfMemoryError": ("needed more memory than Spark's JVM has", "memory"),
@@ -69,10 +66,10 @@ class _Alarm:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Limit Spark's work in the ``with`` block to ``seconds``, and kill the JVM if the limit is exceeded.
+    """Limit Spark's work in the ``with`` block to ``seconds``; kill the JVM if the work takes longer.
 
-    The function first waits for its turn.  Raises LimitExceeded if the function killed the JVM, and JvmEnded if the JVM
-    ended for another reason.  Exceptions of Spark pass through unchanged if the JVM is alive.
+    The function first waits for its turn.  Raises LimitExceeded if it killed the JVM, and JvmEnded if the JVM ended for
+    another reason.  Exceptions of Spark pass through unchanged if the JVM is alive.
     """
     with turn():
         yield from _limited(seconds)
@@ -108,7 +105,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def _lives(jvm: Jvm) -> bool:
-    """Return whether the JVM still answers; kill a JVM that does not answer.
+    """Return whether the JVM still answers; kill it if it does not.
 
     A JVM that is about to exit returns unrelated errors for its last calls.
     """
@@ -127,7 +124,7 @@ def _lives(jvm: Jvm) -> bool:
 
 
 def _ended(jvm: Jvm, written: int) -> JvmEnded:
-    """Return the error that explains why the JVM ended, according to its log after the first ``written`` bytes.
+    """Return why the JVM ended, according to its log after the first ``written`` bytes.
 
     If the JVM was killed, its query is not the cause, even if another process wrote a matching line into the log.
     """
@@ -141,7 +138,7 @@ def _ended(jvm: Jvm, written: int) -> JvmEnded:
 
 
 def _sign(jvm: Jvm, written: int) -> str | None:
-    """Return the first of ``_CAUSES`` in the log; None if the log contains no cause or was renamed in the meantime."""
+    """Return the first of ``_CAUSES`` in the log; None without a cause, or if the log was renamed in the meantime."""
     with suppress(OSError), jvm.log.open("rb") as log:
         log.seek(written)
         matches = (_THROWN.match(line.decode(errors="replace")) for line in log)

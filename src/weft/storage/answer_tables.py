@@ -1,9 +1,9 @@
 """Append the answers of one query to a Delta table of the user, without Spark, each answer once.
 
 The table's properties (``weft.…``) name the query.  Each commit carries the query's transaction, whose version is the
-last ordinal appended, so a committed answer is never appended again, even if the sender has no record of the commit.
-The properties also record the ordinals that the table skipped.  A skipped ordinal looks like a row that the table's
-owner has deleted, so Weft refuses to append a skipped ordinal later.
+last ordinal appended.  A committed answer is therefore never appended again, even if the sender has no record of the
+commit.  The properties also record the ordinals that the table skipped, because a skipped ordinal looks like a row that
+the table's owner has deleted.  Weft refuses to append a skipped ordinal later.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def append_answers(table: Location, answers: Answers, rows: Sequence[ResultRow])
     """Append the rows that are not in the table yet, in one commit; create the table if it does not exist.
 
     The rows are on the disk when the function returns.  Raises the errors of ``require_own``.  Raises Conflict if the
-    table skipped some of the ordinals, or has other answers under the same ordinals.  The latter happens if this home
-    was restored from a copy and the original home continued to send answers.
+    table skipped an ordinal of the rows or has another answer under it.  The latter happens after this home is restored
+    from a copy while the original home sends on.
     """
     _create_table(table, answers)
     before = transaction_version(table, _app_id(answers)) or 0
@@ -144,9 +144,7 @@ def _gaps(table: Location) -> list[tuple[int, int]]:
 
 
 def _record_gap(table: Location, before: int, first: int) -> None:
-    """Record that the table skips the ordinals between ``before`` and ``first``; do nothing if no ordinal lies
-    between.
-    """
+    """Record that the table skips the ordinals between ``before`` and ``first``, if any."""
     noted = _gaps(table)
     wanted = [gap for gap in noted if gap[1] <= before]  # drops the gap of an append that died
     if first > before + 1:
@@ -200,7 +198,7 @@ def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) 
 
 
 def _app_id(answers: Answers) -> str:
-    """Return the application id under which Delta records the last ordinal appended to the table."""
+    """Return the application id of the transactions that record the last ordinal appended."""
     return f"weft-{answers.home_id}-{answers.query_id}"
 
 
@@ -209,9 +207,7 @@ def _may_hold(file: DataFile, first: int, last: int) -> bool:
 
 
 def _texts(rows: pa.Table) -> list[str]:
-    """Return each row as text for comparisons; in this form NaN equals NaN, and instants outside Python's years are
-    allowed.
-    """
+    """Return each row as text for comparisons: NaN equals NaN, and instants may lie outside Python's years."""
     plain = [column.cast(_without_instants(column.type)) for column in rows.columns]
     return [repr(each) for each in zip(*(column.to_pylist() for column in plain), strict=True)]
 
@@ -230,7 +226,7 @@ def _without_instants(kind: pa.DataType) -> pa.DataType:
 
 
 def _differences(wanted: pa.Schema, there: pa.Schema) -> str:
-    """Return a text that names the columns that are missing in one of the schemas or have different types."""
+    """Return a text that names the missing columns and the columns with different types."""
     ours = [f"{field.name} {field.type}" for field in wanted if field not in there]
     theirs = [f"{field.name} {field.type}" for field in there if field not in wanted]
     differences = [f"it has {', '.join(theirs)}"] if theirs else []
@@ -246,5 +242,5 @@ def _metadata(table: Location) -> Any:
 
 
 def _schema(table: Location) -> pa.Schema:
-    """Return the schema of the table without field metadata, because a user may have added comments to columns."""
+    """Return the schema without field metadata: a user may have added comments to columns."""
     return pa.schema([pa.field(field.name, field.type) for field in schema_of(open_table(table))])

@@ -30,8 +30,8 @@ _PROPERTY: Final = "delta.enableChangeDataFeed"
 class TableState:
     """The state of a Delta table at its last version.
 
-    ``table_id`` identifies the table.  ``feeds`` says whether its change data feed is on.  ``committed_at`` is the time
-    of the version's commit (µs UTC).  ``columns`` is an empty table with the columns of the Delta table.
+    ``table_id`` identifies the table.  ``feeds`` says whether the change data feed is on.  ``committed_at`` is the time
+    of the last commit (µs UTC).  ``columns`` is an empty Arrow table with the columns of the Delta table.
     """
 
     table_id: str
@@ -47,9 +47,7 @@ def is_delta(path: Location) -> bool:
 
 
 def state_of(path: Location) -> TableState:
-    """Return the current state of the table; raise NotFound if it does not exist, or ExtractionError if it is
-    unreadable.
-    """
+    """Return the current state of the table; raise NotFound if it does not exist, ExtractionError if unreadable."""
     with _reading(path):
         table = _opened(path)
         feeds = str(table.metadata().configuration.get(_PROPERTY)).lower() == "true"
@@ -62,7 +60,7 @@ def rows_at(path: Location, version: int) -> pa.Table:
     """Return all rows of the table at ``version``.
 
     Raises NotFound if the table does not exist, and ExtractionError if the version cannot be read, for example because
-    VACUUM has deleted its files.
+    VACUUM deleted its files.
     """
     with _reading(path):
         table = _opened(path)
@@ -71,11 +69,10 @@ def rows_at(path: Location, version: int) -> pa.Table:
 
 
 def changes_between(path: Location, first: int, last: int) -> pa.Table:
-    """Return the changes from version ``first`` to ``last``: the columns of the table and the three columns of the
-    feed.
+    """Return the changes from version ``first`` to ``last``, with the columns of the table and of the feed.
 
-    Raises NotFound if the table does not exist.  Raises ExtractionError if the feed cannot be read.  A part of the feed
-    is missing if VACUUM deleted files, if the log was cleaned up, or if the feed was off when a version was written.
+    Raises NotFound if the table does not exist, and ExtractionError if the feed cannot be read.  A part of the feed is
+    missing if VACUUM deleted files, if the log was cleaned up, or if the feed was off for a version.
     """
     with _reading(path):
         return _plain(pa.table(_opened(path).load_cdf(first, last)))
@@ -99,7 +96,7 @@ def _reading(path: Location) -> Iterator[None]:
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """Return the rows with string views and binary views converted to plain strings and bytes."""
+    """Return the rows with string and binary views converted to plain strings and bytes."""
     plain = []
     for field in rows.schema:
         kind = field.type
@@ -112,6 +109,6 @@ def _plain(rows: pa.Table) -> pa.Table:
 
 
 def committed_at(changes: pa.Table) -> dict[int, int]:
-    """Return the time of the commit (µs UTC) for each version, in ascending order of versions."""
+    """Return the commit time (µs UTC) of each version, in ascending order of versions."""
     micros = pc.cast(pc.cast(changes.column(COMMITTED), pa.timestamp("us")), pa.int64()).to_pylist()
     return dict(sorted(dict(zip(changes.column(VERSION).to_pylist(), micros, strict=True)).items()))

@@ -1,9 +1,9 @@
-"""Convert dated changes of a source's rows into rows of the history log of its tracked table.
+"""Convert dated changes of a source into rows of the history log of its tracked table.
 
 Changes are an Arrow table with the source's columns and three more.  ``_op`` is the kind of change: ``D`` ends the row
-with this key, ``T`` ends all rows (see ``without_truncations``), and any other value means that the row has these
-values from then on.  ``_own`` is the source's own time of the change (microseconds UTC, or NULL).  ``_order`` is the
-position in the feed, unique within a key.  Changes with the same own time are one transaction.  Keys are compared as in
+with this key, ``T`` ends all rows (see ``without_truncations``), and any other value gives the row these values from
+then on.  ``_own`` is the source's own time of the change (microseconds UTC, or NULL).  ``_order`` is the position in
+the feed, unique within a key.  Changes with the same own time are one transaction.  Keys are compared as in
 ``storage.periods``: NULL equals NULL.
 """
 
@@ -39,9 +39,9 @@ def changes_of(rows: pa.Table, ops: Sequence[str], owns: Sequence[int], places: 
 
 
 def replace_all(rows: pa.Table, own: int, place: int) -> pa.Table:
-    """Return one transaction that ends all stored rows and inserts ``rows``.
+    """Return one transaction that ends all stored rows and inserts ``rows``, at the positions from ``place`` on.
 
-    The transaction uses two positions, starting with ``place``.
+    The transaction uses two positions.
     """
     gone = pa.table([pa.nulls(1, each.type) for each in rows.schema], schema=rows.schema)
     count = rows.num_rows
@@ -61,9 +61,9 @@ def log_of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Tab
 
 
 def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return the changes with each truncation replaced by deletions, one for each key that has a row at that point.
+    """Return the changes with each truncation replaced by one deletion for each key that has a row at that point.
 
-    These keys come from the open periods ``there`` and from the changes before the truncation.
+    The keys come from the open periods ``there`` and from the changes before the truncation.
     """
     if not pc.any(pc.equal(changes.column(OP), TRUNCATE)).as_py():
         return changes
@@ -87,9 +87,9 @@ def fill_missing_cells(
 ) -> tuple[pa.Table, int]:
     """Return the changes with their missing cells filled in, and the number of changes whose cells were not found.
 
-    Each row of ``lacking`` describes missing cells: the key of the row that has the values, ``_order`` of the change,
-    ``_before`` (the row must be the last one before that position), and ``_columns``.  The values come from a row of
-    ``there`` or from a snapshot among the changes.
+    Each row of ``lacking`` describes missing cells: ``_order`` of the change, the key of the row that has the values,
+    ``_before`` (the row is the last one before that position), and ``_columns``.  The values come from ``there`` or
+    from a snapshot among the changes.
     """
     if not lacking.num_rows:
         return changes, 0
@@ -119,9 +119,9 @@ def fill_missing_cells(
 def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the changes that the history does not contain yet, in the order of the feed.
 
-    If a key has several changes at one own time, only the last change is used.  A change that is not later than
-    everything recorded for its key is dropped if the history has the same state at that time, or had the same state
-    before a correction.  Reading a feed again therefore changes nothing.  ``log`` is the history of the changed keys.
+    If a key has several changes at one own time, only the last one is used.  A change up to the last recorded instant
+    of its key is dropped if the history has the same state at that time, or had it before a correction.  So a feed can
+    be read again without effect.  ``log`` is the history of the changed keys.
     """
     for instant in correction_instants(log):
         changes = _unknown(known_at(log, instant - 1), changes, keys)
@@ -129,7 +129,7 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return the changes that ``log`` does not contain yet; ``log`` may be the history before a correction."""
+    """Apply ``unknown`` to one ``log``, which may be the history before a correction."""
     values = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
     by_key = _list(keys)
     agrees = columns_equal(values, "c", "h")
@@ -155,10 +155,9 @@ def transaction_instants(
 ) -> dict[int | None, int]:
     """Return the instant of each transaction, by its own time (None: no own time), in the order of the feed.
 
-    The instants ascend.  ``changes`` are the changes of all tables that the transactions touch.  A transaction gets its
-    own time if that instant is open, otherwise the earliest open instant.  An open instant is at least ``floor``, after
-    the previous transaction, and at most ``latest`` (None: no limit).  Changes without an own time get the instant
-    ``clock``.
+    ``changes`` are the changes of all tables that the transactions touch.  A transaction gets its own time, or
+    ``clock`` if it has none, but no instant after ``latest`` (None: no limit).  The instants ascend from ``floor`` on:
+    an instant that is not after the previous one becomes the next microsecond.
     """
     first: dict[int | None, int] = {}
     for each in changes:
@@ -179,8 +178,8 @@ def log_rows(
 ) -> pa.Table:
     """Return the rows that the changes add to the history log.
 
-    ``there`` are the open periods of the changed keys; each period starts before all changes.  A change that leaves its
-    row as it is adds no log row.
+    ``there`` are the open periods of the changed keys, which start before all changes.  A change without an effect on
+    its row adds no log row.
     """
     names = values_of(log)
     row, by_key = _list(names), _list(keys)
@@ -210,8 +209,8 @@ def log_rows(
 def state_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the changes between full states of a source.
 
-    ``dated`` contains all rows of the source at each own time, with ``_own`` and ``_order``.  The row of a key ends if
-    one state lacks the key and the previous state has it; the state before the first one is the open periods ``there``.
+    ``dated`` contains all rows of the source at each own time, with ``_own`` and ``_order``.  A row ends in the first
+    state without its key; the state before the first one is the open periods ``there``.
     """
     values = [name for name in dated.column_names if name not in (OWN, ORDER)]
     row, by_key, same = _list(values), _list(keys), columns_equal(keys, "a", "b")

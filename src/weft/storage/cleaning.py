@@ -1,9 +1,9 @@
 """Delete the files of a Delta table that no snapshot needs, after their retention and while no reader uses the table.
 
-Two kinds of files are deleted.  The first kind is data files that the table's log does not name: compaction or a purge
-removed them from the log, or their writer died before its commit.  The second kind is log files before a checkpoint.
-The retention of a file starts when it was removed from the log or last written, and protects readers unknown to Weft.
-Weft's own readers hold a shared lock on the table's folder (``Location.shared``).
+These are the log files before a checkpoint, and the data files that the log does not name: compaction or a purge
+removed them, or their writer died before its commit.  The retention of a file starts at its removal from the log or at
+its last write; it protects readers unknown to Weft.  Weft's own readers hold a shared lock on the table's folder
+(``Location.shared``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST_RETENTION_US: Final = 7 * 24 * HOUR_US
 """The time for which Delta's log records when a file was removed (``delta.deletedFileRetentionDuration``)."""
 
 _LISTED_US: Final = 10 * 60 * 1_000_000
-"""The maximum time between a reader's listing of a log and its reading of the log, when the reader holds no lock."""
+"""The maximum time between listing and reading a log by a reader without a lock."""
 
 _DATA: Final = re.compile(r"part-[^/]*\.parquet")
 _OF_THE_LOG: Final = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\.\S*)(\.crc)?")
@@ -44,21 +44,21 @@ class DeletableFiles:
 def deletable_files(table: Location, keep_us: int, at: int) -> DeletableFiles:
     """Return the files that were removed, or last written, at least ``keep_us`` before ``at`` (µs, wall clock).
 
-    The retention is rounded up to whole hours.  Raises StorageError for a damaged log.
+    ``keep_us`` is rounded up to whole hours.  Raises StorageError for a damaged log.
     """
     if not has_commits(table):
         return DeletableFiles((), (), 0)
     named = {file.location for file in delta_snapshot(table, check_files=False).files}
     try:
         opened = open_table(table)
-        # delta-rs reads from the log when each file was removed.
+        # delta-rs reads the removal times from the log.
         names = opened.vacuum(
             retention_hours=-(-keep_us // HOUR_US), dry_run=True, enforce_retention_duration=False, full=True
         )
         return_table(table, opened)
     except delta_errors() as error:
         raise StorageError(f"the files of a table could not be listed: {error}", where=str(table)) from error
-    # Weft does not delete files with names that it never gives to data files: other programs wrote them.
+    # Other programs wrote the files whose names Weft never gives to data files, so these files stay.
     places = dict.fromkeys(table / name for name in names if _DATA.fullmatch(name))
     data = tuple(place for place in places if place not in named and place.exists())
     log = _behind_a_checkpoint(table, at - max(keep_us, _LISTED_US))
@@ -69,9 +69,9 @@ def delete(table: Location, files: DeletableFiles, remover: Remover, patience_se
     """Delete the files and return True; return False if other processes use the table for ``patience_seconds``.
 
     The caller must hold the lease and must have checked that the table is undamaged.  The function checks the lease
-    while no other process uses the table.  A later writer uses the table until its commit, so its new files are not
-    deleted.  An earlier writer cannot commit a deleted file any more: settling spends the transaction numbers of loads
-    and ticks, and this function spends the transaction number of compactions.  Raises LeaseLost, StorageError.
+    while no other process uses the table.  A later writer uses the table until its commit, so its new files stay.  An
+    earlier writer cannot commit a deleted file: settling spends the transaction numbers of loads and ticks, and this
+    function spends the number of compactions.  Raises LeaseLost, StorageError.
     """
     if not files.data and not files.log:
         return True
@@ -97,9 +97,7 @@ def delete(table: Location, files: DeletableFiles, remover: Remover, patience_se
 
 
 def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
-    """Return the log files that are not needed by any reader that started after the instant ``before``, the oldest
-    first.
-    """
+    """Return the log files that readers started after ``before`` do not need, the oldest first."""
     log = table / "_delta_log"
     names = log.names()
     old = [
@@ -111,7 +109,7 @@ def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
 
 
 def _force_log(table: Location) -> None:
-    """Force the log, from its last checkpoint on, to the disk, because the log names the files that stay."""
+    """Force the log to the disk, from its last checkpoint on, because it names the files that stay."""
     log = table / "_delta_log"
     names = log.names()
     since = max((int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name))), default=0)
@@ -123,7 +121,7 @@ def _force_log(table: Location) -> None:
 
 
 def _remove(file: Location) -> None:
-    """Delete the file and the checksum file that Spark writes next to it."""
+    """Delete the file and its checksum file, which Spark writes."""
     for place in (file.parent / f".{file.name}.crc", file):
         with suppress(FileNotFoundError):
             place.remove()

@@ -42,9 +42,9 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 
 def stored_schema(table: TableSchema, names: Iterable[str] | None = None) -> pa.Schema:
-    """Return the Arrow schema of the table, or of its columns ``names`` (case-insensitive); all columns are nullable.
+    """Return the Arrow schema of the table, or of its columns ``names`` (case-insensitive), in the table's order.
 
-    The columns have the order of the table.
+    All columns are nullable.
     """
     wanted = None if names is None else {name.lower() for name in names}
     columns = [column for column in table.columns if wanted is None or column.name.lower() in wanted]
@@ -54,8 +54,8 @@ def stored_schema(table: TableSchema, names: Iterable[str] | None = None) -> pa.
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the rows with the columns and types of ``schema``; a missing column is NULL.
 
-    Dictionaries, views and large strings become plain types.  Raises ValueError (Arrow's) for a value outside the range
-    of its type, and for a column that ``schema`` lacks.
+    Dictionaries, views and large strings become plain types.  Raises ValueError (Arrow's) for a value out of range, and
+    for a column that ``schema`` lacks.
     """
     other = [name for name in rows.column_names if name not in schema.names]
     if other:
@@ -70,5 +70,5 @@ def _column(rows: pa.Table, field: pa.Field) -> Any:
 
 
 def instants(names: Iterable[str], schema: pa.Schema) -> list[str]:
-    """Return ``names``, followed by the names of all timestamp columns of the schema, without duplicates."""
+    """Return ``names`` and the names of the schema's timestamp columns, without duplicates."""
     return list(dict.fromkeys([*names, *(field.name for field in schema if pa.types.is_timestamp(field.type))]))

@@ -176,13 +176,12 @@ def _append_once(
         commit_files(opened, files, gone, {app_id: txn_version}, replaced_at or 0, news=True)
     except delta_errors() as error:
         problem = error
-    # An error does not prove that the commit failed: the checkpoint after the commit may have failed.  So look in the
-    # log.
+    # A commit may succeed and still report an error (a failed checkpoint after it), so look in the log.
     version = find_version(table, app_id, txn_version)
     if version is not None and files.keys() <= {added.location for added in added_files(table, version)}:
         return_table(table, opened)
         return version
-    # Here the files are not deleted: a commit that did succeed after all would name deleted files.
+    # The commit may still have succeeded; then it names the files, so do not delete them.
     if problem is None or transaction_version(table, app_id) != before:
         raise _lost(table) from problem
     raise _unwritten(
@@ -211,12 +210,11 @@ def commit_files(
     *,
     news: bool,
 ) -> None:
-    """Commit the files ``new`` with their statistics through the handle ``opened``, and remove the files ``gone`` from
-    the log.
+    """Commit the files ``new`` (with their statistics) through the handle ``opened``, and remove ``gone`` from the log.
 
-    ``at`` is the time of the removal (µs UTC).  ``transactions`` maps each application id to the transaction version
-    that the commit carries.  ``news`` says whether followers of the table receive the rows as changes.  Raises the
-    exceptions of delta-rs.
+    ``at`` is the time of the removal (µs UTC).  ``transactions`` are the transaction versions of the commit, by
+    application id.  ``news`` says whether followers of the table receive the rows as changes.  Raises the exceptions of
+    delta-rs.
     """
     from deltalake import CommitProperties, Transaction
     from deltalake.transaction import AddAction, RemoveAction
@@ -243,10 +241,7 @@ def file_statistics(rows: pa.Table, opened: Any) -> str:
 
 
 def write_data_file(rows: pa.Table, file: Location) -> None:
-    """Write the rows, in the given order, as one Parquet file.
-
-    On an error of ``delta_errors``, remove the file and raise the error again.
-    """
+    """Write the rows, in the given order, as one Parquet file; after an error of ``delta_errors``, remove the file."""
     try:
         pq.write_table(
             rows,
@@ -266,10 +261,9 @@ def write_data_file(rows: pa.Table, file: Location) -> None:
 
 
 def _repeating(rows: pa.Table) -> list[str]:
-    """Return the columns with many repeated values, by their names in Parquet.
+    """Return the Parquet names of the columns with many repeated values, for which a dictionary saves time and space.
 
-    For other columns a dictionary costs time and space.  Of the nested columns only lists are considered, because the
-    rows of the ledger are lists.
+    Of the nested columns only lists are considered, because the rows of the ledger are lists.
     """
     names = []
     for name, column in zip(rows.column_names, rows.columns, strict=True):

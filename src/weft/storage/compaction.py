@@ -1,10 +1,9 @@
 """Compact a Delta table: replace runs of small data files by one file each, with the same rows.
 
-Each load and each tick adds a file, and the cost of every read grows with the number of files.  A compaction first
-writes the new file, without a lease, because no commit names the file yet.  Then one commit behind the fence
-(``storage/removing.py``) removes the old files from the log and adds the new file, with ``dataChange`` false, so that
-followers of the table see no change.  The old files stay on the disk for their readers until ``storage/cleaning.py``
-deletes them.
+Each load and each tick adds a file, and the cost of a read grows with the number of files.  A compaction writes the new
+file without a lease, because no commit names the file yet.  Then one commit behind the fence (``storage/removing.py``)
+replaces the old files by the new one, with ``dataChange`` false, so that followers of the table see no change.  The old
+files stay on the disk for their readers until ``storage/cleaning.py`` deletes them.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ if TYPE_CHECKING:
 class CompactionBounds:
     """The limits of a compacted file: rows, bytes in Parquet (the sum of the input files), and bytes in memory.
 
-    A compaction needs at least ``fewest`` files.  A file with more than half of the maximum rows or bytes is not
-    compacted.
+    A compaction needs at least ``fewest`` files, each with at most half of the maximum rows and bytes.
     """
 
     rows: int = 1_000_000
@@ -59,16 +57,14 @@ _DOING: Final = "small files were being compacted"
 
 @dataclass(frozen=True)
 class Sorting:
-    """The order of a compacted table: the column ``neighbours`` orders the files, and the columns ``within`` order the
-    rows of a file.
-    """
+    """The order of a compacted table: ``neighbours`` orders the files, ``within`` the rows of a file."""
 
     neighbours: str
     within: tuple[str, ...]
 
 
 LEDGER: Final = Sorting("tick", ("query_id", "ordinal"))
-"""The order of the ledger: a compacted file contains the answers of consecutive ticks, ordered by query and ordinal."""
+"""The order of the ledger: files contain consecutive ticks, and rows are ordered by query and ordinal."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +77,7 @@ class Compaction:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The uncommitted file ``added`` that contains the rows of the files ``removed``, with its statistics for the
-    log.
-    """
+    """An uncommitted file ``added``, with its statistics, that contains the rows of the files ``removed``."""
 
     removed: tuple[DataFile, ...]
     added: DataFile
@@ -93,10 +87,10 @@ class Rewritten:
 def compactable(
     files: Sequence[DataFile], neighbours: str, bounds: CompactionBounds = BOUNDS
 ) -> list[tuple[DataFile, ...]]:
-    """Return the groups of files to compact: small files that are neighbours in the order of the column ``neighbours``.
+    """Return the groups of files to compact: small files that are adjacent in the order of ``neighbours``.
 
-    No file of a group is larger than the other files of the group together.  So a file is rewritten only after the
-    number of rows around it has doubled, no matter how often the function is called.
+    A file is never larger than the rest of its group together.  So a file is rewritten only after the number of rows
+    around it has doubled, no matter how often the function is called.
     """
     groups: list[tuple[DataFile, ...]] = []
     group: list[DataFile] = []
@@ -126,9 +120,9 @@ def rewrite(
 ) -> Rewritten | None:
     """Write the rows of the first files of the group as one file, and force the file to the disk.
 
-    The function takes as many files as fit into memory, and returns None if fewer than two files fit.  It needs no
-    lease. Raises StorageError if a file is damaged, if its number of rows differs from the log, or if the new file
-    cannot be written.
+    The function takes as many files as fit into memory, and returns None if fewer than two fit.  It needs no lease.
+    Raises StorageError if a file is damaged or has another number of rows than in the log, or if the new file cannot be
+    written.
     """
     from weft.storage.commit import file_statistics, first_line, new_data_file, schema_of, write_data_file
 
@@ -157,9 +151,7 @@ def rewrite(
 
 
 def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list[DataFile], list[pa.RecordBatch]]:
-    """Return the first files of the group whose rows take at most ``held`` bytes in memory, and the rows of these
-    files.
-    """
+    """Return the first files of the group that take at most ``held`` bytes in memory, and their rows."""
     taken: list[DataFile] = []
     batches: list[pa.RecordBatch] = []
     size = 0
@@ -182,10 +174,9 @@ def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list
 def commit_rewritten(table: Location, rewritten: Rewritten, token: int, at: int) -> int | None:
     """Replace the old files by the new file in one commit and return its version; None if an old file is gone.
 
-    ``token`` is the token of the caller's lease, and ``at`` the wall-clock instant in microseconds.  The commit is not
-    on the disk until ``make_durable`` is called.  Raises LeaseLost if the holder of a later lease has removed files
-    from the log, and StorageError if the commit cannot be written.  If the function raises or returns None, the table
-    is unchanged.
+    ``token`` is the token of the caller's lease, ``at`` the wall-clock instant in microseconds.  Call ``make_durable``
+    to force the commit to the disk.  Raises LeaseLost if the holder of a later lease has removed files from the log,
+    and StorageError if the commit cannot be written.  After an error or None the table is unchanged.
     """
     with table.shared():  # nobody deletes the new file between the check and the commit
         return _committed(table, rewritten, token, at)
@@ -198,7 +189,7 @@ def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> in
     before = opened.transaction_version(REMOVING)
     if before is not None and before > token:
         raise taken_over(table, _DOING)
-    # The handle was opened before this read, so a change between the two makes the commit fail.
+    # The handle is older than this read, so a change between the two makes the commit fail.
     there = {file.location: file.size for file in delta_snapshot(table, check_files=False).files}
     if any(there.get(file.location) != file.size for file in rewritten.removed) or not _is_whole(rewritten.added):
         with suppress(OSError):
@@ -211,20 +202,19 @@ def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> in
         commit_files(opened, new, rewritten.removed, {REMOVING: token}, at, news=False)
     except delta_errors() as error:
         problem = error
-    # An error does not prove that the commit failed: the checkpoint after the commit may have failed.  So look in the
-    # log.
+    # A commit may succeed and still report an error (a failed checkpoint after it), so look in the log.
     version = _find(table, rewritten.added.location, since)
     if version is not None:
         return_table(table, opened)
         return version
-    # Here the file is not deleted: a commit that did succeed after all would name a deleted file.
+    # The commit may still have succeeded; then it names the file, so do not delete it.
     if problem is None or transaction_version(table, REMOVING) != before:
         raise taken_over(table, _DOING) from problem
     raise StorageError(f"small files could not be compacted: {problem}", where=str(table), hint="Nothing was changed.")
 
 
 def _is_whole(file: DataFile) -> bool:
-    """Return whether the new file is intact; another process may have deleted the file because no commit names it."""
+    """Return whether the new file is intact; another process may have deleted the uncommitted file."""
     try:
         check_data_file(file)
     except StorageError:
@@ -233,7 +223,7 @@ def _is_whole(file: DataFile) -> bool:
 
 
 def _find(table: Location, file: Location, since: int) -> int | None:
-    """Return the first version after ``since`` whose commit added the file, or None if no commit did."""
+    """Return the first version after ``since`` whose commit added the file; None if no commit did."""
     for version in range(latest_version(table) or 0, since, -1):
         if any(added.location == file for added in added_files(table, version)):
             return version
@@ -241,9 +231,9 @@ def _find(table: Location, file: Location, since: int) -> int | None:
 
 
 def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:
-    """Return the compactions since the commit that removed the first of the files ``gone`` (paths), in log order.
+    """Return, in log order, the compactions since the commit that removed the first of the files ``gone`` (paths).
 
-    Returns an empty list if the log does not reach back to that commit, or if a commit that changed rows removed one of
+    The list is empty if the log does not reach back to that commit, or if a commit that changed rows removed one of
     the files.
     """
     wanted, rewrites = set(gone), []

@@ -1,8 +1,7 @@
 """Correct a tracked table retroactively: compute the new periods of one key, and the log rows that record them.
 
-The history log is append-only.  The rows of a correction have the instant of the correction as ``ts``, so that the
-knowledge before the correction stays readable (``storage.periods``).  A key has at most one row at a time, before and
-after the correction.
+The history log is append-only.  The ``ts`` of these log rows is the instant of the correction, so the knowledge before
+the correction stays readable (``storage.periods``).  A key always has at most one row at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from weft.storage.columns import conformed, stored_schema
 from weft.storage.periods import TS
 
 Row: TypeAlias = tuple[Any, ...]
-"""The values of a row in a form for comparisons: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0."""
+"""A row's values in a form for comparisons: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0."""
 Period: TypeAlias = tuple[int, int]
 OPEN: Final = 2**63 - 1
 """The number that represents the end of an open period, µs."""
@@ -28,14 +27,14 @@ OPEN: Final = 2**63 - 1
 
 @dataclass
 class Held:
-    """The periods of one key's rows, and the place of each row's values: a table and a row index."""
+    """The periods of one key's rows, with the place of each row's values as (table, row index)."""
 
     periods: dict[Row, list[Period]] = field(default_factory=dict)
     places: dict[Row, tuple[pa.Table, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, periods: pa.Table, names: Sequence[str]) -> Held:
-        """Return the periods in a table that has the columns of a history log except ``ts``."""
+        """Return the periods in a table with the columns of a history log except ``ts``."""
         held = cls()
         bounds = [periods.column(name).cast(pa.int64()).to_pylist() for name in (VALID_FROM, VALID_TO)]
         for place, (row, begin, end) in enumerate(zip(_rows(periods, names), *bounds, strict=True)):
@@ -49,10 +48,10 @@ class Held:
 
 
 def corrected(there: Held, within: Period, changed: pa.Table | None, names: Sequence[str]) -> Held:
-    """Return the history with the rows in the period ``within`` replaced by the rows of ``changed`` (None: by no rows).
+    """Return the history with other rows in the period ``within``: those of ``changed`` (None: no rows).
 
-    ``changed`` has the new values of each row of ``there`` that is valid in the period, in the order of
-    ``there.periods``. If ``changed`` has one more row, this last row becomes valid wherever no row was valid.
+    ``changed`` has one row of new values for each row of ``there``, in the order of ``there.periods``.  One more row in
+    ``changed`` becomes valid wherever no row was valid.
     """
     begin, end = within
     result = Held()
@@ -104,7 +103,7 @@ def _differing(left: Sequence[Period], right: Sequence[Period]) -> Iterable[int]
 
 
 def log_rows_of(before: Held, after: Held, instant: int, log: TableSchema) -> pa.Table:
-    """Return the rows to append to the history log at ``instant`` so that the history ``before`` becomes ``after``."""
+    """Return the rows to append to the history log at ``instant`` so that ``before`` becomes ``after``."""
     schema = stored_schema(log)
     pieces = []
     for held, row, begin, end in _gained(before, after):
@@ -150,10 +149,9 @@ def _comparable(column: pa.ChunkedArray) -> list[Any]:
 
 
 def correction_instants(log: pa.Table) -> list[int]:
-    """Return the instants at which rows of a tracked table were corrected, ascending (µs UTC).
+    """Return the instants of corrections in a tracked table's history log, ascending (µs UTC).
 
-    ``log`` is the table's history log.  The period of an ordinary log row starts or ends at the row's ``ts``; the
-    period of a correction's log row does neither.
+    The period of an ordinary log row starts or ends at the row's ``ts``.  A correction's period does neither.
     """
     ordinary = pc.or_kleene(
         pc.equal(log.column(VALID_FROM), log.column(TS)),
@@ -164,7 +162,7 @@ def correction_instants(log: pa.Table) -> list[int]:
 
 
 def key_condition(rows: pa.Table, key: Mapping[str, pa.Scalar]) -> pa.Table:
-    """Return the rows of ``rows`` whose key columns have the values of ``key``; NULL equals NULL."""
+    """Return the rows whose key columns have the values of ``key``; NULL equals NULL."""
     for name, value in key.items():
         column = rows.column(name)
         same = column.is_null() if not value.is_valid else pc.fill_null(pc.equal(column, value), False)

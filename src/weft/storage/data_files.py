@@ -31,20 +31,20 @@ def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.
 def file_batches(
     file: DataFile, schema: pa.Schema, condition: pc.Expression | None = None, batch_rows: int = _BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one file that satisfy ``condition`` in batches; ``condition`` may use columns of ``schema``
-    only.
+    """Yield the rows of one file that satisfy ``condition``, in batches; ``condition`` may use only columns of
+    ``schema``.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
 
     check_data_file(file)
-    # Spark may write instants as INT96, and INT96 read as nanoseconds overflows after the year 2262.
+    # Spark may write instants as INT96; read as nanoseconds, they overflow after the year 2262.
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     try:
         stored = ds.dataset(file.location.uri, format=form)
         there = set(stored.schema.names)
         wanted = [name for name in schema.names if name in there]
-        # Arrow skips row groups by their statistics only if the file has the column types of the condition.
+        # Arrow skips row groups by statistics only if the file's column types are those of the condition.
         plain = len(wanted) == len(schema) and "_view" not in str(stored.schema)
         scanner = stored.scanner(
             columns=wanted,

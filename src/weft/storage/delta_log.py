@@ -1,10 +1,10 @@
 """Read a Delta table's log without Spark: its version, files and transactions, with integrity checks.
 
-delta-rs reads an empty commit file as a commit that changed nothing.  This module therefore checks the files of the
-log first and reports a truncated commit as an error.  Every error is a StorageError that names the file and the remedy.
+delta-rs reads an empty commit file as a commit that changed nothing.  This module therefore checks the log's files
+first and reports a truncated commit as an error.  Every error is a StorageError that names the file and the remedy.
 
-A process reads each log entry once and applies only new entries to its cached snapshot (``_LogPosition``).  It reads
-the log from the start after ``forget_log``, and if the file of the cached commit has changed (a copy was restored).
+A process reads each log entry once and applies new entries to its cached snapshot (``_LogPosition``).  It reads the log
+from the start again after ``forget_log``, or if the file of the cached commit has changed (a copy was restored).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ RESTORE_HINT: Final = "Restore the entire home from a backup; `weft doctor` list
 class DataFile:
     """A data file of a table; ``size`` is the number of bytes that the log records.
 
-    ``rows`` is None if the log has no row count.  ``least`` and ``greatest`` bound the values of the columns with
-    statistics (instants in microseconds).  The interval of the bounds may be wider than the values, but never narrower.
+    ``rows`` is None if the log has no row count.  ``least`` and ``greatest`` bound the columns with statistics
+    (instants in microseconds); the bounds may be wider than the values.
     """
 
     location: Location
@@ -67,7 +67,7 @@ class DeltaSnapshot:
 
 @dataclass(frozen=True)
 class _LogPosition:
-    """The position up to which this process has read a log: the ``version``, and the ``mark`` of its commit file.
+    """The last log entry that this process has read: its ``version``, and the ``mark`` of its commit file.
 
     The mark changes if the commit file is replaced.  ``snapshot`` is the table at that version, and ``instants`` are
     its timestamp columns; they are None and empty until the snapshot is first requested.
@@ -81,21 +81,19 @@ class _LogPosition:
 
 _positions: dict[str, _LogPosition] = {}
 _idle_handles: dict[str, tuple[Any, tuple[int, ...]]] = {}
-"""An idle delta-rs handle for each table, with the mark of the last commit that the handle has read."""
+"""One idle delta-rs handle per table, with the mark of the last commit that it has read."""
 _cache_lock: Final = Lock()  # threads write different tables concurrently
 
 
 def has_commits(table: Location) -> bool:
-    """Return whether a Delta table exists; a writer that died before its first commit leaves a folder without a
-    table.
-    """
+    """Return whether a Delta table exists; a folder without commits, left by a dead writer, is not a table."""
     if _current_position(table) is not None:
         return True
     return bool(_numbered(table, _COMMIT)) or bool(_numbered(table, _CHECKPOINT))
 
 
 def last_commit(table: Location) -> int:
-    """Return the version of the log's last commit, even if its file is damaged; -1 if the log has no commit."""
+    """Return the version of the last commit, even if its file is damaged; -1 without commits."""
     return max(_numbered(table, _COMMIT), default=-1)
 
 
@@ -122,7 +120,7 @@ def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapsho
 
 
 def forget_log(table: Location) -> None:
-    """Drop the cached log of the table, so that the next read starts at the beginning of the log."""
+    """Drop the cached log of the table."""
     _positions.pop(table.path, None)
     _idle_handles.pop(table.path, None)
 
@@ -144,18 +142,14 @@ def transaction_version(table: Location, app_id: str) -> int | None:
 
 
 def latest_version(table: Location) -> int | None:
-    """Return the last commit's version, or None if the table does not exist; raise StorageError if the log is
-    damaged.
-    """
+    """Return the last commit's version, or None without a table; raise StorageError if the log is damaged."""
     if not has_commits(table):
         return None
     return _apply_new_entries(table)
 
 
 def added_files(table: Location, version: int) -> tuple[DataFile, ...]:
-    """Return the data files that the commit ``version`` added; raise StorageError if the commit is missing or
-    damaged.
-    """
+    """Return the data files that a commit added; raise StorageError if the commit is missing or damaged."""
     added = []
     for action in commit_actions(commit_file(table, version)):
         if "add" in action:
@@ -194,9 +188,7 @@ def check_log(table: Location) -> int:
 
 
 def check_data_file(file: DataFile) -> None:
-    """Raise StorageError if the data file is missing, has another size than the log records, or lacks Parquet's magic
-    bytes.
-    """
+    """Raise StorageError if the file is missing, has the wrong size, or lacks Parquet's magic bytes."""
     try:
         size = file.location.size()
     except FileNotFoundError:
@@ -296,14 +288,14 @@ def open_table(table: Location) -> Any:
 
 
 def return_table(table: Location, opened: Any) -> None:
-    """Put a handle into the cache for the next ``open_table``; the caller must not use the handle afterwards."""
+    """Put a handle into the cache for the next ``open_table``; the caller must not use it afterwards."""
     mark = commit_file(table, opened.version()).mark()
     if mark is not None:
         _cache(_idle_handles, table, (opened, mark))
 
 
 def _updated_handle(table: Location) -> Any:
-    """Return the cached handle, updated to the last commit; None if no handle is cached or the log was replaced."""
+    """Return the cached handle, updated to the last commit; None without a handle or after a replacement of the log."""
     opened, mark = _idle_handles.pop(table.path, (None, ()))
     if opened is None or commit_file(table, opened.version()).mark() != mark:
         return None

@@ -1,9 +1,8 @@
 """Delete the rows of a table that no query needs any more, and their files, without Spark.
 
-A file with only unneeded rows is removed.  For a file with other rows, these other rows are written to a new file.  One
-commit behind the removal fence (``storage.removing``) makes both changes and carries the tick's number as the
-transaction number of ``DISCARDING``.  From this number ``verify`` knows that a lower row count than recorded is not
-damage.
+A file with only unneeded rows is removed; the needed rows of any other file move to a new file.  One commit behind the
+removal fence (``storage.removing``) makes both changes, with the tick's number as the transaction number of
+``DISCARDING``.  From this number ``verify`` knows that a lower row count than recorded is not damage.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ _PATIENCE_SECONDS: Final = 2.0
 
 
 def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover, at: int) -> tuple[int, int] | None:
-    """Delete the rows that satisfy ``gone`` and return the table's new (version, rows); None if the table does not
-    exist.
+    """Delete the rows that satisfy ``gone``; return the table's new (version, rows), or None without a table.
 
     ``tick_id`` is the tick that made the rows unnecessary, ``remover`` holds the lease, and ``at`` is the wall-clock
     instant (µs UTC).  Files that other processes are reading stay until the next tick.  Raises StorageError, LeaseLost.
@@ -52,7 +50,7 @@ def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover
         failpoint("discard.committed")
     now = delta_snapshot(table, check_files=False)
     named = {file.location.name for file in now.files}
-    # An earlier tick may have left files because it died before it deleted them, or because a reader was using them.
+    # An earlier tick may have left files because it died too early or because a reader was using them.
     if any(name.endswith(".parquet") and name not in named for name in table.names()):
         delete(table, replace(deletable_files(table, 0, at), log=()), remover, _PATIENCE_SECONDS)
         now = delta_snapshot(table, check_files=False)
@@ -74,8 +72,7 @@ def _commit(
 
 
 def has_discarded(table: Location) -> bool:
-    """Return whether rows of the table were ever discarded; the table may then have fewer rows than the catalog
-    records.
+    """Return whether rows of the table were ever discarded, so that it may have fewer rows than the catalog records.
 
     A tick may die after it discards rows and before the catalog records the new row count.  The next tick that discards
     rows records the current count.

@@ -1,8 +1,8 @@
 """Fence off a dead writer, without Spark: find out whether its commit succeeded, and make a late commit fail.
 
-A writer's commit carries a ``txnAppId`` and an ascending ``txnVersion``.  ``storage/commit.py`` refuses a commit whose
-version is not greater than the last one.  A suspended writer may wake up after another writer gave up its reservation.
-Before a writer gives up a reservation, it therefore spends the reservation's version, so that a late commit is refused.
+A writer's commit carries a ``txnAppId`` and an ascending ``txnVersion``; ``storage/commit.py`` refuses a version that
+is not greater than the last one.  A suspended writer may wake up after another writer gave up its reservation.  Before
+a writer gives up a reservation, it therefore spends the reservation's version, so that a late commit is refused.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from weft.storage.delta_log import (
 class OwnCommit:
     """The commit of a writer: Delta's ``version``, the number of ``rows`` added, and the least and greatest ``ts``.
 
-    The two instants are exact, because they are read from the data files.  They are in microseconds UTC, or None if the
-    commit added no rows.
+    The two instants are exact (read from the data files), in microseconds UTC; None if the commit added no rows.
     """
 
     version: int
@@ -39,9 +38,7 @@ class OwnCommit:
 
 
 def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
-    """Return the Delta version whose commit belongs to this transaction and added files; None if the log has no such
-    commit.
-    """
+    """Return the Delta version in which this transaction added files; None if the log has no such commit."""
     latest = latest_version(table)
     if latest is None:
         return None
@@ -59,10 +56,10 @@ def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
 
 
 def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") -> OwnCommit | None:
-    """Return the commit that carries this transaction, or None if the log has no such commit.
+    """Return the commit with this transaction; None if the log has no such commit.
 
-    The function reads the ``ts`` bounds from the commit's data files.  Raises StorageError if the log or one of these
-    files is damaged.
+    The ``ts`` bounds come from the commit's data files.  Raises StorageError if the log or one of these files is
+    damaged.
     """
     version = find_version(table, app_id, txn_version)
     if version is None:
@@ -79,18 +76,17 @@ def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") 
 def spend(table: Location, app_id: str, txn_version: int) -> None:
     """Commit only the transaction's number, so that no writer can commit with that number any more.
 
-    Does nothing if the number is already spent or used, or if the table does not exist.  A load creates its table
-    before it reserves a number, so a missing table was lost.  The original writer may use the number just before the
-    number is spent, so the caller must look for that writer's commit afterwards.  Raises StorageError if the table
-    cannot be written, for example because another writer commits at the same moment.
+    Does nothing if the number is already spent or used, or if the table does not exist.  (A load creates its table
+    before it reserves a number, so a missing table was lost.)  The original writer may use the number just before it is
+    spent, so the caller must then look for that commit.  Raises StorageError if the table cannot be written, for
+    example because another writer commits at the same moment.
     """
     if not has_commits(table):
         return
     from deltalake import CommitProperties, Transaction
 
     try:
-        # The same handle is used for the commit, so delta-rs refuses the number if its writer has used it in the
-        # meantime.
+        # The commit uses the same handle, so delta-rs refuses a number that its writer has used in the meantime.
         opened = open_table(table)
         used = opened.transaction_version(app_id)
         if used is not None and used >= txn_version:
@@ -113,7 +109,7 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
 def make_durable(table: Location, version: int) -> None:
     """Force one commit to the disk: its data files, its log entry, and the folders that contain them.
 
-    delta-rs does not force files to the disk, so a power cut could lose a commit that the catalog has recorded.
+    delta-rs does not force files, so a power cut could lose a commit that the catalog has recorded.
     """
     commit = commit_file(table, version)
     files = [file.location for file in added_files(table, version)]
@@ -131,7 +127,7 @@ def make_durable(table: Location, version: int) -> None:
 
 
 def _follow_log(table: Location, version: int) -> None:
-    """Set the permissions of a commit's log files to those of their folder; delta-rs uses the umask."""
+    """Give a commit's log files the permissions of their folder; delta-rs uses the umask."""
     for name in (f"{version:020d}.json", f"{version:020d}.checkpoint.parquet", "_last_checkpoint"):
         (table / f"_delta_log/{name}").follow()
 

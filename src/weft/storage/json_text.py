@@ -12,7 +12,7 @@ from typing import Any, Final
 
 _LONGEST_NUMBER: Final = 1_000
 _LONGEST_NAME: Final = 50_000
-"""The length of the longest name that Spark's JSON parser accepts; a longer name makes the entire text invalid."""
+"""The length of the longest name for Spark's JSON parser; a longer name makes the entire text invalid."""
 _MOST_OFFSET: Final = 18 * 60
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _ZONE: Final = r"Z|UTC|[+-]\d\d(?::?[0-5]\d)?"
@@ -20,10 +20,10 @@ _CLOCK: Final = rf"[T ]((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:\.(\d{{1,6}}))
 _INSTANT: Final = re.compile(rf"({_DAY.pattern})(?:{_CLOCK})?", re.ASCII)
 """The instants that Spark accepts in JSON; a time zone may follow only after seconds."""
 _FAR: Final = re.compile(r"([+-]?\d{4,7})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d\.\d{6})Z)?", re.ASCII)
-"""A date or an instant in any year, in the form in which Spark writes it."""
+"""A date or an instant in any year, as Spark writes it."""
 _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
-"""The number of days after which the Gregorian calendar repeats: 400 years."""
+"""The number of days in 400 years, after which the Gregorian calendar repeats."""
 _MOST_DAYS: Final = 2**31
 _MOST_MICROS: Final = 2**63
 _DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
@@ -36,7 +36,7 @@ class _Number(str):
 
 
 class _Ambiguous(dict[str, Any]):
-    """An object that has a duplicate name; ``pairs`` contains all of the object's names and values."""
+    """An object with a duplicate name; ``pairs`` contains all its names and values."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -46,8 +46,8 @@ class _Ambiguous(dict[str, Any]):
 def parsed(text: str) -> Any:
     """Return the value of a JSON text, with numbers as texts; ``ambiguous`` finds objects with duplicate names.
 
-    Raises ValueError for invalid JSON, and for a number or a name that is too long for Spark's parser.  Raises
-    RecursionError if the nesting is too deep.
+    Raises ValueError for invalid JSON and for numbers and names too long for Spark's parser, and RecursionError if the
+    nesting is too deep.
     """
     return json.loads(text, parse_int=_number, parse_float=_number, parse_constant=str, object_pairs_hook=_object)
 
@@ -85,8 +85,8 @@ def day_of(text: str) -> dt.date | None:
 
 
 def instant_of(text: str) -> dt.datetime | None:
-    """Return the instant, in UTC, that Spark reads from a JSON string; None outside the years 1 to 9999 or for other
-    text.
+    """Return the instant, in UTC, that Spark reads from a JSON string; None for other text, or outside the years 1 to
+    9999.
 
     >>> str(instant_of("2026-01-02 03:04:05.5+01:00"))
     '2026-01-02 02:04:05.500000+00:00'
@@ -106,9 +106,9 @@ def instant_of(text: str) -> dt.datetime | None:
 
 
 def expanded_year_time(text: str, *, instant: bool) -> int | None:
-    """Return the number of days since 1970, or microseconds with ``instant``, for a text with an expanded year.
+    """Return the days since 1970, or microseconds with ``instant``, for a text with an expanded year.
 
-    Spark's TO_JSON writes dates and instants outside Python's years with an expanded year.  Returns None for any other
+    Spark's TO_JSON writes dates and instants outside Python's years with an expanded year.  Returns None for other
     text.
 
     >>> expanded_year_time("+10000-01-01", instant=False)
@@ -196,7 +196,7 @@ def _object_of(pairs: Iterable[tuple[Any, Any]]) -> str:
 
 
 def _offset(zone: str) -> int:
-    """Return the offset of a time zone such as ``+01:00`` in minutes east of Greenwich."""
+    """Return the minutes east of Greenwich of a time zone such as ``+01:00``."""
     if zone in ("Z", "UTC"):
         return 0
     digits = zone[1:].replace(":", "")

@@ -57,8 +57,8 @@ class Answers:
 def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
     """Yield at most ``limit`` committed answers of the query with ordinals greater than ``after``, in order.
 
-    The generator stores one batch in memory, plus the rows that a file has out of order.  Raises StorageError if a row
-    that the catalog counted is missing or occurs twice.
+    The generator keeps in memory one batch and the rows that are out of order in their file.  Raises StorageError if a
+    row that the catalog counted is missing or occurs twice.
     """
     first = max(after, 0) + 1
     last = query.rows if limit is None else min(query.rows, first + limit - 1)
@@ -107,7 +107,7 @@ class Added:
 
 
 def ledger_schema(*names: str) -> pa.Schema:
-    """Return the ledger's Arrow schema, or the schema of its columns ``names``, in the ledger's order."""
+    """Return the ledger's Arrow schema, or that of its columns ``names``, in the ledger's order."""
     import pyarrow
 
     every = pyarrow.schema(
@@ -126,7 +126,7 @@ def ledger_schema(*names: str) -> pa.Schema:
 def require_ledger(data: Location) -> Location:
     """Return the location of the ledger; create an empty ledger if it does not exist.
 
-    Only a table with a log can fence off a writer.  Raises StorageError if the ledger cannot be created.
+    A writer can only be fenced off in a table with a log.  Raises StorageError if the ledger cannot be created.
     """
     ledger = data / layout.LEDGER
     if has_commits(ledger):
@@ -139,7 +139,7 @@ def require_ledger(data: Location) -> Location:
 
 
 def added_by_query(data: Location, version: int) -> dict[int, Added]:
-    """Return the answers that one commit of the ledger added, by query id; raise StorageError if the log is damaged."""
+    """Return, by query id, the answers that one ledger commit added; raise StorageError if the log is damaged."""
     rows: Counter[int] = Counter()
     last: dict[int, int] = {}
     schema = ledger_schema("query_id", "first_at")

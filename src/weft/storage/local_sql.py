@@ -1,8 +1,4 @@
-"""Run SQL in this process with DuckDB, over Arrow rows and the data files of tables.
-
-To count the rows whose key is stored already with other values, DuckDB reads the keys of all files, and of the other
-columns only the row groups that contain such a key.
-"""
+"""Run SQL in this process with DuckDB, over Arrow rows and the data files of tables."""
 
 from __future__ import annotations
 
@@ -25,8 +21,8 @@ if TYPE_CHECKING:
 def connect(threads: int = 2) -> duckdb.DuckDBPyConnection:
     """Return a new in-memory DuckDB connection in UTC that downloads no extensions.
 
-    DuckDB uses at most half of the machine's memory, because Spark runs on the same machine.  DuckDB writes temporary
-    files to the system's temporary folder; its default is the process's working directory.
+    DuckDB uses at most half of the machine's memory, because Spark runs on the same machine.  Its temporary files go to
+    the system's temporary folder instead of the working directory.
     """
     import duckdb
 
@@ -48,12 +44,12 @@ def quoted(name: str) -> str:
 
 
 def columns_equal(names: Sequence[str], left: str, right: str) -> str:
-    """Return an SQL condition that the rows ``left`` and ``right`` are equal in these columns; NULL equals NULL."""
+    """Return an SQL condition that ``left`` and ``right`` are equal in these columns; NULL equals NULL."""
     return " AND ".join(f"{left}.{quoted(name)} IS NOT DISTINCT FROM {right}.{quoted(name)}" for name in names)
 
 
 def first_per_key(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
-    """Return the first row of each group of rows with equal keys; ``order`` is the column that orders rows and result.
+    """Return the first row of each key; the column ``order`` orders both the rows and the result.
 
     Keys are compared as by Spark's ``<=>``: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
     """
@@ -68,8 +64,8 @@ def first_per_key(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
 def without_stored_keys(rows: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> pa.Table:
     """Return the rows whose keys do not occur in the Parquet files; ``place`` is a column of distinct values.
 
-    The function reads only the key columns of the files, and compares keys as ``first_per_key`` does.  Raises
-    StorageError for a file that is missing or damaged.
+    Only the key columns of the files are read; keys are compared as in ``first_per_key``.  Raises StorageError for a
+    file that is missing or damaged.
     """
     if not files:
         return rows
@@ -100,13 +96,12 @@ def _unmet(connection: duckdb.DuckDBPyConnection, rows: pa.Table, keys: Sequence
 
 
 def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> int:
-    """Return the number of rows of ``known`` whose values differ from the row with the same key in ``new`` or in the
-    files.
+    """Count the rows of ``known`` that differ from the row with the same key in ``new`` or in the Parquet files.
 
-    ``new`` contains rows that are not in the Parquet files yet.  ``known`` and ``new`` have the same columns.  Rows are
-    compared by all columns except ``place``, a column of distinct values in ``known``.  NULL equals NULL and NaN equals
-    NaN; a column that a file lacks is NULL.  The function reads the keys of all files, but the other columns only from
-    the row groups that contain a matching key.  Raises StorageError for a file that is missing or damaged.
+    ``new`` contains rows that are not in the files yet, with the columns of ``known``.  Rows are compared by all
+    columns except ``place``, a column of distinct values in ``known``.  NULL equals NULL and NaN equals NaN; a column
+    that a file lacks is NULL.  The function reads the keys of all files, but the other columns only from row groups
+    with a matching key.  Raises StorageError for a file that is missing or damaged.
     """
     values = [name for name in known.column_names if name not in (*keys, place)]
     if not values or not known.num_rows:
@@ -145,7 +140,7 @@ def _stored(
 
 
 def _rows(path: str, numbers: Sequence[int], schema: pa.Schema) -> pa.Table:
-    """Return the rows of a file that have these numbers (from 0); read only the row groups that contain these rows."""
+    """Return the rows of a file with these numbers (from 0); read only the row groups with these rows."""
     wanted = pa.array(numbers, pa.int64())
     pieces = []
     with pq.ParquetFile(path) as file:

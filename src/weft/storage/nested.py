@@ -17,8 +17,8 @@ from weft.storage.json_text import NOT_FINITE, day_of, expanded_year_time, insta
 def nested_value(text: str, shape: DataType) -> Any:
     """Return the Python value of a JSON text of the type ``shape``: dicts and lists, dates, aware datetimes, Decimals.
 
-    A field is None if the text lacks the field or has a value of another type, because the field may have been added
-    after the text was stored.  Raises StorageError if the text as a whole has another type.
+    A field is None if the text lacks it or gives it a value of another type; it may be newer than the text.  Raises
+    StorageError if the text as a whole has another type.
 
     >>> nested_value('{"a": [1, null], "c": 7}', DataType.parse_nested("STRUCT<a: ARRAY<INT>, b: DATE>"))
     {'a': [1, None], 'b': None}
@@ -36,7 +36,7 @@ def nested_array(texts: Sequence[str | None], shape: DataType) -> pa.Array:
 
 
 def _value(value: Any, shape: DataType) -> Any:
-    """Return the Python value of a parsed value of the type ``shape``; raise ValueError for a value of another type.
+    """Return the Python value of a parsed value; raise ValueError if it has not the type ``shape``.
 
     A field of another type becomes None, as in FROM_JSON.
     """
@@ -62,9 +62,8 @@ def _value(value: Any, shape: DataType) -> Any:
 
 
 def _field(value: Any, kind: DataType) -> Any:
-    """Return the Python value of a field, or None if the value has another type.
-
-    A field that was added to the type later can have values of any type in older texts.
+    """Return the Python value of a field; None for a value of another type, which a text older than the field may
+    have.
     """
     try:
         return _value(value, kind)
@@ -78,7 +77,7 @@ def _text(value: Any) -> str:
 
 
 def _time(text: str, shape: DataType) -> Any:
-    """Return the date or instant; outside Python's years return an integer, as for a column that is not nested."""
+    """Return the date or instant, or an integer outside Python's years, as for columns that are not nested."""
     near = day_of(text) if shape.name == "DATE" else instant_of(text)
     if near is not None:
         return near
@@ -103,7 +102,7 @@ def _number(value: Any, shape: DataType) -> Any:
 
 
 def _decimal(written: str, shape: DataType) -> decimal.Decimal:
-    """Return the number, rounded in the same way as in Spark."""
+    """Return the number, rounded as in Spark."""
     digits = decimal.Context(prec=shape.precision or MOST_DIGITS, rounding=decimal.ROUND_HALF_UP)
     try:
         return decimal.Decimal(written).quantize(decimal.Decimal(1).scaleb(-(shape.scale or 0)), context=digits)

@@ -1,16 +1,16 @@
 """Read and write the history log of a tracked table, and derive periods from it.
 
-The history log of a tracked table is append-only.  Its columns are the source's columns, ``valid_from``, ``valid_to``
-(NULL: open) and ``ts``, the instant of the change.  For a source row that starts at s, Weft appends (row, s, NULL,
-ts = s); when the row ends at e, Weft appends (row, s, e, ts = e).  The current state of each (row, ``valid_from``) is
-its log row with the greatest ``ts``.  A state whose ``valid_to`` equals its ``valid_from`` is an empty period.  The log
-up to an instant is the knowledge at that instant.  No log row has a ``valid_to`` later than its ``ts``, because Weft
-records an end only after the end has passed.
+The log is append-only.  Its columns are the source's columns, ``valid_from``, ``valid_to`` (NULL: open) and ``ts``, the
+instant of the change.  For a source row that starts at s, Weft appends (row, s, NULL, ts = s); when the row ends at e,
+Weft appends (row, s, e, ts = e).  The current state of each (row, ``valid_from``) is its log row with the greatest
+``ts``.  A state whose ``valid_to`` equals its ``valid_from`` is an empty period.  The log up to an instant is the
+knowledge at that instant.  No log row has a ``valid_to`` later than its ``ts``, because Weft records an end only after
+the end has passed.
 
-All log rows of a period have the same values in all columns except ``valid_to`` and ``ts``.  A selection of the log by
-the other columns therefore contains all log rows of a period or none, and periods can be derived from the selection.
+All log rows of a period differ only in ``valid_to`` and ``ts``.  A selection of the log by the other columns therefore
+contains all log rows of a period or none, and periods can be derived from the selection.
 
-Rows are Arrow tables.  Rows are compared as by Spark's ``<=>``: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
+Rows are Arrow tables, compared as by Spark's ``<=>``: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def values_of(log: TableSchema) -> tuple[str, ...]:
 def periods(log: pa.Table) -> pa.Table:
     """Return the periods in ``log``, which may be a part of a history log, in any order.
 
-    The result has one row for each period, and the columns of the log except ``ts``.
+    The columns are those of the log except ``ts``.
     """
     names = [name for name in log.column_names if name != TS]
     if not log.num_rows:
         return log.select(names)
     same = ", ".join(quoted(name) for name in names if name != VALID_TO)
-    # arg_max skips NULLs, and the end of an open period is NULL, so the end is wrapped in a struct.
+    # arg_max skips NULL, the end of an open period, so the end is wrapped in a struct.
     last = f"arg_max(struct_pack(at := {VALID_TO}), {TS}).at"
     text = f"SELECT {same}, {last} AS {VALID_TO} FROM log GROUP BY {same} HAVING {last} IS DISTINCT FROM {VALID_FROM}"
     with over(log=log) as connection:
@@ -82,7 +82,7 @@ def repeated_keys(rows: pa.Table, keys: Sequence[str], most: int = 3) -> list[tu
 
 
 def difference(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return the open periods whose row is not in ``rows``, and those of ``rows`` that have no open period.
+    """Return the open periods whose row is not in ``rows``, and the ``rows`` without an open period.
 
     ``there`` are the open periods, with the columns of ``rows`` and ``valid_from``.
     """
@@ -94,10 +94,7 @@ def difference(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def change_at(ended: pa.Table, begun: pa.Table, instant: int, log: TableSchema) -> pa.Table:
-    """Return the log rows for the periods ``ended`` and the rows ``begun``, which ended and started at ``instant``.
-
-    ``instant`` is in microseconds UTC.
-    """
+    """Return the log rows for the periods ``ended`` at ``instant`` and the rows ``begun`` at ``instant`` (µs UTC)."""
     schema = stored_schema(log)
     ends = _with_instants(ended, {VALID_TO: instant, TS: instant})
     begins = _with_instants(begun, {VALID_FROM: instant, TS: instant})
@@ -112,7 +109,7 @@ def _with_instants(rows: pa.Table, instants: dict[str, int]) -> pa.Table:
 
 @contextmanager
 def over(**tables: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a DuckDB connection in which these tables are registered by name."""
+    """Open a DuckDB connection with these tables, registered by name."""
     with connect() as connection:
         for name, rows in tables.items():
             connection.register(name, rows)

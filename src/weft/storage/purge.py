@@ -21,10 +21,9 @@ WAIT_FOR_READERS_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class Purged:
-    """The result of a purge: the ledger's new ``version`` as (path, version, rows), or None if the ledger does not
-    exist.
+    """The result of a purge: the ledger's new ``version`` as (path, version, rows); None without a ledger.
 
-    ``complete`` is false if a reader prevented the deletion of the files; the purge must then run again.
+    If ``complete`` is false, a reader prevented the deletion of the files, and the purge must run again.
     """
 
     version: tuple[str, int, int] | None
@@ -32,7 +31,7 @@ class Purged:
 
 
 def purge(data: Location, query_ids: Collection[int], remover: Remover, at: int) -> Purged:
-    """Delete the queries' answers from the ledger, and delete the old files if no process reads the ledger.
+    """Delete the queries' answers from the ledger, and the old files if no process reads the ledger.
 
     After a crash, another run completes the work.  ``remover`` holds the lease, so that a suspended compaction cannot
     restore deleted rows.  ``at`` is the wall-clock instant.  Raises LeaseLost, and StorageError if the ledger cannot be

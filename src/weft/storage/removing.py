@@ -1,9 +1,9 @@
 """Fence the commits that remove files from a table's log, and the deletion of such files.
 
-delta-rs accepts a commit that removes files which are already gone.  So every commit that removes files carries the
-token of its writer's lease as the transaction number of ``REMOVING``.  The writer uses one handle to compare the log's
-number with the token and to commit, so delta-rs refuses the commit if another writer has committed in between.  The
-number therefore never decreases, and a writer whose lease was taken over cannot remove files.
+delta-rs lets two commits remove the same file.  So every commit that removes files carries the token of its writer's
+lease as the transaction number of ``REMOVING``.  The writer compares the log's number with the token and commits
+through one handle, so delta-rs refuses the commit if another writer has committed in between.  The number therefore
+never decreases, and a writer whose lease was taken over cannot remove files.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ The transaction numbers are the tokens of the writers' leases.
 
 @dataclass(frozen=True)
 class Remover:
-    """A writer that removes files: the token of the writer's lease, and ``check``, which raises LeaseLost if the lease
-    is lost.
+    """A writer that removes files: its lease's token, and ``check``, which raises LeaseLost if the lease is lost.
 
-    ``check`` reads the catalog, because a table's log does not show a later writer that has not committed yet.
+    ``check`` reads the catalog, because the log does not show a later writer before that writer's first commit.
     """
 
     token: int
@@ -42,8 +41,8 @@ def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
     """Open a delta-rs handle for commits that remove files, each with the properties ``removal_properties(token)``.
 
     ``doing`` completes the message "another writer took this home over while …".  No other process deletes files of the
-    table during the ``with`` block, and the commits of the block are on the disk when the block ends.  Raises LeaseLost
-    if the holder of a later lease has removed files, and StorageError if the block raises one of ``delta_errors``.
+    table during the ``with`` block, and the block's commits are on the disk when it ends.  Raises LeaseLost if the
+    holder of a later lease has removed files, and StorageError if the block raises one of ``delta_errors``.
     """
     with table.shared():
         opened = open_table(table)
@@ -61,7 +60,7 @@ def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
                 hint="Run the command again: it completes the change.",
             ) from error
         return_table(table, opened)
-        # A handle's version does not count every kind of commit that was made through the handle.
+        # A handle's version does not count all kinds of commits made through it.
         for version in range(since + 1, (latest_version(table) or since) + 1):
             make_durable(table, version)
 
@@ -80,7 +79,7 @@ def require_latest(table: Location, token: int, doing: str) -> None:
 
 
 def taken_over(table: Location, doing: str) -> LeaseLost:
-    """Return the error for a writer whose lease another writer has taken over."""
+    """Return the error for a writer that lost its lease to another writer."""
     return LeaseLost(
         f"another writer took this home over while {doing}",
         where=str(table),

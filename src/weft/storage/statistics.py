@@ -34,8 +34,7 @@ def named_columns(names: Sequence[str]) -> str:
 
 
 def columns_with_statistics(properties: Mapping[str, str], schema: pa.Schema) -> list[str]:
-    """Return the integer and timestamp columns that get statistics: the columns in the property, or all if it is not
-    set.
+    """Return the integer and timestamp columns with statistics: those in the property, or all if it is not set.
 
     >>> columns_with_statistics({COLUMNS_PROPERTY: "`a.b`, ts"}, pa.schema([("a.b", pa.int8()), ("ts", pa.int64())]))
     ['a.b', 'ts']
@@ -50,9 +49,7 @@ def columns_with_statistics(properties: Mapping[str, str], schema: pa.Schema) ->
 
 
 def statistics(rows: pa.Table, columns: Sequence[str]) -> str:
-    """Return Delta's JSON statistics for a file with these rows: row count, and bounds and NULL counts of the
-    columns.
-    """
+    """Return Delta's JSON statistics of these rows: row count, and bounds and NULL counts of the columns."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -75,9 +72,9 @@ def _milliseconds(instant: int) -> str | None:
 
 
 def micros_in_bounds(actions: pa.Table) -> pa.Table:
-    """Return the log's add actions with instants converted to microseconds, and with maxima rounded up.
+    """Return the log's add actions with instants in microseconds, and with maxima rounded up.
 
-    Microseconds are used because Python has only the years 1 to 9999.
+    Python's datetimes have only the years 1 to 9999.
     """
     for number, field in enumerate(actions.schema):
         if pa.types.is_timestamp(field.type):
@@ -89,7 +86,7 @@ def micros_in_bounds(actions: pa.Table) -> pa.Table:
 
 
 def parse_statistics(text: str | None, instants: Collection[str]) -> tuple[int | None, dict[str, Any], dict[str, Any]]:
-    """Return the row count (None: not recorded), the least values and the greatest values in a file's JSON statistics.
+    """Return the row count (None: not recorded), the least and the greatest values from a file's JSON statistics.
 
     The values are by column name.  ``instants`` are the timestamp columns; their bounds are microseconds, as in
     ``micros_in_bounds``.  For other columns, only integer bounds are returned.

@@ -1,13 +1,13 @@
 """Store the relations that synopses pass from tick to tick, readable as of earlier ticks.
 
-Each row of the Delta table consists of a row of the relation, the t of the tick from which the entry applies
-(``since``), and whether the row is ``gone`` from then on.  The relation as of an instant consists of the rows whose
-last entry up to that instant is not ``gone``.  So a tick that died is repeated from the last t of its queries,
-regardless of the rows that the tick wrote before it died.  A paused query likewise continues from its own t, even if
-another query has advanced a shared relation.
+Each row of the Delta table is an entry: a row of the relation, the t of the tick from which the entry applies
+(``since``), and whether the row is ``gone`` from then on.  The relation as of an instant is the rows whose last entry
+up to that instant is not ``gone``.  So a tick that died can run again from the last t of its queries, regardless of the
+entries that it wrote before it died.  A paused query likewise continues from its own t, even if another query has
+advanced a shared relation.
 
-A process caches the rows that it has read or written, so that a tick reads only new files.  Data files never change and
-their names are never reused, so the list of file names shows whether the cache is current.
+A process caches the entries that it has read or written, so that a tick reads only new files.  Data files never change
+and their names are never reused, so the list of file names shows whether the cache is current.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from weft.storage.temporal_sql import temporal_sql
 SINCE: Final = "since"
 GONE: Final = "gone"
 _SLACK: Final = 1_000
-"""The maximum number of superseded rows in a table before Weft rewrites the table."""
+"""The number of superseded rows above which Weft rewrites a table."""
 _FILES: Final = 32
 """The number of files at which Weft rewrites a table; each file costs a new process some milliseconds."""
 _MOST_BYTES: Final = 256 * 2**20
@@ -39,7 +39,7 @@ _MOST_BYTES: Final = 256 * 2**20
 
 @dataclass(frozen=True)
 class Change:
-    """The rows that a tick writes: rows to append or, with ``replaces``, rows that replace all rows of the table.
+    """The rows that a tick appends to a table or, with ``replaces``, writes in place of all its rows.
 
     ``wanted`` is the relation after the change.
     """
@@ -84,9 +84,8 @@ class RelationLog:
     def change_to(self, wanted: pa.Table, t: int, needed: Sequence[int], *, always: bool = False) -> Change | None:
         """Return the change that makes the relation equal to ``wanted`` from ``t`` on; None if they are already equal.
 
-        ``needed`` are the instants as of which the relation must stay readable.  The table is rewritten if it has more
-        than about twice the rows needed for these instants, or many files.  With ``always``, rows that do not change
-        are also written.
+        ``needed`` are the instants as of which the relation must stay readable.  The table is rewritten if it has many
+        files, or about twice as many rows as these instants need.  With ``always``, unchanged rows are also written.
         """
         come, gone = _differing(wanted, self.current())
         rows = pa.concat_tables([_stamped(wanted if always else come, t, gone=False), _stamped(gone, t, gone=True)])
@@ -101,7 +100,7 @@ class RelationLog:
         return Change(rows, replaces=False, wanted=wanted)
 
     def changed(self, change: Change) -> RelationLog:
-        """Return the log after a change; its ``files`` do not include the new file of the change."""
+        """Return the log after a change; its ``files`` exclude the new file of the change."""
         rows = change.rows if change.replaces else pa.concat_tables([self.rows, change.rows])
         last = pc.max(change.rows.column(SINCE)).cast(pa.int64()).as_py()
         return RelationLog(self.relation, rows, () if change.replaces else self.files, last, change.wanted)
@@ -118,7 +117,7 @@ _cache_lock: Final = Lock()
 
 
 def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
-    """Return the stored log of a relation, empty if it never had a row; raise StorageError if the table is damaged."""
+    """Return the stored log of a relation, empty without a table; raise StorageError if the table is damaged."""
     schema = table_schema(relation)
     if not has_commits(table):
         return RelationLog(relation, schema.empty_table())
@@ -168,7 +167,7 @@ def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:
 
 
 def _last(log: pa.Table, relation: pa.Schema, first: int) -> pa.Table:
-    """Return a shorter log that results in the same relation as of ``first`` and as of every later instant."""
+    """Return a shorter log with the same relation as of ``first`` and as of every later instant."""
     before = pc.less_equal(log.column(SINCE), pa.scalar(first, INSTANT))
     early, late = log.filter(before), log.filter(pc.invert(before))
     there = _at(early, relation)
@@ -183,9 +182,7 @@ def _stamped(rows: pa.Table, t: int, *, gone: bool) -> pa.Table:
 
 
 def _differing(left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return the rows that only ``left`` has and the rows that only ``right`` has; neither table may contain
-    duplicates.
-    """
+    """Return the rows that only ``left`` has and those that only ``right`` has; neither may contain duplicates."""
     if not left.num_rows or not right.num_rows or left is right:
         return (left.slice(0, 0), right.slice(0, 0)) if left is right else (left, right)
     columns = ", ".join(quoted(name) for name in left.column_names)

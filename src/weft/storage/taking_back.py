@@ -1,7 +1,7 @@
 """Remove the rows that some commits added to a table, without Spark, in a separate commit.
 
-The table is append-only, and its property ``delta.appendOnly`` says so.  The property is off during the one commit, so
-that the log stays truthful.  The files stay on the disk until cleaning deletes them.
+The table's property ``delta.appendOnly`` is off during this one commit, so that the log stays truthful.  The files stay
+on the disk until cleaning deletes them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _APPEND_ONLY: Final = "delta.appendOnly"
 
 
 def require_own_files(table: Location, versions: Sequence[int]) -> None:
-    """Raise Conflict if rows that the commits added now share files with other rows."""
+    """Raise Conflict if rows of the commits now share a file with other rows."""
     there = {file.location for file in delta_snapshot(table, check_files=False).files} if versions else set()
     for version in versions:
         gone = not commit_file(table, version).exists()
@@ -30,11 +30,10 @@ def require_own_files(table: Location, versions: Sequence[int]) -> None:
 
 
 def roll_back(table: Location, versions: Sequence[int], token: int, at: int) -> tuple[int, int] | None:
-    """Remove the files that the commits added and that still exist; return the table's new (version, rows).
+    """Remove the remaining files of the commits; return the table's new (version, rows), or None without a table.
 
-    Returns None if the table does not exist.  After a crash, another run completes the work.  ``token`` is the token of
-    the caller's lease, and ``at`` the wall-clock instant (µs UTC).  Raises LeaseLost, and StorageError if the table
-    cannot be read or changed.
+    After a crash, another run completes the work.  ``token`` is the token of the caller's lease, and ``at`` the
+    wall-clock instant (µs UTC).  Raises LeaseLost, and StorageError if the table cannot be read or changed.
     """
     if not has_commits(table):
         return None

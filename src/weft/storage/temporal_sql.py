@@ -36,7 +36,7 @@ class TemporalSql:
     connection: duckdb.DuckDBPyConnection
 
     def log(self, name: str, files: Sequence[DataFile], table: TableSchema) -> None:
-        """Create the view ``name`` over the files of a tracked table's history log; the columns have their names.
+        """Create the view ``name`` over the files of a history log; the view has the log's column names.
 
         Raises StorageError for a file that is missing or damaged.
         """
@@ -93,7 +93,7 @@ class TemporalSql:
 
 @cache
 def _type_of(kind: pa.DataType) -> str:
-    """Return the name of a stored type in DuckDB, with timestamps without a zone."""
+    """Return DuckDB's name of a stored type, with timestamps without a zone."""
     field = pa.schema([("x", _PLAIN if pa.types.is_timestamp(kind) else kind)])
     connection = _shared()
     connection.register("_typed", field.empty_table())
@@ -105,14 +105,14 @@ def _type_of(kind: pa.DataType) -> str:
 
 
 def plain(rows: pa.Table) -> pa.Table:
-    """Return the rows with timestamps converted to the type without a zone; the instants stay the same."""
+    """Return the rows with timestamps without a zone; the instants stay the same."""
     fields = [f.with_type(_PLAIN) if pa.types.is_timestamp(f.type) else f for f in rows.schema]
     return rows.cast(pa.schema(fields))
 
 
 @contextmanager
 def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
-    """Open a connection for the ``with`` block; DuckDB drops the block's tables and views at the end.
+    """Open a connection for the ``with`` block; its tables and views are dropped at the end.
 
     Many small statements run faster on one thread.  Raises LimitExceeded if an enclosing ``time_limit`` has expired.
     """
@@ -122,10 +122,10 @@ def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
 
 
 def _shared() -> duckdb.DuckDBPyConnection:
-    """Return a new connection to the one DuckDB of this process.
+    """Return a new connection to the one DuckDB of this process, because starting a DuckDB takes as long as a small
+    refresh.
 
-    All connections share one DuckDB because starting a DuckDB takes as long as a small refresh.  Temporary tables,
-    views and registered rows belong to one connection.
+    Temporary tables, views and registered rows belong to one connection.
     """
     import duckdb
 
@@ -144,7 +144,7 @@ def _connected() -> duckdb.DuckDBPyConnection:
 
 @cache
 def _started(process: int) -> duckdb.DuckDBPyConnection:
-    """Return the DuckDB of the process with this number; a forked process has its own DuckDB."""
+    """Return the DuckDB of the process with this number; a forked process starts its own."""
     connection = connect()
     for head, meaning in MACROS.items():
         connection.execute(f"CREATE MACRO {head} AS {meaning}")

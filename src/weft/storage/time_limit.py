@@ -1,7 +1,6 @@
 """Limit the time that this process computes for a query: interrupt DuckDB, and let Python loops check the limit.
 
-A limit applies to the computations within a ``with`` block, on all DuckDB connections that the block opens
-(``temporal_sql``).
+A limit applies to a ``with`` block, and to all DuckDB connections that the block opens (``temporal_sql``).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _AGAIN_SECONDS: Final = 0.1
-"""The pause between interrupts; interrupts are repeated because an interrupt between two statements has no effect."""
+"""The pause between interrupts; a single interrupt has no effect if it falls between two statements."""
 
 
 @dataclass
@@ -31,7 +30,7 @@ class _Limit:
     connections: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Interrupt all connections repeatedly from the expiry of the time limit until the end of the block."""
+        """Interrupt all connections repeatedly after the time limit, until the block ends."""
         wait = min(self.seconds, TIMEOUT_MAX)
         while not self.ended.wait(wait):
             self.over = True
@@ -70,7 +69,7 @@ def require_time() -> None:
 
 @contextmanager
 def interrupted_in_time(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Interrupt the statements that run on the connection in the ``with`` block when the time limit expires."""
+    """Interrupt the connection's statements in the ``with`` block when the time limit expires."""
     limit = _current.get()
     if limit is None:
         yield

@@ -24,11 +24,11 @@ Columns: TypeAlias = Sequence[tuple[str, DataType]]
 OWN: Final[Columns] = ((ORDINAL, BIGINT), (FIRST_AT, TIMESTAMP), ("_tick", BIGINT))
 """The columns that precede the query's columns."""
 _PIECE: Final = 10_000
-"""The number of rows that are converted at once, which limits the number of Python values in memory."""
+"""The number of rows converted at once, which limits the Python values in memory."""
 
 
 def answers_schema(columns: Columns) -> pa.Schema:
-    """Return the Arrow schema of answers, nested types included; a number is appended to duplicate names (any case).
+    """Return the Arrow schema of answers, nested types included; duplicate names (case-insensitive) get a number.
 
     >>> answers_schema([("a", BIGINT), ("A", TIMESTAMP)]).names
     ['_ordinal', '_first_at', '_tick', 'a', 'A_2']

@@ -25,8 +25,8 @@ Value = object
 def decode(values: Sequence[str | None], types: Sequence[DataType]) -> tuple[Value, ...]:
     """Return the Python values of a stored row whose columns have ``types``.
 
-    An instant or a date outside Python's years 1 to 9999 stays an integer (microseconds or days since 1970).  Raises
-    StorageError if the row has another number of values, or if a text is not a value of its type.
+    Instants and dates outside the years 1 to 9999 stay integers (microseconds or days since 1970).  Raises StorageError
+    for another number of values, or for a text that is not a value of its type.
 
     >>> decode(["7", None, "1.50"], [DataType("INT"), DataType("STRING"), DataType("DECIMAL", 4, 2)])
     (7, None, Decimal('1.50'))

@@ -38,21 +38,18 @@ class Finding:
 
 
 _checked: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
-"""For each table, the data files that this process has checked, and the commit at that time with the mark of its
-file.
-"""
+"""By table, the data files that this process has checked, and the last commit at that time with its file's mark."""
 
 
 _LOOKS: Final = 20
-"""The maximum number of times that ``verify`` repeats a check which found a problem while other processes write."""
+"""The maximum number of repetitions of a check that finds a problem while other processes write."""
 
 
 def verify(catalog: CatalogParts) -> list[Finding]:
     """Check all Delta tables of a home and return the problems; the list is empty if the home is undamaged.
 
-    A commit that the catalog does not record is not a problem while the reservation or the tick of its writer is open;
-    the next writer settles the commit.  The function needs no lease.  It repeats the check if other processes write at
-    the same time.
+    An unrecorded commit is not a problem while its writer's reservation or tick is open; the next writer settles it.
+    The function needs no lease, and repeats the check if other processes write at the same time.
     """
     others = (stored.path for stored in catalog.tables.versions())
     for path in {*(table.path for table in catalog.tables.all()), layout.LEDGER, *others}:
@@ -68,7 +65,7 @@ def verify(catalog: CatalogParts) -> list[Finding]:
 
 
 def _write_state(catalog: CatalogParts) -> tuple[object, ...]:
-    """Return values from the catalog that change with every write to a table."""
+    """Return catalog values that change with every write to a table."""
     undoing = catalog.load_history.being_undone()
     parts = (catalog.tables.versions(), catalog.reservations.still_open(), catalog.queries.purging(), undoing)
     return (*map(tuple, parts), catalog.ticks.planned())
@@ -96,7 +93,7 @@ def _check_new_files(catalog: CatalogParts) -> list[Finding]:
 
 
 def require_undamaged(catalog: CatalogParts) -> None:
-    """Raise StorageError if the home is damaged; a writer calls this function before it starts to write.
+    """Raise StorageError if the home is damaged; a writer calls this function first.
 
     The first call in a process checks all files, and later calls check only new files.  Later damage is detected when a
     damaged file is read, or by ``verify``.
@@ -160,9 +157,7 @@ def _file_findings(path: str, snapshot: DeltaSnapshot) -> list[Finding]:
 
 
 def _log_finding(path: str, error: StorageError, table: Location, stored: StoredVersion) -> Finding:
-    """Return the problem; if the damaged commit is the last one and was never recorded, the remedy is to move it
-    away.
-    """
+    """Return the problem; if the damaged commit is the last one and unrecorded, the remedy is to move it away."""
     finding = _finding(path, error)
     last = last_commit(table)
     if last > stored.version and error.where == str(commit_file(table, last)):

@@ -11,10 +11,10 @@ from weft.algebra.traverse import Node, is_scalar, transform
 
 
 def like_as_prefix(scalar: Scalar) -> Scalar:
-    """Rewrite LIKE as =, STARTSWITH, ENDSWITH or CONTAINS, if its pattern has no wildcards but a % at either end or
-    both.
+    """Rewrite LIKE as =, STARTSWITH, ENDSWITH or CONTAINS, if its only wildcards are a % at one end or at both, or
+    none.
 
-    These are faster: Spark would compile a LIKE pattern that is a parameter again for every row.
+    Spark would compile a LIKE pattern that is a parameter again for every row.
 
     >>> from weft.algebra.scalar import ColumnRef
     >>> from weft.algebra.schema import STRING

@@ -82,7 +82,7 @@ def nests(query: Query) -> tuple[Nest, ...]:
     """Return one nest for each SELECT of a query; the answer of the query is the set of distinct rows of all nests.
 
     Raise SynopsisError if the query is not a union of conjunctive queries, or if it limits the distance of two instants
-    that are not neighbours in every possible order.
+    although rows of another table may lie between them.
     """
     return tuple(_nest(*select) for select in _selects(query.input, query.outputs))
 

@@ -124,6 +124,7 @@ class AuxiliaryMaintenance(Maintenance):
 
 
 def auxiliary_maintenance(auxiliary: Auxiliary) -> AuxiliaryMaintenance:
+    """Return the maintenance of an auxiliary view."""
     return AuxiliaryMaintenance(auxiliary.definition, auxiliary=auxiliary)
 
 

@@ -1,3 +1,1 @@
-"""Rewrite algebra: derive the replay, the monotone query Q^M, the incremental query Q^I, and a branch's access
-paths.
-"""
+"""Derive the replay, the monotone query Q^M, the incremental query Q^I, and the access paths of a branch."""

@@ -1,9 +1,9 @@
 """Choose how a branch reads each of its tables: only the rows of the window, a look-up by key, or a full scan.
 
-The driver of a branch reads only the few rows of the window.  Equalities connect the driver to the other tables.  If an
-equality reaches a table, the branch can read the table by a look-up of the matching rows (a semi-join reduction).  All
-branches of all plans of a tick share these relations: a tick reads the new rows of a table once, and makes each look-up
-once (design section 5).
+The driver of a branch reads only the few rows of the window.  If an equality connects a table to the driver, directly
+or through other tables, the branch reads only the matching rows by a look-up (a semi-join reduction).  All branches of
+all plans of a tick share these relations: a tick reads the new rows of a table once, and makes each look-up once
+(design section 5).
 
 Law: a branch returns the same rows through its access paths as over full tables.
 """
@@ -23,8 +23,8 @@ from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
 def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
     """Return the access path of each range variable of the branch and of its subqueries.
 
-    With ``null_safe``, a look-up may use a key that is compared by <=>, so the reader must match NULL with NULL.  The
-    option ``--from now`` uses ``null_safe`` to ask whether the same row existed before.
+    With ``null_safe``, a look-up may use a key that is compared by <=>, so the reader must match NULL with NULL.
+    ``--from now`` needs this to check whether the same row existed before.
     """
     paths: dict[str, Access] = {}
     driver = _news(event)
@@ -35,7 +35,7 @@ def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
 
 
 def _news(event: Event) -> tuple[relational.Scan, DeltaScan] | None:
-    """Return the scan that the window restricts, and the access path of that scan.
+    """Return the scan that the window restricts, with its access path.
 
     Return None unless the driver's instant is a column plus constant intervals, possibly rounded.
     """
@@ -51,10 +51,7 @@ def _news(event: Event) -> tuple[relational.Scan, DeltaScan] | None:
 
 
 def _own(interval: Scalar) -> bool:
-    """Return whether an interval is an expression instead of a constant, a parameter or a column.
-
-    For such an interval, no single window of the column contains all new rows.
-    """
+    """Return whether an interval is computed; then no single window of the column contains all new rows."""
     return not isinstance(interval, (Literal, Param, ColumnRef))
 
 
@@ -99,9 +96,9 @@ def _reaches(tie: _Tie, paths: Mapping[str, Access]) -> bool:
 
 
 def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> list[_Tie]:
-    """Return each equality between two columns twice, once in each direction; null-safe equalities come last.
+    """Return the equalities between two columns, each in both directions; null-safe equalities come last.
 
-    ``origins`` maps a column of a domain to the table column that it copies; the result names the table column.
+    ``origins`` maps columns of domains to the table columns that they copy; the result names the table columns.
     """
     ties = []
     for item in relational.conjuncts(demanded):
@@ -121,7 +118,7 @@ def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, Colu
 
 
 def _copied(source: relational.Source, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
-    """Return, for each column of a domain, the table column that it copies (law of ``derivation.localize``)."""
+    """Map each column of a domain to the table column that it copies (law of ``derivation.localize``)."""
     if not isinstance(source, relational.Distinct) or not isinstance(source.input, relational.Project):
         return {}
     pairs = zip(relational.attributes(source), source.input.outputs, strict=True)
@@ -139,23 +136,20 @@ def _bodies(predicate: relational.Predicate) -> list[relational.Relation]:
 
 
 def whole_tables(event: Event) -> dict[str, Access]:
-    """Return the access paths of a branch that reads full tables.
-
-    Branches of the closed form and of a first delivery read full tables.
-    """
+    """Return access paths that read full tables, for the closed form and for a first delivery."""
     paths: dict[str, Access] = {}
     _reach(event.block, paths, {}, null_safe=False)
     return paths
 
 
 def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]:
-    """Return pairs of columns that the branch's block equates: a column of ``alias``, and one of another range
-    variable.
+    """Return the pairs of columns that the branch's block equates, if the first is of ``alias`` and the second is
+    not.
     """
     ties = _equalities(relational.condition(event.block), {})
     return tuple((tie.own, tie.other) for tie in ties if tie.own.scan == alias and not tie.null_safe)
 
 
 def keyless(paths: Mapping[str, Access]) -> tuple[str, ...]:
-    """Return the range variables whose access path is a full scan; every tick reads their tables in full."""
+    """Return the range variables whose tables every tick reads in full."""
     return tuple(alias for alias, path in paths.items() if isinstance(path, FullScan))

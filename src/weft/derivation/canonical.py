@@ -1,7 +1,7 @@
 """Bring a query into canonical form, so that queries that differ only in spelling share a plan (design section 5).
 
 The canonical form sorts the conjuncts of a condition, merges a list of constants into one constant, and gives all
-decimal constants the same type, independent of the number of digits.
+decimal constants the same type.
 """
 
 from __future__ import annotations
@@ -104,9 +104,9 @@ def _rank(
 ) -> tuple[int, str, tuple[int, ...]]:
     """Return the sort key of a conjunct.
 
-    The key is the kind of the conjunct, then its shape without the names of range variables and constants, then the
-    positions in FROM of the outer range variables that it names.  The positions distinguish ``a.x = c.x`` from ``b.x =
-    c.x`` if ``a`` and ``b`` are the same table.
+    The key has three parts: the kind of the conjunct; its shape, without constants and the names of range variables;
+    and the positions in FROM of its outer range variables.  The positions distinguish ``a.x = c.x`` from ``b.x = c.x``
+    if ``a`` and ``b`` are the same table.
     """
     order = (Plain, Or, And, NowFrom, NowBefore, Exists, NotExists)
     own = set(range_variables(predicate))

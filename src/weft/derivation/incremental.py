@@ -18,9 +18,9 @@ from weft.derivation.replay import at, starts
 from weft.derivation.simplify import simplify, starts_of
 
 BEFORE: Final = "_before"
-"""The suffix that names the range variables of the query just before an instant."""
+"""The suffix of the range variables of the query just before an instant."""
 ANSWER: Final = "_answer"
-"""The range variable of the derived table that contains the rows of the answer."""
+"""The range variable of the derived table that has the rows of the answer."""
 
 
 def answer(query: relational.Query) -> relational.Project:
@@ -34,7 +34,7 @@ def window(s: Scalar) -> relational.Predicate:
 
 
 def incremental(query: relational.Query, *, from_now: bool = False) -> tuple[Event, ...]:
-    """Return the branches of Q^I; each is a projection of one block to the answer's columns and the instant.
+    """Return the branches of Q^I; each projects one block to the columns of the answer and the instant.
 
     Branches that the order of time makes impossible are left out.  With ``from_now``, a branch returns only rows that
     were not in the answer just before their instant (``--from now``, design section 2).
@@ -53,7 +53,7 @@ def simplified(
 ) -> Iterator[Event]:
     """Yield the simplified branch, or nothing if the branch can return no row.
 
-    The condition of the branch becomes ``first``, its own condition, and ``last``, combined by AND.
+    ``first`` and ``last`` are conditions to add before and after the branch's own condition.
     """
     own = relational.sources(branch.block)
     predicate = simplify(relational.conjunction(first, relational.condition(branch.block), last), starts_of(own))
@@ -62,16 +62,14 @@ def simplified(
 
 
 class _Before:
-    """The query as of just before an instant; its range variables have the suffix ``BEFORE``."""
+    """The query just before an instant; its range variables have the suffix ``BEFORE``."""
 
     def __init__(self, query: relational.Query) -> None:
         renamed = rename(answer(query), {name: f"{name}{BEFORE}" for name in range_variables(answer(query))})
         self.rows = renamed
 
     def absent(self, branch: Event) -> relational.Predicate:
-        """Return the condition that the row of the branch is not in Q(s⁻); the comparison of rows treats NULL as equal
-        to NULL.
-        """
+        """Return the condition that the row of the branch is not in Q(s⁻), where NULL equals NULL."""
         pairs = zip(relational.attributes(self.rows), branch.outputs, strict=True)
         same = [relational.Plain(call("<=>", ref, output.value)) for ref, output in pairs]
         before = at(self.rows, Instant(branch.instant, before=True))

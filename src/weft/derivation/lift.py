@@ -18,9 +18,8 @@ LIFTED_FROM: Final = frozenset(
     ("=", "<>", "<", "<=", ">", ">=", "<=>", "in", "like", "ilike", "startswith", "endswith", "contains")
 )
 """Operators whose constant operands become parameters.
-
-The constants of other functions stay constants.  Spark requires a constant in some places, such as the digits of ROUND.
-Besides, these constants rarely distinguish one user's query from another's.
+The constants of other functions stay constants: Spark requires a constant in some places, such as the digits of ROUND,
+and these constants are rarely what distinguishes two users' queries.
 """
 _THROUGH: Final = frozenset(("+", "-", "*", "and", "or", "not"))
 
@@ -34,7 +33,7 @@ class Lifted:
 
 
 def lift(query: Query) -> Lifted:
-    """Replace the constants in conditions and thresholds of ``query`` by parameters, numbered in the order of the text.
+    """Replace the constants in conditions and thresholds by parameters, numbered in the order of the text.
 
     Constants in select lists and in VALUES stay, because they are part of the answer.
     """
@@ -44,7 +43,7 @@ def lift(query: Query) -> Lifted:
 
 
 def _in_conditions(node: N, change: Callable[[Scalar], Scalar]) -> N:
-    """Return a copy of ``node`` in which ``change`` is applied to the scalars of all predicates."""
+    """Apply ``change`` to the scalars of all predicates of ``node``."""
     if isinstance(node, Project):
         return cast("N", replace(node, input=_in_conditions(node.input, change)))
     if isinstance(node, Values):
@@ -77,7 +76,7 @@ def _lift_operand(operand: Scalar, values: list[Literal]) -> Scalar:
 
 
 def bind_params(node: N, values: Mapping[str, Scalar]) -> N:
-    """Return a copy of ``node`` in which each parameter that ``values`` names is replaced by its value."""
+    """Replace each parameter that ``values`` names by its value."""
 
     def change(part: Node) -> Node:
         return values.get(part.name, part) if isinstance(part, Param) else part

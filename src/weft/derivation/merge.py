@@ -79,7 +79,7 @@ def blocks(query: Query) -> tuple[Query, ...]:
 
 
 def merged(event: Event) -> tuple[Event, ...]:
-    """Return events that together have the rows of ``event``; each is a projection of one block."""
+    """Return events of one block each that together have the rows of ``event``."""
     top = event.projection
     events = []
     for part in _blocks(top.input):
@@ -91,7 +91,7 @@ def merged(event: Event) -> tuple[Event, ...]:
 
 
 def _whole(branch: Event) -> Event:
-    """Return the branch unchanged; raise DerivationError if it names a column that none of its sources has."""
+    """Return the branch; raise DerivationError if it names a column that none of its sources has."""
     lost = free_columns(branch.projection) | {
         ref for ref in mentioned(branch.instant) if ref.scan not in range_variables(branch.block)
     }
@@ -121,7 +121,7 @@ def _blocks(relation: Relation) -> list[_Block]:
 
 
 def block_count(node: Relation | Predicate) -> int:
-    """Return the number of blocks of a relation without building the blocks; the result for a predicate is 1."""
+    """Return the number of blocks of a relation, without building them; a predicate counts as 1."""
     match node:
         case Join(inputs=parts):
             return prod(map(block_count, parts))
@@ -142,8 +142,8 @@ def _joined(parts: tuple[_Block, ...]) -> _Block:
 def _settled(meaning: Meaning) -> Meaning:
     """Expand each definition until it names only columns of sources.
 
-    The definition of one input's column may name a column of another input.  An example is ``d.id IN (SELECT d.id FROM
-    …)`` over a derived table ``d``, if the subquery is the driver and is joined with ``d``.
+    The definition of a column may name a column of another derived table.  For example, this happens in ``d.id IN
+    (SELECT d.id FROM …)`` over a derived table ``d``, if the subquery is the driver and is joined with ``d``.
     """
     while any(mentioned(value) & meaning.keys() for value in meaning.values()):
         meaning = {ref: substitute(value, meaning) for ref, value in meaning.items()}
@@ -161,7 +161,7 @@ def _of_union(part: _Block, one: Relation, union: Union) -> _Block:
 
 
 def merged_predicate(predicate: Predicate) -> Predicate:
-    """Return an equivalent predicate in which every body of a subquery is one block."""
+    """Return an equivalent predicate in which the body of each subquery is one block."""
     match predicate:
         case Plain() | NowFrom() | NowBefore():
             return predicate

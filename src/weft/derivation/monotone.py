@@ -28,12 +28,12 @@ from weft.derivation.replay import at
 from weft.derivation.simplify import difference, present, simplify, starts_of
 
 MOST_BLOCKS: Final = 16
-"""The largest number of blocks for which the closed form is used; a query with more blocks uses the branches of Q^I."""
+"""The largest number of blocks for the closed form; a query with more blocks uses the branches of Q^I."""
 
 
 @dataclass(frozen=True)
 class ClosedFormVerdict:
-    """Whether Q^M of a query has the closed form, and the reason."""
+    """Whether Q^M has the closed form, and the reason."""
 
     closed: bool
     reason: str
@@ -63,10 +63,7 @@ def closed_form_verdict(query: relational.Query) -> ClosedFormVerdict:
 
 
 def minimum_bounding(query: relational.Query) -> tuple[Event, ...]:
-    """Return the closed form of Q^M(t), one branch per block.
-
-    Call this function only if ``closed_form_verdict`` says that the closed form applies.
-    """
+    """Return the closed form of Q^M(t), one branch per block; ``closed_form_verdict`` must have allowed it."""
     branches = (_branch(expanded, part.outputs) for part in blocks(query) for expanded in _expand(part.input))
     return tuple(branch for branch in branches if branch is not None)
 
@@ -115,8 +112,7 @@ def _obstacle(predicate: relational.Predicate) -> str | None:
 def _expand(relation: relational.Relation) -> list[Block]:
     """Return blocks whose union is the relation.
 
-    The body of an EXISTS is joined to the enclosing block, which is correct because the rows of the answer are
-    distinct.
+    The body of an EXISTS is joined to the enclosing block; this is correct because the rows of the answer are distinct.
     """
     own = sources(relation)
     return [Block(own + block.sources, block.items) for block in _alternatives(relational.condition(relation))]
@@ -137,7 +133,7 @@ def _alternatives(predicate: relational.Predicate) -> list[Block]:
 
 
 def _count_in(relation: relational.Relation) -> int:
-    """Count the blocks that ``_expand`` would build, without building blocks that may not fit into memory."""
+    """Count the blocks that ``_expand`` would build; the blocks themselves may not fit into memory."""
     return _count(relational.condition(relation))
 
 
@@ -177,7 +173,7 @@ def _branch(part: Block, outputs: tuple[relational.Output, ...]) -> Event | None
 
 
 def _latest(instants: list[Scalar], never_null: frozenset[ColumnRef]) -> list[Scalar]:
-    """Leave out instants that are never after another one: GREATEST(m.ts, m.ts + 28 days) is the second."""
+    """Leave out instants that are never the latest: GREATEST(m.ts, m.ts + 28 days) is the second."""
     latest: list[Scalar] = []
     if any(instant in never_null for instant in instants):
         instants = [instant for instant in instants if instant != TIME_START]  # no row begins before t0

@@ -1,6 +1,4 @@
-"""Rewrite a query to an equivalent one that runs faster and shares its plan more often, by the rules
-``NORMAL_FORM``.
-"""
+"""Rewrite a query to an equivalent one that runs faster and shares its plan with more queries."""
 
 from __future__ import annotations
 
@@ -13,10 +11,10 @@ from weft.algebra.traverse import Node, is_scalar, transform
 
 
 def like_as_prefix(scalar: Scalar) -> Scalar:
-    """Rewrite LIKE as a faster comparison if its pattern has no wildcard, or one % at an end or at both ends.
+    """Rewrite LIKE as =, STARTSWITH, ENDSWITH or CONTAINS, if its only wildcards are a % at one end or at both, or
+    none.
 
-    The result is =, STARTSWITH, ENDSWITH or CONTAINS.  Spark would compile a LIKE pattern that is a parameter again for
-    every row.
+    Spark would compile a LIKE pattern that is a parameter again for every row.
 
     >>> from weft.algebra.scalar import ColumnRef
     >>> from weft.algebra.schema import STRING

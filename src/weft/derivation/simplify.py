@@ -1,7 +1,7 @@
 """Decide conditions that follow from the order of time.
 
-A replay requires of every row that the row's period contains s.  If s is the row's own start plus a nonnegative
-interval, this condition can be decided: ``m.ts <= m.ts + p1`` is true, and ``m.ts + p1 <= m.ts`` is false for a
+A replay requires of every row that its period contains s.  If s is the row's own start plus an interval that is not
+negative, this condition can be decided: ``m.ts <= m.ts + p1`` is true, and ``m.ts + p1 <= m.ts`` is false for a
 positive p1.  So the arrival of a message never drives "more than four weeks old", and that branch is dropped.
 """
 
@@ -20,7 +20,7 @@ _UNBOUNDED: Final = None
 def difference(left: Scalar, right: Scalar) -> tuple[int | None, int | None] | None:
     """Return the least and the greatest value of ``right - left`` in microseconds; None is a side without a bound.
 
-    Return None instead of the pair if the two instants have different bases, or if the sign of an interval is unknown.
+    Return None instead of the pair if the instants have different bases, or if the sign of an interval is unknown.
     """
     a, b = shifted(left), shifted(right)
     if a.base != b.base:
@@ -46,7 +46,7 @@ def difference(left: Scalar, right: Scalar) -> tuple[int | None, int | None] | N
 def simplify(predicate: relational.Predicate, never_null: frozenset[ColumnRef]) -> relational.Predicate:
     """Return an equivalent predicate without the conditions that the order of time decides.
 
-    ``never_null`` has the columns that contain no NULL.  For other columns, a condition that is otherwise always true
+    ``never_null`` has the columns that contain no NULL.  On any other column, a condition that is true for all values
     becomes "is not NULL".
     """
     match predicate:
@@ -99,7 +99,7 @@ def _compared(
 
 
 def _false_if_contradictory(predicate: relational.Predicate) -> relational.Predicate:
-    """Return FALSE if a conjunction requires both x < y and y <= x (or y < x), otherwise the predicate unchanged."""
+    """Return FALSE for a conjunction that requires both x < y and y <= x (or y < x), otherwise the predicate."""
     if not isinstance(predicate, relational.And):
         return predicate
     asked = {item.condition for item in predicate.items if isinstance(item, relational.Plain)}
@@ -119,5 +119,5 @@ def _body(body: relational.Relation, never_null: frozenset[ColumnRef]) -> relati
 
 
 def starts_of(parts: Iterable[relational.Source]) -> frozenset[ColumnRef]:
-    """Return the columns of the sources that contain the start of a row; these columns are never NULL."""
+    """Return the columns that contain the starts of the sources' rows; they are never NULL."""
     return frozenset(source.start for source in parts if isinstance(source, relational.Scan))

@@ -1,8 +1,8 @@
 """Compute the size of a query's branches before deriving them.
 
-Every table, VALUES and threshold may be the driver of a branch, and the branch of every other driver evaluates it too.
-Each branch that the body of a NOT EXISTS drives contains the NOT EXISTS once more, so nested NOT EXISTS multiply.  The
-computation follows the rules of ``derivation.replay`` and ``derivation.merge``, but builds no branches.
+Every table, VALUES and threshold may drive a branch, and all other branches evaluate it too.  Each branch that the body
+of a NOT EXISTS drives contains the NOT EXISTS once more, so the sizes of nested NOT EXISTS multiply.  The computation
+follows the rules of ``derivation.replay`` and ``derivation.merge``, but builds no branches.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from weft.derivation.merge import block_count
 
 @dataclass(frozen=True)
 class BranchSize:
-    """The number of branches, and the total number of sources that the branches and their subqueries name."""
+    """The number of branches, and the total number of sources in the branches and their subqueries."""
 
     branches: int
     sources: int
@@ -45,9 +45,7 @@ class BranchSize:
         return BranchSize(self.branches + other.branches, self.sources + other.sources)
 
     def beside(self, sources: int, copies: int = 1) -> BranchSize:
-        """Return the size if each branch is joined with a relation that has ``sources`` sources, in each of ``copies``
-        blocks.
-        """
+        """Return the size if each branch is joined with each of ``copies`` blocks that have ``sources`` sources."""
         return BranchSize(self.branches * copies, (self.sources + self.branches * sources) * copies)
 
 
@@ -94,7 +92,7 @@ def _met(
     parts: Sequence[Relation] | Sequence[Predicate] | Sequence[Relation | Predicate],
     turns: Callable[[Relation | Predicate], BranchSize],
 ) -> BranchSize:
-    """Return the total size of the events of all parts, where each event is joined with all other parts."""
+    """Return the total size of the events of all parts; each event is joined with all other parts."""
     sources, blocks = [_sources(part) for part in parts], [block_count(part) for part in parts]
     total = NOTHING
     for position, part in enumerate(parts):
@@ -104,7 +102,6 @@ def _met(
 
 
 def _sources(node: Relation | Predicate) -> int:
-    """Return the number of sources that a relation or predicate names."""
     match node:
         case Scan() | Values() | Grouped():
             return 1

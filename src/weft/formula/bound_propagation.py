@@ -1,4 +1,4 @@
-"""Copy the parts that bound a variable on the left of an AND into the right side, if that side needs them.
+"""Copy the parts that bound a variable on the left of an AND into the right side, if the right side needs them.
 
 The module also pushes negations inwards past AND and OR, and removes double negations.
 """
@@ -13,8 +13,8 @@ from weft.formula.renaming import without_clashes
 def propagate_bounds(formula: Formula) -> Formula:
     """Return the formula with bounds copied, outermost first; it has the same answers if duplicates do not count.
 
-    No bound is copied into a SINCE from outside, because that would look ahead.  The left side of a SINCE is bounded by
-    the answers that its right side had within the interval.
+    No bound is copied into a SINCE from outside, because that would look ahead.  Instead, the answers of the right side
+    within the interval bound the left side.
     """
     match formula:
         case And(left=left, right=right):

@@ -1,8 +1,7 @@
 """Find the time points that MonPoly skips: time points without a relevant event, if they cannot change an answer.
 
-A formula permits skipping under two conditions.  The formula is false at a state without events, and states without
-events do not change its answers at other states.  Skipping changes neither the numbers of the time points nor the
-answers.  Skipping matters only for output that lists every time point.
+MonPoly may skip states without events if the formula is false at such a state, and if such a state does not change the
+answers at other states.  Skipping matters only for output that lists every time point.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from weft.formula.signature import Row, TimePoint
 
 
 def relevant(formula: Formula) -> Callable[[TimePoint], bool]:
-    """Return a function that tells whether MonPoly answers the formula at a given time point."""
+    """Return a function that tells whether MonPoly answers the formula at a time point."""
     if not _may_skip(formula):
         return lambda point: True
     atoms = [part for part in algebra.subformulas(formula) if isinstance(part, algebra.Atom)]
@@ -29,7 +28,7 @@ def relevant(formula: Formula) -> Callable[[TimePoint], bool]:
 
 
 def _constants(atoms: Iterable[algebra.Atom]) -> dict[int, set[object]]:
-    """Return the columns of a predicate that have constants in all atoms, with those constants."""
+    """Return the columns that have a constant in every atom of the predicate, each with its constants."""
     constants: dict[int, set[object]] = {}
     free: set[int] = set()
     for atom in atoms:
@@ -52,7 +51,7 @@ def _may_skip(formula: Formula) -> bool:
 
 
 def _when_empty(formula: Formula) -> bool | None:
-    """Return the truth of a formula at a state without events, or None if the truth is unknown or depends on values."""
+    """Return the truth of a formula at a state without events; return None if it is unknown or depends on values."""
     match formula:
         case algebra.Atom():
             return False
@@ -70,8 +69,9 @@ def _when_empty(formula: Formula) -> bool | None:
 
 
 def _decided(left: Formula, right: Formula, *, by: bool) -> bool | None:
-    """Return the truth of a connective at a state without events; an operand with the truth ``by`` decides the
-    result.
+    """Return the truth of a connective at a state without events.
+
+    An operand with the truth ``by`` decides the result.
     """
     said = {_when_empty(left), _when_empty(right)}
     if by in said:

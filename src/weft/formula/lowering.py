@@ -1,8 +1,7 @@
 """Lower a syntax tree to a formula: resolve names, infer types, expand shorthands.
 
-As in MonPoly, IMPLIES, EQUIV, FORALL and PAST_ALWAYS become NOT, OR, AND and ONCE, variables that EXISTS binds but its
-body does not use are dropped, and constant terms are evaluated, with MonPoly's arithmetic, before the formula is
-checked.
+As in MonPoly, IMPLIES, EQUIV, FORALL and PAST_ALWAYS become NOT, OR, AND and ONCE.  EXISTS drops variables that its
+body does not use.  Constant terms are evaluated with MonPoly's arithmetic before the formula is checked.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def lowered(formula: Written, signature: Signature, text: str) -> Formula:
 
 
 class Lowering:
-    """A lowering of one formula, with the signature, the types inferred so far, and the types of free variables."""
+    """A lowering of one formula, with the types inferred so far."""
 
     def __init__(self, signature: Signature, text: str) -> None:
         self.signature = signature
@@ -47,11 +46,11 @@ class Lowering:
         self.taken: set[str] = set()
 
     def refused(self, at: int, message: str, hint: str | None = None) -> FormulaError:
-        """Return the error with the place of an offset of the text."""
+        """Return an error that names the line and column of the offset ``at``."""
         return refused_at(self.text, at, message, hint)
 
     def formula(self, written: Written, scope: Scope) -> Formula:
-        """Lower a formula; ``scope`` maps the variables that are bound around it to their types."""
+        """Lower a formula; ``scope`` has the types of the variables that enclosing quantifiers bind."""
         match written:
             case syntax_tree.Holds(value=value):
                 return algebra.Truth(value)
@@ -96,13 +95,11 @@ class Lowering:
         return self.exists(bound, inner)
 
     def bound_type(self, written: syntax_tree.Quantified) -> DataType:
-        """Return the type of a quantified variable: a new type variable, if the quantifier does not determine the
-        type.
-        """
+        """Return the type of a quantified variable, by default a new type variable."""
         return self.types.new()
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """Return EXISTS over those bound variables that are free in the body, or the body alone if there are none."""
+        """Return EXISTS over the bound variables that the body uses, or the body alone if it uses none."""
         free = free_variables(inner)
         used = tuple(variable for name, kind in bound.items() if (variable := Variable(name, kind)) in free)
         return algebra.Exists(used, inner) if used else inner
@@ -161,7 +158,7 @@ class Lowering:
         return algebra.Aggregate(output, written.function, Variable(written.item, item_type), by, inner)
 
     def _least(self, written: syntax_tree.Least, scope: Scope) -> Formula:
-        """Lower relations that are defined together; each relation gets a name that is unique in the formula."""
+        """Lower relations that are defined together, and give each relation a unique name."""
         outside = dict(self.rules)
         known = {}
         for rule in written.rules:
@@ -185,7 +182,7 @@ class Lowering:
         return within
 
     def _unique(self, name: str) -> str:
-        """Return ``name``, with a number if another fixpoint relation of the formula already has the name."""
+        """Return ``name``, with a number appended if another fixpoint relation of the formula has this name."""
         numbered = (f"{name}_{number}" for number in count(2))
         unique = next(each for each in chain((name,), numbered) if each not in self.taken)
         self.taken.add(unique)
@@ -227,9 +224,7 @@ class Lowering:
                 raise self.refused(written.at, "this is not a formula")
 
     def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
-        """Lower an atom whose predicate is in the signature; raise FormulaError if the signature does not have the
-        predicate.
-        """
+        """Lower an atom; raise FormulaError if the signature does not have its predicate."""
         predicate = self.signature.get(written.name)
         if predicate is None:
             known = ", ".join(sorted(self.signature)) or "none"
@@ -266,7 +261,7 @@ class Lowering:
         return algebra.Fixpoint(fixpoint.definitions, unique, terms)
 
     def arguments(self, written: syntax_tree.Applied, types: tuple[DataType, ...], scope: Scope) -> tuple[Term, ...]:
-        """Lower the terms of a predicate whose columns have the types ``types``."""
+        """Lower the terms of a predicate with the column types ``types``."""
         if len(types) != len(written.terms):
             raise self.refused(
                 written.at, f"{written.name} has {len(types)} columns, and {len(written.terms)} terms are given"
@@ -301,7 +296,7 @@ class Lowering:
         return algebra.Matches(text, pattern, groups)
 
     def term(self, written: WrittenTerm, scope: Scope) -> Term:
-        """Lower a term; if all operands of an operation are constants, the result is the operation's value."""
+        """Lower a term; an operation on constants becomes its value."""
         match written:
             case syntax_tree.Name(name=name):
                 return Variable(name, self.type_of(name, scope))
@@ -328,14 +323,14 @@ class Lowering:
             raise self.refused(written.at, f"the term has no value: {reason}") from None
 
     def _operation_types(self, operation: str) -> tuple[DataType, DataType]:
-        """Return the type of the arguments and the type of the result of an operation."""
+        """Return the argument type and the result type of an operation."""
         if operation in ("i2f", "f2i"):
             return (BIGINT, DOUBLE) if operation == "i2f" else (DOUBLE, BIGINT)
         number = BIGINT if operation == "MOD" else self.types.new(number=True)
         return number, number
 
     def type_of(self, name: str, scope: Scope) -> DataType:
-        """Return the type of a variable; an unbound one is free in the whole formula."""
+        """Return the type of a variable; a variable outside ``scope`` is free in the whole formula."""
         type = scope.get(name)
         if type is None:
             type = self.free.setdefault(name, self.types.new())
@@ -352,7 +347,7 @@ class Lowering:
 
 
 def _unnamed_hint(column: str, type_: str) -> str:
-    """Return the hint of the error for a column whose values a formula cannot use."""
+    """Return the hint of the error for a column that a formula cannot use."""
     hint = f"Write _ instead of {column}: formulas use integers, doubles and strings."
     if type_ != "TIMESTAMP":
         return hint
@@ -427,7 +422,7 @@ def _binary(operation: str, first: int | float, second: int | float) -> int | fl
 
 
 def _quotient(operation: str, first: int | float, second: int | float) -> int | float:
-    """Return the result of ``/`` or ``MOD``; the division of integers rounds towards zero, as in C."""
+    """Return the result of ``/`` or ``MOD``; integer division rounds towards zero, as in C."""
     if second == 0:
         raise ArithmeticError("it divides by zero")
     if isinstance(first, float) or isinstance(second, float):

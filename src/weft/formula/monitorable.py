@@ -1,10 +1,10 @@
-"""Check that a formula is monitorable: MonPoly's syntactic check that it has finitely many answers.
+"""Check that a formula is monitorable: MonPoly's syntactic check that the formula has finitely many answers.
 
-Each variable must be bound by a predicate or an equality before it is negated or compared: ``P(x) AND NOT Q(x)`` has
+A predicate or an equality must bind each variable before the variable is negated or compared: ``P(x) AND NOT Q(x)`` has
 finitely many answers at a time point, ``NOT Q(x)`` has infinitely many.  The check tries the formula as written, then
 with negations pushed inwards, then with bounds copied into the subformulas that need them (Müller, Theory and practice
-of runtime monitoring, section 5.3).  Bounds are copied within a state, not to other times, for which MonPoly would look
-ahead.
+of runtime monitoring, section 5.3).  Bounds are copied only within a state: MonPoly would look ahead if bounds were
+copied to other times.
 
 For evaluation, a formula is rewritten so that comparisons stand only on the right of an AND.  There an equality may
 bind a variable, and all other comparisons filter (``weft.algebra.formula.And``).
@@ -37,7 +37,7 @@ _DISJUNCTION = "both sides of OR must have the same free variables"
 
 @dataclass(frozen=True)
 class SafeRangeViolation:
-    """A violation of the check: the part of the formula at fault, and the rule that the part breaks."""
+    """A part of a formula that fails the check, and the rule that the part breaks."""
 
     formula: Formula
     rule: str
@@ -146,7 +146,7 @@ def _negation(formula: algebra.Not, inner: Formula) -> SafeRangeViolation | None
 
 
 def _conjunct(formula: Formula, left: Formula, right: Formula) -> SafeRangeViolation | None:
-    """Return the violation on the right side of an AND whose left side passes; None if the right side passes too."""
+    """Return the violation on the right side of an AND; ``left``, the left side, has passed the check."""
     given = set(free_variables(left))
     if compares(right):
         return None if compares_with(given, right) else SafeRangeViolation(formula, _COMPARED)
@@ -182,7 +182,7 @@ _TRUE: Final = algebra.Truth(True)
 
 
 def answerable(formula: Formula) -> Formula:
-    """Return a formula that passed ``monitorable``, rewritten to the form for evaluation."""
+    """Return a formula that passed ``monitorable`` in the form for evaluation."""
     match formula:
         case algebra.Comparison() | algebra.Not(formula=algebra.Comparison()):
             return _alone(formula)
@@ -198,9 +198,7 @@ def answerable(formula: Formula) -> Formula:
 
 
 def _alone(formula: Formula) -> Formula:
-    """Rewrite a comparison that is not part of an AND: it gives its variable one value, or it is always true or
-    false.
-    """
+    """Rewrite a comparison outside an AND: it gives a variable one value, or is always true or false."""
     negated = isinstance(formula, algebra.Not)
     inner = formula.formula if isinstance(formula, algebra.Not) else formula
     if not isinstance(inner, algebra.Comparison):
@@ -215,5 +213,4 @@ def _alone(formula: Formula) -> Formula:
 
 
 def _some(variable: Variable) -> Constant:
-    """Return an arbitrary constant of the variable's type."""
     return Constant("" if variable.type == STRING else 0.0 if variable.type == DOUBLE else 0, variable.type)

@@ -1,6 +1,6 @@
 """Parse MonPoly's formula language to a syntax tree; ``extended`` adds the constructs of the paper's µTL.
 
-Operators bind as in MonPoly.  From the weakest to the strongest they are: LET and an aggregation's formula; SINCE;
+Operators have the precedence of MonPoly, from the weakest to the strongest: LET and an aggregation's formula; SINCE;
 PREVIOUS, ONCE and PAST_ALWAYS; EXISTS and FORALL; EQUIV; IMPLIES; OR; AND; NOT.  A prefix operator may follow any other
 operator, and then extends as far as its own precedence permits: ``A AND ONCE B AND C`` is ``A AND (ONCE (B AND C))``.
 
@@ -33,7 +33,7 @@ _FUTURE: Final = {
     "ALWAYS": "PAST_ALWAYS",
     "UNTIL": "SINCE",
 }
-"""The operators that refer to the future, each with the corresponding operator for the past."""
+"""MonPoly's operators on the future, each with the corresponding operator on the past."""
 
 _NOT_TAKEN: Final = {
     "MATCHF": "regular expressions over time points",
@@ -108,7 +108,7 @@ def parsed(text: str, *, extended: bool = False) -> Written:
 
 
 def _require_words(text: str, scanned: list[Token]) -> None:
-    """Raise FormulaError at a symbol that is not MonPoly's keyword, or at a brace that begins or ends a record."""
+    """Raise FormulaError at a symbol of another language, or at a brace that begins or ends a record."""
     for token in scanned:
         if token.kind == "sign":
             word = _SIGNS[token.text]
@@ -125,7 +125,7 @@ def _require_words(text: str, scanned: list[Token]) -> None:
 
 
 class FormulaParser(TermParser):
-    """A parser of formulas by operator precedence; the parsers of other formula languages are subclasses."""
+    """A parser of formulas by operator precedence; parsers of other formula languages are subclasses."""
 
     depth = 0
 
@@ -135,7 +135,7 @@ class FormulaParser(TermParser):
         self.defined: list[str] = []
 
     def unexpected(self, message: str) -> FormulaError:
-        """Return the error at the next token, with a hint if the token is a keyword that is known but not supported."""
+        """Return an error at the next token, with a hint if the token is a keyword that Weft does not support."""
         word = self.ahead().text
         if word in _FUTURE:
             return refused_at(
@@ -219,7 +219,7 @@ class FormulaParser(TermParser):
     def _let(self) -> Written:
         """Parse LET, which names a formula, or LETPAST, whose formula may refer to itself at earlier time points.
 
-        LETPAST is parsed to a relation of MU.
+        LETPAST becomes a relation of MU.
         """
         token = self.take()
         name, parameters = self._head("a predicate to define")
@@ -232,10 +232,8 @@ class FormulaParser(TermParser):
         return syntax_tree.Let(name, parameters, body, within, token.at)
 
     def _least(self) -> Written:
-        """Parse a fixpoint in one of its three forms.
-
-        The forms are ``MU X. Q``, whose parameters are the free variables of Q; MU with parameters; and rules that are
-        defined together.
+        """Parse a fixpoint: ``MU X. Q``, whose parameters are the free variables of Q; MU with parameters; or several
+        rules.
         """
         at = self.take().at
         defined = len(self.defined)
@@ -315,7 +313,7 @@ class FormulaParser(TermParser):
         return self.ahead(1).kind in ("=", "<", "<=", ">", ">=", "+", "-", "*", "/", "MOD", "SUBSTRING", "MATCHES")
 
     def applied(self) -> Written:
-        """Parse a predicate with its terms; a term ``_`` is a variable that EXISTS binds directly around the
+        """Parse a predicate with its terms; each term ``_`` becomes a new variable in an EXISTS around the
         predicate.
         """
         token = self.take()

@@ -39,8 +39,6 @@ def time_points(stream: TextIO, known: Signature, name: str = "the log") -> Iter
 
 
 class _Log:
-    """A reader of one log."""
-
     def __init__(self, stream: TextIO, known: Signature, name: str) -> None:
         self.stream = stream
         self.known = known
@@ -67,7 +65,7 @@ class _Log:
     def _words_here(self, ended: bool) -> Iterator[tuple[str, str]]:
         """Yield the complete tokens of the buffer.
 
-        Unless the log has ended, the last token of the buffer may be incomplete, and is not yielded.
+        Unless the log has ended, the last token of the buffer is not yielded, because it may be incomplete.
         """
         buffer, size = self.buffer, len(self.buffer)
         at = self.at
@@ -97,7 +95,6 @@ class _Log:
         self.kind, self.text = next(self.words)
 
     def points(self) -> Iterator[TimePoint]:
-        """Yield the time points of the log in order."""
         number, latest = 0, None
         self.take()
         while self.kind != "end":
@@ -168,10 +165,7 @@ class _Log:
         return relations
 
     def _fields(self) -> list[str]:
-        """Return the values of a row.
-
-        The reader stays at the last token of the row, so that errors name the line of the row.
-        """
+        """Return the values of a row, and stay at its last token, so that errors name the line of the row."""
         if self.kind == "row":
             inner = self.text[1:-1].strip()
             if not inner:
@@ -207,7 +201,7 @@ class _Log:
 
 
 def _reader(type: DataType) -> Callable[[str], Value]:
-    """Return the function that parses a value of a column type; the function raises ValueError for another value."""
+    """Return a function that parses a value of the type, and raises ValueError for any other value."""
     return _integer if type == BIGINT else float if type == DOUBLE else str
 
 

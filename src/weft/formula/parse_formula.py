@@ -17,9 +17,7 @@ from weft.formula.unfolding import unfolded
 
 @dataclass(frozen=True)
 class ParsedFormula:
-    """A formula in the form for evaluation, and its free variables in the order in which MonPoly prints their
-    values.
-    """
+    """A formula in the form for evaluation, and its free variables in MonPoly's order of output."""
 
     formula: Formula
     columns: tuple[Variable, ...]
@@ -28,7 +26,7 @@ class ParsedFormula:
 def reading(text: str, known: Signature, *, negate: bool = False) -> ParsedFormula:
     """Parse a formula of MonPoly; raise FormulaError for a syntax error or infinitely many answers.
 
-    With ``negate``, the result is NOT of the formula, as with MonPoly's option ``-negate``.
+    With ``negate``, return NOT of the formula, like MonPoly's option ``-negate``.
     """
     return _reading(parsed(text), text, known, negate=negate, counts=False)
 

@@ -1,7 +1,7 @@
 r"""Translate regular expressions of OCaml's library Str, which MonPoly uses, to RE2.
 
 In Str, ``\( \)`` are groups and ``\|`` is a choice; without the backslash these characters are literal.  ``^`` and
-``$`` match the ends of lines.  A character set has no escapes.  RE2 has no back references (``\1``).
+``$`` match at the ends of lines.  A character set has no escapes.  RE2 has no back references (``\1``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _GROUPING: Final = "()|"
 
 
 def translated(pattern: str) -> str:
-    """Return the expression for RE2; raise ValueError for a part that RE2 cannot express, or for an unfinished part."""
+    """Return the expression in RE2; raise ValueError for an incomplete expression, or one that RE2 cannot express."""
     written: list[str] = []
     at = 0
     lines = False
@@ -34,7 +34,7 @@ def translated(pattern: str) -> str:
 
 
 def groups_in(pattern: str) -> int:
-    """Return the number of capturing groups of an RE2 expression that ``translated`` returned."""
+    """Return the number of capturing groups of an expression in RE2, as ``translated`` returns it."""
     count, at = 0, 0
     while at < len(pattern):
         if pattern[at] == "\\":

@@ -10,7 +10,7 @@ from weft.algebra.formula import Constant, Formula, Term, Variable, free_variabl
 
 
 def without_clashes(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
-    """Return the formula with each bound variable renamed that has the name of a variable in ``others``."""
+    """Return the formula with the bound variables renamed that share a name with a variable in ``others``."""
     names = {other.name for other in others} | {variable.name for variable in free_variables(formula.formula)}
     taken = {other.name for other in others}
     given: dict[Variable, Variable] = {}
@@ -49,9 +49,7 @@ def substituted(formula: Formula, terms: Mapping[Variable, Variable | Constant])
 
 
 def _aggregate(formula: algebra.Aggregate, terms: dict[Variable, Variable]) -> Formula:
-    """Substitute in an aggregation, which binds all variables except its groups, so only groups are replaced in its
-    body.
-    """
+    """Substitute in an aggregation; in its body, only groups are replaced, because it binds all other variables."""
     inner = formula.formula
     hidden = tuple(variable for variable in free_variables(inner) if variable not in formula.groups)
     clear = without_clashes(algebra.Exists(hidden, inner), set(terms.values()))

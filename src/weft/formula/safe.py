@@ -5,7 +5,8 @@ answers at each time point, like an event.  NOT of a finite part has all other v
 this module writes an equivalent formula that consists of finite parts:
 
 - ¬ is pushed inwards; in a conjunction the finite parts come first, and the other parts filter their answers;
-- if each part under ∃x is NOT of a finite part, ∃x is true, because some value is an answer of none of these parts;
+- if each part under ∃x is NOT of a finite part, ∃x is true, because some value is an answer of none of the finite
+  parts;
 - a since whose left side has an additional variable is true if its right side held and the left side has held since;
 - other formulas are split by x (``unseen_values``): x is a value seen before, or behaves like all unseen values.
 """
@@ -43,16 +44,16 @@ FIRST = Not(Previous(ALWAYS, TRUE))
 
 
 class Safe:
-    """A rewriter of formulas to finite parts; ``occurrences`` has the events in which each variable occurs."""
+    """A rewriter of formulas to finite parts; ``occurrences`` has the event atoms in which each variable occurs."""
 
     def __init__(self, occurrences: Occurrences) -> None:
         self.occurrences = occurrences
         self._known: dict[Formula, Formula | None] = {}
 
     def finite(self, formula: Formula) -> Formula | None:
-        """Return an equivalent formula of finite parts; None if none exists.
+        """Return an equivalent formula of finite parts, or None if none exists.
 
-        The result is finite in its variables; the answers do not depend on variables that it no longer has.
+        The result may have fewer variables; then the answers do not depend on the missing variables.
         """
         if formula not in self._known:
             self._known[formula] = None
@@ -133,7 +134,7 @@ class Safe:
         return Or(Since(ALWAYS, other, And(other, FIRST)), Since(ALWAYS, other, And(other, Not(left))))
 
     def _conjunction(self, parts: Sequence[Formula]) -> Formula | None:
-        """Order the parts of a conjunction: finite parts first, the other parts as filters.
+        """Order a conjunction: finite parts first, then the other parts as filters.
 
         If no such order exists, distribute the conjunction over an OR.
         """
@@ -167,9 +168,9 @@ class Safe:
                 return [formula]
 
     def _following(self, chain: Formula | None, waiting: Sequence[Formula]) -> tuple[Formula, Formula] | None:
-        """Return the next conjunct, and the chain extended by it.
+        """Add the next conjunct to the chain; return the conjunct and the longer chain.
 
-        A conjunct that filters the chain comes first, then a finite conjunct.  Return None if no conjunct qualifies.
+        Conjuncts that filter the chain come before finite conjuncts.  Return None if no conjunct qualifies.
         """
         if chain is not None:
             for part in waiting:
@@ -183,14 +184,16 @@ class Safe:
         return part, equivalent if chain is None else And(chain, equivalent)
 
     def _is_seen(self, part: Formula) -> bool:
-        """Return whether a part only requires that the value of a variable was seen.
+        """Return whether a part only requires that a value was seen.
 
         Such a part filters nothing, because every value of a finite part was seen.
         """
         return any(part == self.occurrences.seen(variable) for variable in free(part))
 
     def _distributed(self, waiting: Sequence[Formula], chain: Formula | None) -> Formula | None:
-        """Distribute the conjunction over one of its ORs, so that each side of the OR can bound the other conjuncts."""
+        """Distribute the conjunction over an OR among its parts, so that each side of the OR can bound the other
+        conjuncts.
+        """
         for part in waiting:
             if isinstance(part, Or):
                 rest = [other for other in waiting if other is not part]
@@ -201,10 +204,9 @@ class Safe:
         return None
 
     def filtered(self, chain: Formula, part: Formula) -> Formula | None:
-        """Return the answers of the finite formula ``chain`` that satisfy ``part``; return None if the filter is not
-        finite.
+        """Return the answers of ``chain`` that satisfy ``part``; return None if the filter is not finite.
 
-        ``chain`` must bind all variables of ``part``.
+        ``chain`` must be finite, and must bind all variables of ``part``.
         """
         match part:
             case algebra.Comparison() | Not(formula=algebra.Comparison()):
@@ -215,8 +217,7 @@ class Safe:
                 first = self.filtered(chain, left)
                 return self.filtered(first, right) if first is not None else None
             case Or(left=left, right=right) if compares(left) or compares(right) or set(free(left)) != set(free(right)):
-                # Apply the filters of both sides one by one, because the values that both sides exclude would be a
-                # product.
+                # Filter by one side after the other: the values that both sides exclude would be a product.
                 return _both(Or, self.filtered(chain, left), self.filtered(chain, right))
             case _:
                 return self._filtered(chain, part)
@@ -255,7 +256,7 @@ class Safe:
     def _broken(self, formula: Since) -> Formula | None:
         """Rewrite a since whose left side has more variables than its right side.
 
-        The result says that the right side held, and that the left side has held ever since.
+        The result says that the right side held at some time, and that the left side has held since then.
         """
         right = self.finite(formula.right)
         if right is None or formula.interval.low > 0 or set(free(formula.left)) <= set(free(right)):
@@ -290,7 +291,7 @@ class Safe:
         return Since(formula.interval, bounded, right) if bounded is not None else None
 
     def _exists(self, variables: Sequence[Variable], inner: Formula) -> Formula | None:
-        """Eliminate the quantified variables one by one, starting with the last."""
+        """Eliminate the quantified variables, the last one first."""
         if not variables:
             return self.finite(inner)
         if len(variables) > 1:
@@ -311,7 +312,7 @@ class Safe:
                 return self._exists_among(variable, inner)
 
     def _of_constants(self, variable: Variable, inner: Formula) -> Formula | None:
-        """Rewrite ∃x for an x that must equal one of several constants: substitute each constant that was seen.
+        """Rewrite ∃x if x must equal one of several constants: substitute each constant that was seen.
 
         Return None if the formula does not require this of x.
         """
@@ -337,7 +338,7 @@ class Safe:
         excluded = [self.finite(Not(part)) for part in within]
         if None in excluded:
             return self._split(variable, inner)
-        # If a part does not depend on the variable after all, it excludes all values of the variable, or none.
+        # A part that does not depend on the variable excludes either all values of the variable or none.
         whole = [Not(each) for each in excluded if each is not None and variable not in free(each)]
         return self._conjunction([*(part for part in parts if part not in within), *whole])
 
@@ -385,7 +386,7 @@ def _either(left: Formula | None, right: Formula | None) -> Formula | None:
 
 
 def _simple(formula: Formula | None) -> Formula | None:
-    """Return the formula with parts that are always or never true simplified."""
+    """Simplify the parts that are always or never true."""
     return None if formula is None else algebra.rewritten(formula, _simpler)
 
 

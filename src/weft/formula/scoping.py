@@ -34,7 +34,7 @@ def below(formula: Written) -> tuple[Written, ...]:
 
 
 def over(formula: Written, parts: tuple[Written, ...]) -> Written:
-    """Return the formula with its direct subformulas replaced by ``parts``, which have the order of ``below``."""
+    """Return the formula with new direct subformulas ``parts``, in the order of ``below``."""
     match formula:
         case syntax_tree.Holds() | syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
             return formula
@@ -67,7 +67,7 @@ def term_names(term: WrittenTerm) -> tuple[str, ...]:
 
 
 def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
-    """Return the terms of the formula itself, without the terms of its subformulas."""
+    """Return the terms of the formula, except those of its subformulas."""
     match formula:
         case syntax_tree.Applied(terms=terms):
             return terms
@@ -80,8 +80,8 @@ def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
 
 
 def free_names(formula: Written) -> tuple[str, ...]:
-    """Return the free variables in MonPoly's order: by first occurrence, where the right side of a SINCE comes
-    first.
+    """Return the free variables in MonPoly's order: by first occurrence, but the right side of SINCE before the
+    left.
     """
     match formula:
         case syntax_tree.Quantified(names=bound, formula=inner):
@@ -103,9 +103,9 @@ def _met(formula: Written) -> tuple[str, ...]:
 
 
 def with_its_parameters(name: str, body: Written) -> tuple[Written, tuple[str, ...]]:
-    """Make the free variables of the fixpoint ``name`` its parameters, and pass them as arguments in each use.
+    """Make the free variables of a fixpoint its parameters, and pass them as arguments in each use.
 
-    The fixpoint must be written without parameters.
+    The fixpoint ``name`` must be written without parameters.
     """
     parameters = free_names(body)
     terms = tuple(syntax_tree.Name(parameter) for parameter in parameters)

@@ -1,9 +1,7 @@
 """Parse signatures, in MonPoly's format: the predicates of a log and the types of their columns.
 
-``P(x: int, string)``, one predicate after the other; column names are optional.  Comments are ``# …`` to the end of
-the line and ``(* … *)``.
-
-``TimePoint`` is a state of a log; time points are read in batches of bounded size.
+A signature is a sequence of predicates, ``P(x: int, string)``, in which column names are optional.  Comments are ``#
+…`` to the end of the line and ``(* … *)``.  ``TimePoint`` is a state of a log.
 """
 
 from __future__ import annotations
@@ -18,10 +16,10 @@ from weft.formula.tokens import END, Cursor, Symbols, tokens
 
 @dataclass(frozen=True)
 class Predicate:
-    """A predicate with its name, the types of its columns, and the names of its columns (``c1``, ``c2`` … by default).
+    """A predicate with its name, its column types, and its column names (``c1``, ``c2`` … by default).
 
-    ``unnamed`` maps the position of each column that no formula can use, such as a TIMESTAMP column, to the column's
-    type.  A formula must write ``_`` at these positions, and ``types`` has STRING there.
+    ``unnamed`` has the columns that no formula can use, such as a TIMESTAMP column: the type of each, by position.  A
+    formula must write ``_`` at these positions, and ``types`` has STRING there.
     """
 
     name: str
@@ -87,7 +85,7 @@ class TimePoint:
 
 
 def batches(points: Iterable[TimePoint], size: int) -> Iterator[list[TimePoint]]:
-    """Yield the time points in lists, each with at most ``size`` rows and time points in total.
+    """Yield the time points in lists of at most ``size`` rows and time points in total.
 
     A time point that is larger than ``size`` is in a list of its own.
     """

@@ -24,8 +24,8 @@ class Name:
 class Value:
     """A constant: an integer, a float or a text.
 
-    ``regular`` marks a regular expression, written ``r"…"`` in the syntax of OCaml's Str.  If ``translated``, it is
-    written ``re'…'`` in the syntax of RE2.
+    ``regular`` marks a regular expression: ``re'…'`` in the syntax of RE2 if ``translated``, otherwise ``r"…"`` in the
+    syntax of OCaml's Str.
     """
 
     value: int | float | str
@@ -90,7 +90,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Matched:
-    """A match of a text with a regular expression; a group that is written ``_`` is None."""
+    """A match of a text with a regular expression; None in ``groups`` stands for a group that is written ``_``."""
 
     text: WrittenTerm
     pattern: WrittenTerm
@@ -124,7 +124,7 @@ class Quantified:
     """``EXISTS`` or ``FORALL`` over variables.
 
     If ``seen``, each variable ranges over the values that it had in an event so far.  If ``time``, the variables range
-    over time points, in a two-sorted formula.
+    over time points (only in two-sorted formulas).
     """
 
     quantifier: Literal["EXISTS", "FORALL"]

@@ -27,10 +27,9 @@ TERM_WORDS: Final = (
     ("regex", r'r"(?:[^"\\]|\\.)*"'),
     ("name", r"[A-Za-z0-9_][A-Za-z0-9_']*"),
 )
-"""The kinds of tokens in terms, each with its regular expression; a language puts its keywords before them."""
+"""The kinds of tokens in terms, each with its regular expression; a language adds its keywords before them."""
 EXTENDED_TERM_WORDS: Final = (("quoted", r"'(?:[^']|'')*'"), ("re2", r"re'(?:[^']|'')*'"), ("<>", "<>"), *TERM_WORDS)
-"""The tokens of terms, and in addition ``<>``, texts in single quotes, and regular expressions of RE2 in ``re'…'``.
-
+"""The tokens of terms, ``<>``, texts in single quotes, and regular expressions of RE2 in ``re'…'``.
 In single quotes, a quote is written ``''``.
 """
 _ADDED: Final = ("+", "-")
@@ -43,7 +42,7 @@ _ORDERS: Final[dict[str, tuple[Literal["=", "<>", "<", "<="], bool]]] = {
     ">=": ("<=", True),
     "<>": ("<>", False),
 }
-"""For each comparison token, the operator, and whether the two sides are exchanged."""
+"""For each comparison token, the operator, and whether its two sides are exchanged."""
 _DEEPEST: Final = 40
 _LONGEST: Final = 150
 
@@ -58,7 +57,7 @@ class TermParser(Cursor):
         super().__init__(text, scanned, what)
 
     def variable(self, wanted: str) -> str:
-        """Parse the name of a variable; ``?x`` is the variable x, and each ``_`` is a variable with a new name."""
+        """Parse a variable; ``?x`` is the variable x, and each ``_`` is a new variable."""
         if self.taken("_"):
             self.unnamed += 1
             return f"_{self.unnamed}"

@@ -1,7 +1,7 @@
-"""Split texts into tokens, and report errors at a place of a text.
+"""Split texts into tokens, and report errors with their place in the text.
 
-Each language defines its tokens in a table of regular expressions.  The longest match wins; of several matches of the
-same length, the first in the table wins.
+Each language defines its tokens in a table of regular expressions.  The longest match wins; among matches of the same
+length, the first in the table wins.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ END = "end"
 
 @dataclass(frozen=True)
 class Symbols:
-    """The tokens of a language: the regular expression of each kind of token, and that of skipped text."""
+    """The regular expressions of a language: one for each kind of token, and one for skipped text."""
 
     words: tuple[tuple[str, re.Pattern[str]], ...]
     skipped: re.Pattern[str]
 
     @classmethod
     def of(cls, skipped: str, words: Iterable[tuple[str, str]]) -> Symbols:
-        """Return the symbols with compiled regular expressions."""
+        """Compile the regular expressions."""
         return cls(tuple((kind, re.compile(expression)) for kind, expression in words), re.compile(skipped))
 
 
 def tokens(text: str, symbols: Symbols, what: str) -> list[Token]:
-    """Split the text into tokens; raise FormulaError at the first character that begins no token of the language."""
+    """Split the text into tokens; raise FormulaError at the first character that begins no token."""
     scanned: list[Token] = []
     at = 0
     while True:
@@ -59,9 +59,7 @@ def tokens(text: str, symbols: Symbols, what: str) -> list[Token]:
 
 
 def refused_at(text: str, at: int, message: str, hint: str | None = None) -> FormulaError:
-    """Return an error with the line and column of an offset, and the text of that line with a caret below the
-    offset.
-    """
+    """Return an error with the line and column of the offset ``at``, and a caret below that place in the line."""
     at = min(at, len(text))
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
@@ -74,7 +72,7 @@ def refused_at(text: str, at: int, message: str, hint: str | None = None) -> For
 
 
 class Cursor:
-    """A position among the tokens of a text; the parsers are subclasses."""
+    """A position among the tokens of a text; the base class of the parsers."""
 
     def __init__(self, text: str, scanned: list[Token], what: str) -> None:
         self.text = text
@@ -83,9 +81,7 @@ class Cursor:
         self.place = 0
 
     def ahead(self, steps: int = 0) -> Token:
-        """Return the token ``steps`` after the next token; after the end of the text, return the token of kind
-        ``END``.
-        """
+        """Return the token ``steps`` after the next token, or a token of kind ``END`` after the end of the text."""
         return self.tokens[min(self.place + steps, len(self.tokens) - 1)]
 
     def at(self, *kinds: str) -> bool:
@@ -99,14 +95,14 @@ class Cursor:
         return token
 
     def taken(self, kind: str) -> bool:
-        """Advance if the next token has the kind; return whether it has the kind."""
+        """Advance if the next token has the kind; return whether it does."""
         if self.at(kind):
             self.place += 1
             return True
         return False
 
     def expect(self, kind: str, wanted: str) -> Token:
-        """Return the next token and advance; if it does not have the kind, raise FormulaError with the text
+        """Return the next token and advance; if the token has another kind, raise FormulaError with the text
         ``wanted``.
         """
         if not self.at(kind):
@@ -114,7 +110,7 @@ class Cursor:
         return self.take()
 
     def refused(self, message: str, token: Token | None = None, hint: str | None = None) -> FormulaError:
-        """Return the error at a token, by default at the next one; the message includes the token's text."""
+        """Return an error at a token, by default the next one; the message includes the token's text."""
         token = token or self.ahead()
         actual = f"; found {token.text!r}" if token.kind != END else "; the text ends"
         return refused_at(self.text, token.at, f"{self.what}: {message}{actual}", hint)

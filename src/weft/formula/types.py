@@ -1,9 +1,8 @@
 """Infer the types of variables from their uses.
 
 While a formula is lowered, an unknown type is a type variable, ``DataType("?7")``.  Type variables that must be equal
-are unified, and those of arithmetic can only become numbers.
-
-At the end, the inferred types replace the type variables of the formula.
+are unified.  A type variable of arithmetic can only become a numeric type.  At the end, the inferred types replace the
+type variables of the formula.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Clash(Exception):
 
 
 class Unknowns:
-    """The type variables of a formula, with the types or constraints inferred for them so far."""
+    """The type variables of a formula, with what was inferred for them so far."""
 
     def __init__(self) -> None:
         self._same: dict[str, DataType] = {}
@@ -36,7 +35,7 @@ class Unknowns:
         self._count = 0
 
     def new(self, *, number: bool = False) -> DataType:
-        """Return a new type variable; with ``number``, only a numeric type can be substituted for it."""
+        """Return a new type variable; with ``number``, it can only become a numeric type."""
         self._count += 1
         name = f"?{self._count}"
         if number:
@@ -44,7 +43,7 @@ class Unknowns:
         return DataType(name)
 
     def known(self, data_type: DataType) -> DataType:
-        """Return the type that is known for a type variable, or the representative of the variables unified with it."""
+        """Return the type inferred for a type variable, or the representative of the type variables unified with it."""
         while data_type.name in self._same:
             data_type = self._same[data_type.name]
         return data_type
@@ -66,7 +65,7 @@ class Unknowns:
         self._same[one.name] = other
 
     def settled(self, data_type: DataType) -> DataType:
-        """Return the final type: a type variable without a known type becomes STRING, or BIGINT if it must be a
+        """Return the final type: a type variable that is still unknown becomes STRING, or BIGINT if it must be a
         number.
         """
         known = self.known(data_type)
@@ -89,7 +88,7 @@ def _unknown(data_type: DataType) -> bool:
 def settled(formula: Formula, types: Unknowns) -> Formula:
     """Return the formula with type variables replaced by their final types.
 
-    Raises ValueError for a constant that does not have its inferred type.
+    Raise ValueError for a constant that does not have its inferred type.
     """
     done: dict[Formula, Formula] = {}
 

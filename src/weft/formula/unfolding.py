@@ -1,4 +1,4 @@
-"""Expand LET: each use of a definition becomes the definition's body with arguments in place of parameters."""
+"""Expand LET: replace each use of a definition by the definition's body, with arguments in place of parameters."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class _Defined:
 
 
 Known: TypeAlias = "Mapping[Key, _Defined | str]"
-"""By name and number of columns, the definition of LET, or the new name of a fixpoint relation."""
+"""A mapping from name and number of columns to a definition of LET, or to the new name of a fixpoint relation."""
 
 
 class Fresh:
-    """A generator of names that do not occur in a text; each is a given name with a number."""
+    """A generator of names that do not occur in a text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.number = 0
 
     def __call__(self, name: str) -> str:
-        """Return a new name that begins with ``name``."""
+        """Return a new name: ``name`` followed by a number."""
         while True:
             self.number += 1
             candidate = f"{name}_{self.number}"
@@ -67,9 +67,8 @@ def _without_capture(
 ) -> tuple[syntax_tree.Least, Known]:
     """Rename each relation of the fixpoint whose name occurs in the body of an enclosing LET.
 
-    Return the renamed fixpoint, and the definitions that are known inside it.  For example, within LET A(v) = X(v) IN
-    …, a fixpoint may define another X.  If A is expanded in that fixpoint, the body of A must still refer to the outer
-    X.
+    Return the renamed fixpoint, and the definitions that are known inside it.  For example, in LET A(v) = X(v) IN …, a
+    fixpoint may define another X; an expanded A must still refer to the outer X.
     """
     own = {(rule.name, len(rule.parameters)) for rule in formula.rules}
     within: dict[Key, _Defined | str] = {key: meant for key, meant in known.items() if key not in own}
@@ -110,7 +109,7 @@ def _check_parameters(formula: syntax_tree.Let, text: str) -> None:
 def _applied(use: syntax_tree.Applied, defined: _Defined, fresh: Callable[[str], str]) -> Written:
     """Expand a use of a definition.
 
-    An argument that is a variable, and is not an argument already, replaces its parameter.  For any other argument, the
+    The first occurrence of a variable among the arguments replaces its parameter.  For any other argument, the
     parameter becomes a new variable that must equal the argument.
     """
     names: dict[str, str] = {}

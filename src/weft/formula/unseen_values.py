@@ -1,7 +1,7 @@
 """Split a formula by a variable: over the values seen so far, and over one symbolic value for all values not yet seen.
 
-At a time point, all values that no event has shown behave alike.  Before a value is first seen, its past is that of an
-unseen value: no event has the value, and no comparison is true for it.
+At a time point, all values that no event has shown behave alike.  Until its first event, a value behaves like an unseen
+value: no event has the value, and no comparison is true for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weft.algebra.formula import free_variables as free
 
 
 class Occurrences:
-    """The atoms of events in which each variable occurs."""
+    """The event atoms in which each variable occurs."""
 
     def __init__(self, atoms: Iterable[algebra.Atom]) -> None:
         self._atoms: dict[Variable, list[algebra.Atom]] = {}
@@ -26,7 +26,7 @@ class Occurrences:
                     occurrences.append(atom)
 
     def now(self, variable: Variable) -> Formula:
-        """Return the formula that an event has the variable's value at this time point."""
+        """Return a formula that is true if an event at this time point has the variable's value."""
         disjunction: Formula | None = None
         for atom in self._atoms.get(variable, ()):
             others = tuple(each for each in free(atom) if each != variable)
@@ -38,7 +38,7 @@ class Occurrences:
         return disjunction
 
     def seen(self, variable: Variable) -> Formula:
-        """Return a formula that is true if an event at this or an earlier time point has had the variable's value."""
+        """Return a formula that is true if an event at this or an earlier time point has the variable's value."""
         return Once(ALWAYS, self.now(variable)) if variable in self._atoms else Truth(False)
 
     def first(self, variable: Variable) -> Formula:
@@ -48,9 +48,7 @@ class Occurrences:
 
 @dataclass(frozen=True)
 class SeenUnseen:
-    """A formula for the seen values of a variable, and one for an unseen value, in which the variable does not
-    occur.
-    """
+    """A formula for the seen values of a variable, and a formula without the variable for an unseen value."""
 
     seen: Formula
     fresh: Formula
@@ -82,7 +80,7 @@ def split(formula: Formula, variable: Variable, occurrences: Occurrences) -> See
 def _temporal(formula: Previous | Once | Since, variable: Variable, occurrences: Occurrences) -> SeenUnseen | None:
     """Split a temporal operator.
 
-    A seen value has a past of its own since it was first seen; before that, its past is that of an unseen value.
+    Before a value was first seen, its past is that of an unseen value.
     """
     halves = [split(part, variable, occurrences) for part in algebra.parts(formula)]
     known = [each for each in halves if each is not None]

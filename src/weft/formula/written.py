@@ -70,7 +70,7 @@ def term_text(term: Term) -> str:
 
 
 def bare_text(term: Term) -> str:
-    """Return the text of a term without parentheses around the full term.
+    """Return the text of a term without outer parentheses.
 
     >>> from weft.algebra.formula import Computed, Variable
     >>> from weft.algebra.schema import BIGINT
@@ -85,7 +85,7 @@ def bare_text(term: Term) -> str:
 def interval_text(interval: Interval) -> str:
     """Return the text of an interval in the largest units that divide its ends.
 
-    The text of the interval without limits is empty.  An end that is one microsecond away from a whole millisecond is
+    The text of the interval without limits is empty.  An end that is one microsecond from a whole millisecond is
     printed as an open end.
 
     >>> interval_text(Interval(0, 7 * 86_400_000_000)), interval_text(Interval(60_000_001, None))
@@ -153,9 +153,7 @@ _SECOND = 1_000_000
 
 
 def verdict(at: int, number: int, answer: str) -> str:
-    """Return the line ``@10 (time point 3): (1,"a")``; ``at`` is in microseconds, but the line has the time in
-    seconds.
-    """
+    """Return the line ``@10 (time point 3): (1,"a")``, where 10 is ``at`` (microseconds) in seconds."""
     seconds, rest = divmod(at, _SECOND)
     shown = str(seconds) if not rest else f"{at / _SECOND:.6f}".rstrip("0")
     return f"@{shown} (time point {number}): {answer}"
@@ -188,7 +186,7 @@ def row_text(row: Row) -> str:
 
 
 def value_text(value: Value) -> str:
-    """Return the text of a value: a text in quotes unless it already has quotes, a float in the format %g of C."""
+    """Return the text of a value: a text in quotes (not doubled), a float in the format %g of C."""
     if isinstance(value, str):
         return value if len(value) > 1 and value[0] == value[-1] == '"' else f'"{value}"'
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -22,22 +22,22 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_and(both: And, instant: Instant) -> Predicate:
-    """Return the conjunction of all items at the instant."""
+    """Return the conjunction of the items at the instant."""
     return conjunction(*(at(item, instant) for item in both.items))
 
 
 def at_or(either: Or, instant: Instant) -> Predicate:
-    """Return the disjunction of all items at the instant."""
+    """Return the disjunction of the items at the instant."""
     return disjunction(*(at(item, instant) for item in either.items))
 
 
 def starts_of_and(both: And) -> tuple[Event, ...]:
-    """Return the starts of each item, limited to instants at which all other items are true."""
+    """Return the starts of each item at which all other items are true."""
     return _meanwhile(both, starts, before=False)
 
 
 def ends_of_and(both: And) -> tuple[Event, ...]:
-    """Return the ends of each item, limited to instants just before which all other items were true."""
+    """Return the ends of each item just before which all other items were true."""
     return _meanwhile(both, ends, before=True)
 
 

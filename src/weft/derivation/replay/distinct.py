@@ -1,6 +1,6 @@
 """The rules of δ A, which has each row of A once.
 
-starts(δ A) = starts(A) and ends(δ A) = ends(A).  An event says only that some witness of the row begins or ends.
+starts(δ A) = starts(A) and ends(δ A) = ends(A).  An event says only that a witness of the row begins or ends.
 
 >>> from shown import M, show_events
 >>> show_events(starts(Distinct(M)))

@@ -45,7 +45,7 @@ def _met(join: Join, turns: Callable[[Relation], tuple[Event, ...]], *, before: 
         others = join.inputs[:position] + join.inputs[position + 1 :]
         for event in turns(part):
             instant = Instant(event.instant, before)
-            # Reverse the other inputs and put the driver last, so that the driver is always the last source in FROM.
+            # The driver is the last source in FROM.
             beside = tuple(at(other, instant) for other in reversed(others))
             events.append(event.over(Join((*beside, event.relation))))
     return tuple(events)

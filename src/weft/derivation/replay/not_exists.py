@@ -56,8 +56,8 @@ def witness(body: Relation) -> Relation:
     """Return a copy of a subquery's body with renamed range variables.
 
     The rule uses the body B twice: for the row that drives the event, and for the check that no other row blocks.  With
-    the same names, the second B would capture the names of the first.  Each copy adds a suffix to the names, so nested
-    copies do not clash.
+    the same names, the second B would capture the names of the first.  Each copy adds another suffix, so nested copies
+    do not clash.
     """
     return rename(body, {alias: alias + "_was" for alias in range_variables(body)})
 

@@ -1,4 +1,4 @@
-"""The rules of a condition without time, which has the same value at every instant and therefore has no events."""
+"""The rules of a condition without time, which never changes and therefore has no events."""
 
 from __future__ import annotations
 

@@ -38,9 +38,7 @@ def ends_of_project(project: Project) -> tuple[Event, ...]:
 
 
 def projected(events: Iterable[Event], alias: str, outputs: tuple[Output, ...]) -> tuple[Event, ...]:
-    """Return the events with their rows projected to ``outputs`` and their instant, as a derived table named
-    ``alias``.
-    """
+    """Return the events projected to ``outputs`` and their instant, as a derived table named ``alias``."""
     instant = ColumnRef(alias, INSTANT, TIMESTAMP)
     return tuple(
         Event(

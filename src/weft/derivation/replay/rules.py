@@ -24,20 +24,19 @@ from weft.errors import DerivationError
 def at(node: Any, instant: Instant) -> Any:
     """Return the rows of a relation at the instant, as a relation.
 
-    For a predicate, return a condition that is true if the predicate is true at the instant.  The result does not
-    mention NOW.  For the instant just before s (s⁻), ``start <= s - 1 µs`` is written as ``start < s``, because time is
-    discrete.
+    For a predicate, return the condition that the predicate is true at the instant.  The result does not mention NOW.
+    For the instant just before s (s⁻), ``start <= s - 1 µs`` is written as ``start < s``, because time is discrete.
     """
     raise DerivationError(f"no rule for {type(node).__name__}")
 
 
 @singledispatch
 def starts(node: Any) -> tuple[Event, ...]:
-    """Return the events at which rows of a relation begin, or the events at which a predicate becomes true."""
+    """Return the events at which rows of a relation begin, or at which a predicate becomes true."""
     raise DerivationError(f"no rule for {type(node).__name__}")
 
 
 @singledispatch
 def ends(node: Any) -> tuple[Event, ...]:
-    """Return the events at which rows of a relation end, or the events at which a predicate becomes false."""
+    """Return the events at which rows of a relation end, or at which a predicate becomes false."""
     raise DerivationError(f"no rule for {type(node).__name__}")

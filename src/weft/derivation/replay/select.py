@@ -26,21 +26,17 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_select(select: Select, instant: Instant) -> Select:
-    """Return the rows of the input at the instant for which the predicate is true at the instant."""
+    """Return the input rows at the instant for which the predicate is true then."""
     return Select(at(select.input, instant), at(select.predicate, instant))
 
 
 def starts_of_select(select: Select) -> tuple[Event, ...]:
-    """Return the starts of input rows that satisfy the predicate, and the starts of the predicate for rows of the
-    input.
-    """
+    """Return the starts of rows that satisfy the predicate, and the starts of the predicate for present rows."""
     return _passed(select, starts, before=False)
 
 
 def ends_of_select(select: Select) -> tuple[Event, ...]:
-    """Return the ends of input rows that satisfied the predicate, and the ends of the predicate for rows of the
-    input.
-    """
+    """Return the ends of rows that satisfied the predicate, and the ends of the predicate for present rows."""
     return _passed(select, ends, before=True)
 
 

@@ -41,7 +41,7 @@ def substituted(formula: algebra.Formula, names: Scope) -> algebra.Formula:
 class _Renaming:
     """A renaming that numbers bound variables after ``prefix`` and fixpoint relations after ``relations``.
 
-    If ``relations`` is None, the relations keep their names.
+    If ``relations`` is None, fixpoint relations are not renamed.
     """
 
     prefix: str

@@ -3,8 +3,8 @@
     ∃t1 … tk, ȳ. S(t1, x̄1) ∧ … ∧ S(tk, x̄k) ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …))
 
 G1 is the conjunction of the tables with the latest rows, G2 that of the tables with the next earlier rows, and so on.
-The paper's nest has ◇ without ▽, so two different instants could coincide.  The outermost ◇ is left out, because an
-answer is delivered when it begins, at the instant of its latest row.
+In the paper's nest, which has ◇ without ▽, two different instants could coincide.  The outermost ◇ is left out, because
+an answer is delivered at the instant of its latest row.
 
 If two neighbours in the order must lie within an interval, the ◇ between them has that interval and needs no ▽: an
 interval that begins at a microsecond excludes the present.  A state is an instant at which rows arrived.
@@ -60,14 +60,14 @@ from weft.errors import SynopsisError
 MOST_TABLES: Final = 5
 """The largest number of tables in one SELECT; five tables have 541 linear orders, six have 4,683."""
 ANSWER: Final = "answer"
-"""The range variable that stands for an answer of the formula in the outputs of a ``Nest``."""
+"""The range variable of an answer in the outputs of a ``Nest``."""
 
 
 @dataclass(frozen=True)
 class Nest:
     """A SELECT as a formula.
 
-    ``inputs`` has one relation for each predicate of the formula: the rows of the predicate in a state, from one table.
+    ``inputs`` has one relation for each predicate of the formula, with the rows that one table adds in a state.
     ``outputs`` are the columns of the answer, as scalars over ``ColumnRef(ANSWER, variable)``.  ``orders`` are the
     linear orders into which the SELECT was split.
     """
@@ -81,14 +81,14 @@ class Nest:
 def nests(query: Query) -> tuple[Nest, ...]:
     """Return one nest for each SELECT of a query; the answer of the query is the set of distinct rows of all nests.
 
-    Raises SynopsisError if the query is not a union of conjunctive queries, or if it limits the distance of two
-    instants that are not neighbours in a possible order.
+    Raise SynopsisError if the query is not a union of conjunctive queries, or if it limits the distance of two instants
+    although rows of another table may lie between them.
     """
     return tuple(_nest(*select) for select in _selects(query.input, query.outputs))
 
 
 def _selects(relation: Relation, outputs: tuple[Output, ...]) -> Iterator[tuple[Relation, tuple[Output, ...]]]:
-    """Yield the SELECTs of a union, each with the columns of the answer in terms of the SELECT's own tables."""
+    """Yield the SELECTs of a union, each with the answer's columns in terms of its own tables."""
     match relation:
         case Distinct(input=inner):
             yield from _selects(inner, outputs)
@@ -104,7 +104,7 @@ def _selects(relation: Relation, outputs: tuple[Output, ...]) -> Iterator[tuple[
 
 
 def _flattened(relation: Relation, outputs: tuple[Output, ...]) -> tuple[Relation, tuple[Output, ...]]:
-    """Replace each derived table of a SELECT by the derived table's own tables and conditions."""
+    """Replace each derived table of a SELECT by its tables and conditions."""
     while derived := [source for source in sources(relation) if isinstance(source, Project)]:
         values = {ref: value for each in derived for ref, value in _values(each).items()}
         flat = [
@@ -117,7 +117,7 @@ def _flattened(relation: Relation, outputs: tuple[Output, ...]) -> tuple[Relatio
 
 
 def _values(derived: Project) -> dict[ColumnRef, Scalar]:
-    """Return, for each column of a derived table, the scalar that defines the column."""
+    """Map each column of a derived table to the scalar that defines it."""
     return dict(zip(attributes(derived), (output.value for output in derived.outputs), strict=True))
 
 
@@ -126,7 +126,7 @@ def _renamed(outputs: tuple[Output, ...], values: Mapping[ColumnRef, Scalar]) ->
 
 
 def _nest(relation: Relation, outputs: tuple[Output, ...]) -> Nest:
-    """Translate one SELECT to a nest; ``relation`` is a block of tables and a condition."""
+    """Translate one SELECT, a block of tables and a condition, to a nest."""
     scans: list[Scan] = []
     for source in sources(relation):
         if not isinstance(source, Scan) or source.whole:
@@ -152,7 +152,7 @@ def _nest(relation: Relation, outputs: tuple[Output, ...]) -> Nest:
 
 
 def _scalars(predicate: Predicate) -> Iterator[Scalar]:
-    """Yield the conjuncts of a condition as scalars; raise SynopsisError if a conjunct is not a scalar."""
+    """Yield the conjuncts of a condition; raise SynopsisError if one is not a scalar."""
     for each in conjuncts(predicate):
         match each:
             case Plain(condition=scalar):
@@ -184,17 +184,17 @@ _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": 
 
 @dataclass
 class _Conditions:
-    """The conditions of a SELECT, sorted into conditions on one table, on distances between instants, and on values."""
+    """The conditions of a SELECT, in three groups: on one table, on distances between instants, and on values."""
 
     scans: dict[str, Scan]
     own: dict[str, list[Scalar]] = field(default_factory=dict)
     distances: Distances = field(default_factory=Distances)
     equal: dict[ColumnRef, ColumnRef] = field(default_factory=dict)
-    """For a column, an earlier column that must have the same value."""
+    """Maps a column to an earlier column that must have the same value."""
     compared: list[Call] = field(default_factory=list)
 
     def is_start(self, ref: ColumnRef) -> bool:
-        """Return whether a column has the instants at which the rows of its table arrived."""
+        """Return whether a column has the starts of its table's rows."""
         return self.scans[ref.scan].start == ref
 
     def add(self, scalar: Scalar) -> None:
@@ -266,14 +266,14 @@ class _Conditions:
 
 @dataclass(frozen=True)
 class _Writing:
-    """The translation of a SELECT with its conditions to formulas."""
+    """The translation of one SELECT to formulas."""
 
     conditions: _Conditions
     outputs: tuple[Output, ...]
     allowed: tuple[Order, ...]
 
     def nest(self) -> Nest:
-        """Return the nest whose formula is the disjunction of the formulas of all allowed orders."""
+        """Return the nest, whose formula is the disjunction over all allowed orders."""
         written = [self._of_order(order) for order in self.allowed]
         variables = {ref: self._variable(ref) for output in self.outputs for ref in columns(output.value)}
         answers = {ref: ColumnRef(ANSWER, variable.name, ref.type) for ref, variable in variables.items()}
@@ -308,13 +308,13 @@ class _Writing:
         return tuple(ref for ref in attributes(scan) if ref in needed)
 
     def _input(self, scan: Scan) -> Project:
-        """Return the relation with the needed columns of a table, restricted by the conditions on that table alone."""
+        """Return the needed columns of a table, restricted by the conditions on that table alone."""
         demanded = conjunction(*(Plain(each) for each in self.conditions.own.get(scan.alias, ())))
         outputs = tuple(Output(ref.column, ref) for ref in self._columns(scan))
         return Project(block((scan,), demanded), scan.alias, outputs)
 
     def _atom(self, alias: str) -> Formula:
-        """Return the atom of a table, in which columns that must be equal have the same variable."""
+        """Return the atom of a table; columns that must be equal have the same variable."""
         terms = tuple(self._variable(ref) for ref in self._columns(self.conditions.scans[alias]))
         return Atom(alias, terms)
 
@@ -332,10 +332,9 @@ class _Writing:
         return nested(order, lambda names: reduce(past.And, map(self._atom, names)), tests, wanted, before)
 
     def _before(self, order: Order, number: int, below: Formula) -> Formula:
-        """Return ▽◇ of ``below``, the part of the nest before group ``number``; with a demanded interval, return ◇ with
-        it.
+        """Return ▽◇ of ``below``, the nest before group ``number``; if the order demands an interval, return ◇ with it.
 
-        Raises SynopsisError if the order limits the distance of groups that are not neighbours.
+        Raise SynopsisError if the order limits the distance of groups that are not neighbours.
         """
         for place in range(number + 2, len(order)):
             if not self.conditions.distances.implied(order, number, place):

@@ -2,9 +2,9 @@
 
 Every temporal subformula ψ has a stored relation R_ψ.  Subformulas that are equal up to variable names share one stored
 relation, even if they are parts of different formulas.  In the initial state ∅, all stored relations are empty.  The
-answer Γ is the formula with each ▽ψ read from R_ψ.  The step Δ computes each new R_ψ from a state of the log and the
-previous stored relations.  ◇ and since are fixpoints: their R_ψ contains the anchors that a later time point can still
-see, with the instants of the anchors if the interval requires them.
+answer Γ is the formula with each ▽ψ read from R_ψ.  The step Δ computes the new stored relations from the previous ones
+and from a state of the log.  ◇ and since are fixpoints: their R_ψ contains the anchors that a later time point can
+still see, with the instants of the anchors if the interval requires them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ INSTANT = "instant"
 LAST = "last"
 COUNT = "n"
 THERE = "there"
-"""The column of a stored relation that has no variables, instants or counts; it is TRUE in the only row."""
+"""The column of a stored relation that has no other columns; it is TRUE in the only row."""
 
 
 @hashed_once
@@ -78,8 +78,8 @@ class Stored:
 
     @property
     def runs(self) -> bool:
-        """Whether the relation has runs: consecutive anchors of one row whose periods of visibility meet are stored as
-        one row.
+        """Whether the relation stores runs: consecutive anchors of a row are one run if their periods of visibility
+        meet.
         """
         return self.several and not self.counted
 
@@ -96,13 +96,13 @@ class Stored:
     def stepped(self) -> bool:
         """Whether the relation is computed state by state.
 
-        The counts of such a relation have no bound, so they are stored as hexadecimal digits.
+        Its counts have no bound, so they are stored as hexadecimal digits.
         """
         return stepped(self.formula)
 
     @property
     def columns(self) -> tuple[tuple[str, DataType], ...]:
-        """Names and types; without variables, instants and counts, one column that is always TRUE."""
+        """The names and types of the columns; if there are no others, one column that is always TRUE."""
         pairs = [(f"v{number}", variable.type) for number, variable in enumerate(self.variables, 1)]
         pairs += [(INSTANT, BIGINT)] * self.timed + [(LAST, BIGINT)] * self.runs
         pairs += [(COUNT, STRING if self.stepped else BIGINT)] * self.counted
@@ -154,8 +154,8 @@ def temporal(formula: Formula) -> bool:
 def read_from(formula: Formula) -> Once | Since | None:
     """Return the formula under the ▽ of ▽◇Q or ▽(Q1 since Q2).
 
-    The stored relation of that formula already has the answers of the previous state, so ▽ needs no stored relation of
-    its own.  Return None for any other formula, if ▽ has an interval, or if the formula contains a fixpoint.
+    Its stored relation already has the answers of the previous state, so ▽ needs no stored relation of its own.  Return
+    None for any other formula, if ▽ has an interval, or if the formula contains a fixpoint.
     """
     if not isinstance(formula, Previous) or not formula.interval.everything or stepped(formula):
         return None

@@ -1,7 +1,6 @@
-"""The linear orders of several instants that satisfy conditions on their distances (Toman 2007, lemma 4.10).
+"""Find the linear orders of instants that satisfy conditions on their distances (Toman 2007, lemma 4.10).
 
-For each order, ``nested`` returns the nest G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …)) of a conjunctive query whose time points are in a
-linear order (lemma 4.11).
+``nested`` translates an order to the nest G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …)) (lemma 4.11).
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ MICROSECOND: Final = 1
 
 @dataclass(frozen=True)
 class Distance:
-    """The allowed range of the distance from one instant to another, in microseconds; None is a side without a
-    bound.
-    """
+    """A range of the distance from one instant to another, in microseconds; None is a side without a bound."""
 
     low: int | None = None
     high: int | None = None
@@ -36,7 +33,7 @@ class Distance:
 
     @property
     def reversed(self) -> Distance:
-        """The same condition with the two instants exchanged."""
+        """The same range with the two instants exchanged."""
         return Distance(None if self.high is None else -self.high, None if self.low is None else -self.low)
 
     @property
@@ -70,9 +67,9 @@ class Distances:
         return self.bounds.get((later, earlier), Distance())
 
     def of_groups(self, later: Sequence[str], earlier: Sequence[str], least: Distance = LATER) -> Distance:
-        """Return the demanded distance between two groups of equal instants, the first group being later.
+        """Return the demanded distance between two groups of equal instants.
 
-        ``least`` holds for any two groups.
+        ``least`` is a range that holds for any two groups.
         """
         distance = least
         for one in later:
@@ -81,10 +78,9 @@ class Distances:
         return distance
 
     def implied(self, order: Order, number: int, place: int, least: Distance = LATER) -> bool:
-        """Return whether the distances between neighbouring groups imply the distance between groups ``number`` and
-        ``place``.
+        """Return whether the distances between neighbours imply the distance between groups ``number`` and ``place``.
 
-        ``least`` is the range that applies to any two groups.
+        ``least`` is a range that holds for any two groups.
         """
         bound = self.of_groups(order[number], order[place], least)
         steps = [self.of_groups(order[at], order[at + 1], least) for at in range(number, place)]
@@ -93,7 +89,7 @@ class Distances:
         return (bound.low or 0) <= low and (bound.high is None or (high is not None and high <= bound.high))
 
     def allow(self, order: Order) -> bool:
-        """Return whether instants in this order can satisfy the condition of each pair."""
+        """Return whether instants in this order can satisfy all conditions."""
         for number, group in enumerate(order):
             pairs = [(one, other) for one in group for other in group if one < other]
             if any(frozenset(pair) in self.apart or not self.between(*pair).allows(0) for pair in pairs):
@@ -104,8 +100,9 @@ class Distances:
 
 
 def orders(names: Sequence[str]) -> Iterator[Order]:
-    """Yield every linear order of the instants, some of which may be equal; one to five names have 1, 3, 13, 75, 541
-    orders.
+    """Yield every linear order of the instants, some of which may be equal.
+
+    One to five names have 1, 3, 13, 75 and 541 orders.
 
     >>> [order for order in orders(["r", "s"])]
     [(('r', 's'),), (('r',), ('s',)), (('s',), ('r',))]
@@ -122,7 +119,7 @@ def orders(names: Sequence[str]) -> Iterator[Order]:
 
 
 def allowed_orders(names: Sequence[str], distances: Distances) -> tuple[Order, ...]:
-    """Return the orders of the instants that the distances allow; given instants are in at most one of these orders."""
+    """Return the orders that the distances allow."""
     return tuple(order for order in orders(names) if distances.allow(order))
 
 
@@ -138,7 +135,7 @@ def nested(
     ``group`` returns the formula of a group of equal instants.  ``before`` receives the position of a group and the
     formula of all earlier groups; it returns a formula that requires the earlier groups to hold before that group.
     Each level of the nest has only the variables that outer levels or the answer (``wanted``) use.  Each formula of
-    ``tests`` is added at a level that has all variables of the test.
+    ``tests`` is added at a level that has all its variables.
     """
     groups = [group(names) for names in order]
     left = list(tests)

@@ -27,7 +27,7 @@ _DIVIDES: Final = ("/", "MOD")
 
 
 def divisions(term: Term) -> Iterator[Computed]:
-    """Yield the integer divisions in a term, innermost first, except divisions by a constant other than 0."""
+    """Yield the integer divisions in a term, innermost first, except divisions by a constant that is not 0."""
     if not isinstance(term, Computed):
         return
     for argument in term.arguments:
@@ -39,7 +39,7 @@ def divisions(term: Term) -> Iterator[Computed]:
 
 
 def dividing(formula: Formula) -> tuple[Computed, ...]:
-    """Return the divisions in the terms of a comparison, or of NOT of a comparison; return none for another formula."""
+    """Return the divisions in a comparison or in NOT of a comparison; any other formula has none."""
     match formula:
         case Not(formula=Comparison() as test) | (Comparison() as test):
             return (*divisions(test.left), *divisions(test.right))
@@ -48,7 +48,7 @@ def dividing(formula: Formula) -> tuple[Computed, ...]:
 
 
 def unguarded(formula: Formula, semantics: Semantics) -> Computed | None:
-    """Return the first division whose divisor may be 0; return None if conjuncts exclude 0 for every divisor."""
+    """Return the first division whose divisor may be 0, or None if conjuncts exclude 0 for every divisor."""
     return next(_unguarded(formula, semantics), None)
 
 

@@ -5,8 +5,8 @@
 µX.(Q1 ∧ εQ2) ∨ (Q1 ∧ (ε▽X ∧ ¬Q2)) ∨ (▽X ∧ (εQ1 ∧ ¬Q2))            Q1 since2 Q2
 µX.Q2 ∨ (Q1 ∧ ▽X), with sets                                       Q1 since Q2
 
-A fixpoint whose Q1 is only a filter, such as v < 2, is evaluated state by state.  It is not equivalent to a since,
-because ▽X binds the variables of Q1.
+A fixpoint whose Q1 is only a filter, such as v < 2, is evaluated state by state.  It has no equivalent since, because
+▽X binds the variables of Q1.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from weft.errors import Refused
 
 
 def stepped(formula: Formula) -> bool:
-    """Return whether a formula is evaluated state by state: it contains a fixpoint or a reference to an enclosing
-    fixpoint.
+    """Return whether a formula contains a fixpoint, or refers to an enclosing one, and so is evaluated state by
+    state.
     """
     return any(isinstance(part, (Fixpoint, Defined)) for part in subformulas(formula))
 
 
 def closures(formula: Formula, around: Mapping[str, Fixpoint] | None = None) -> Iterator[tuple[Formula, Formula]]:
-    """Yield every part of the formula with the closure of the part (definition 4.2).
+    """Yield every part of the formula, each with its closure (definition 4.2).
 
     The closure replaces references to enclosing fixpoints by these fixpoints.
     """
@@ -60,10 +60,7 @@ def closures(formula: Formula, around: Mapping[str, Fixpoint] | None = None) -> 
 
 
 def closed(formula: Formula, around: Mapping[str, Fixpoint]) -> Formula:
-    """Return the formula with each reference to a fixpoint in ``around`` replaced by that fixpoint.
-
-    The fixpoints in ``around`` must be closed themselves.
-    """
+    """Replace each reference to a fixpoint in ``around`` by that fixpoint, which must be closed itself."""
     if isinstance(formula, Defined):
         fixpoint = around.get(formula.name)
         return formula if fixpoint is None else replace(fixpoint, name=formula.name, arguments=formula.arguments)
@@ -74,7 +71,7 @@ def closed(formula: Formula, around: Mapping[str, Fixpoint]) -> Formula:
 
 
 def recognised(formula: Fixpoint, *, sets: bool) -> Formula | None:
-    """Return the since or ◇ that is equivalent to a fixpoint; return None if the module knows none.
+    """Return the since or ◇ that is equivalent to a fixpoint, or None if the module knows none.
 
     If ``sets``, each answer counts once.
     """
@@ -89,8 +86,8 @@ def recognised(formula: Fixpoint, *, sets: bool) -> Formula | None:
 
 
 def _can_be_answered(connective: Once | Since) -> bool:
-    """Return whether the left side of the since is range-restricted without ▽X, which may bind variables of its
-    tests.
+    """Return whether the left side of a since is range-restricted by itself; in the fixpoint, ▽X may bind its
+    variables.
     """
     try:
         check(connective)
@@ -121,7 +118,7 @@ def _connective(definition: Definition, *, sets: bool) -> Once | Since | None:
 
 
 def _beside(formula: Formula, before: Formula) -> Formula | None:
-    """Return Q if the formula is Q ∨ ▽X, where ``before`` is ▽X; return None for another formula."""
+    """Return Q if the formula is Q ∨ ▽X, where ``before`` is ▽X, otherwise None."""
     if isinstance(formula, Or) and before in (formula.left, formula.right):
         return formula.right if formula.left == before else formula.left
     return None

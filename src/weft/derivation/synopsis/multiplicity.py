@@ -5,7 +5,7 @@ The paper allows X next to parts without duplicates in conjunctions, and anywher
 
 Therefore this module computes the *coefficient* of X.  ∨ adds the coefficients of its sides.  ∧ has the coefficient of
 one side if the other side has no duplicates.  ε has the coefficient 0.  ∃ and ◇1 over X are refused, because they sum
-many counts of X.  If the coefficient is at most 1, a count grows by at most a constant at each time point (definition
+many counts of X.  With a coefficient of at most 1, a count grows by at most a constant at each time point (definition
 4.5).
 """
 
@@ -40,16 +40,14 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Multiplied:
-    """The part of a fixpoint that multiplies counts, and the reason why it does so."""
+    """The part of a fixpoint that multiplies counts, and the reason."""
 
     formula: Formula
     why: str
 
 
 def multiplied(formula: Fixpoint) -> Multiplied | None:
-    """Return the part that lets the counts of a fixpoint grow by more than a constant at each time point.
-
-    Return None if the fixpoint has no such part.
+    """Return the part that lets the counts of a fixpoint grow by more than a constant at each time point, or None.
 
     >>> from weft.algebra.formula import ALWAYS
     >>> q, x = Atom("q", ()), Defined("x", ())
@@ -61,12 +59,12 @@ def multiplied(formula: Fixpoint) -> Multiplied | None:
 
 
 def accumulates(formula: Fixpoint) -> bool:
-    """Return whether the fixpoint adds previous counts to the count at each time point."""
+    """Return whether the fixpoint adds previous counts to the new count at each time point."""
     return any(_coefficients(formula))
 
 
 def _coefficients(formula: Fixpoint) -> list[int | Multiplied]:
-    """Return the coefficient of each body of the fixpoint, or the part of the body that multiplies counts."""
+    """Return, for each body of the fixpoint, its coefficient or its part that multiplies counts."""
     definitions = list(_definitions(formula))
     names = frozenset(definition.name for definition in definitions)
     return [_coefficient(definition.body, names) for definition in definitions]
@@ -95,7 +93,7 @@ def speaks(formula: Formula, names: Names) -> bool:
 
 
 def _definitions(formula: Fixpoint) -> Iterator[Definition]:
-    """Yield the definitions of the fixpoint and of those inner fixpoints that refer to it; their counts grow
+    """Yield the definitions of the fixpoint and of inner fixpoints that refer to it, because their counts grow
     together.
     """
     own = frozenset(definition.name for definition in formula.definitions)
@@ -107,10 +105,7 @@ def _definitions(formula: Fixpoint) -> Iterator[Definition]:
 
 
 def _coefficient(formula: Formula, names: Names) -> int | Multiplied:
-    """Return the coefficient of the defined relations in a formula's count.
-
-    The result is 0 or 1, or the part that makes the coefficient larger than 1.
-    """
+    """Return the coefficient of the defined relations in a formula: 0, 1, or the part that makes it larger than 1."""
     if not speaks(formula, names) and not _among(formula, names):
         return 0
     match formula:
@@ -164,10 +159,10 @@ def _product(formula: And, names: Names) -> int | Multiplied:
 
 
 def _over_time(formula: Once | Since, names: Names) -> int | Multiplied:
-    """Return the coefficient of ◇ and since.
+    """Return the coefficient of ◇ or since.
 
-    These operators sum the counts of one operand over all time points, so a defined relation in that operand is
-    refused.  An operand that is only tested has the coefficient 0.
+    Both operators sum the counts of one operand over all time points, so that operand must not contain a defined
+    relation. An operand that is only tested has the coefficient 0.
     """
     match formula:
         case Once(counting="first", formula=counted) | Since(counting="first", right=counted):

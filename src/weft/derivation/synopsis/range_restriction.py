@@ -11,7 +11,7 @@ _BIND = "Bind it by a predicate, or by = to a term of variables that are bound."
 
 
 def check(formula: algebra.Formula) -> None:
-    """Raise Refused, with the names of the formula's own variables, if a part has infinitely many answers."""
+    """Raise Refused, with the formula's own variable names, if a part has infinitely many answers."""
     match formula:
         case algebra.And():
             _conjunction(formula)
@@ -65,7 +65,7 @@ def _others(formula: algebra.Formula) -> None:
 
 
 def _conjunction(formula: algebra.And) -> None:
-    """Check the positive parts of a conjunction, then its tests, then its negated parts."""
+    """Check a conjunction: its positive parts, then its tests, then its negated parts."""
     if isinstance(formula.right, algebra.Not) and not is_test(formula.right.formula):
         check(formula.left)
         _taken(set(algebra.free_variables(formula.left)), formula.right)
@@ -118,7 +118,7 @@ def binding(test: algebra.Formula, known: Iterable[algebra.Variable]) -> algebra
 
 
 def group_variables(test: algebra.Formula, known: Iterable[algebra.Variable]) -> dict[algebra.Variable, int]:
-    """Return the unknown variables that the groups of a match bind, each with the number of its group."""
+    """Map each unknown variable that a group of a match binds to the number of the group."""
     there = set(known)
     if not isinstance(test, algebra.Matches) or not set(algebra.variables_of(test.text)) <= there:
         return {}
@@ -130,7 +130,7 @@ def group_variables(test: algebra.Formula, known: Iterable[algebra.Variable]) ->
 
 
 def _tests(known: set[algebra.Variable], tests: list[algebra.Formula]) -> set[algebra.Variable]:
-    """Return the variables that are known after the tests; raise Refused if nothing binds a variable of a test."""
+    """Return the variables known after the tests; raise Refused if a test has a variable that nothing binds."""
     left, known = list(tests), set(known)
     while left:
         test = next((each for each in left if set(algebra.free_variables(each)) <= known or _gives(each, known)), None)

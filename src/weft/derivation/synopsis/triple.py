@@ -2,7 +2,7 @@
 
 R is a stored relation after the previous state, and R_now is the same relation after this state.  ▽ψ is read from R.  ◇
 and since are fixpoints that are unfolded once, so Γ reads R_now for ◇ and since.  The interval of ◇ or since decides
-which stored instants are visible and which may be dropped because they are too old.
+which stored instants are visible, and which are too old to be stored any longer.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Change:
 class Triple:
     """The triple of a synopsis; in the initial state ∅ every stored relation is empty.
 
-    ``gamma`` has the formulas of the answers.  ``delta`` has the rules of the stored relations, in the order of the
-    synopsis's ``stored``.
+    ``gamma`` has the formulas of the answers.  ``delta`` has one rule per stored relation, in the order of the
+    synopsis.
     """
 
     gamma: tuple[Formula, ...]
@@ -58,7 +58,7 @@ class Triple:
 
 
 def triple(synopsis: Synopsis, names: Mapping[Stored, str]) -> Triple:
-    """Return the triple of a synopsis; ``names`` gives the stored relations their names."""
+    """Return the triple of a synopsis; ``names`` has the names of the stored relations."""
     unfolding = _Unfolding(names, synopsis.semantics)
     delta = tuple(unfolding.change(stored) for stored in synopsis.stored)
     return Triple(tuple(unfolding.read(formula) for formula in synopsis.formulas), delta)
@@ -92,7 +92,7 @@ class _Unfolding:
                 return Change(after, self._since(self.read(left), self.read(right), before, counting), interval)
 
     def _since(self, left: Formula, right: Formula, before: Formula, counting: str) -> Formula:
-        """Return the formula of section 4.1 for ◇ or since, with the previous stored relation in place of ▽X."""
+        """Return the formula of section 4.1 for ◇ or since; ``before``, the previous stored relation, stands for ▽X."""
         if counting == "second":
             again, still = And(Distinct(before), Not(right)), And(Distinct(left), Not(right))
             return Or(Or(And(left, Distinct(right)), And(left, again)), And(before, still))
@@ -104,7 +104,7 @@ class _Unfolding:
 
 
 def _unfolded(formula: Fixpoint) -> Formula | None:
-    """Return Q(µX.Q) for the fixpoint µX.Q; return None if its arguments are not distinct variables."""
+    """Return Q(µX.Q) for a fixpoint µX.Q, or None if its arguments are not distinct variables."""
     definition = next(each for each in formula.definitions if each.name == formula.name)
     arguments = [each for each in formula.arguments if isinstance(each, Variable)]
     if len(set(arguments)) < len(formula.arguments):

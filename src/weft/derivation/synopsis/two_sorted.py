@@ -2,10 +2,10 @@
 
     ∃t1 … tk, ȳ. P1(x̄1) AT t1 ∧ … ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  ◇1(G1 ∧ ▽◇1(G2 ∧ …))
 
-A linear order arranges the numbers of time points, and several time points may have the same time.  So a group that
-must lie within a length of time before another, with no least distance, has either an earlier time, or the same time
-and a smaller number: ◇1[1us,b] Q ∨ ▽[0,0] ◇1[0,0] Q.  If the query mentions NOW, NOW is in the latest group, and that
-group has no ◇1 before it.
+A linear order arranges the numbers of time points; two time points with different numbers may have the same time.
+Suppose a group must lie within a length of time b before another group, with no least distance.  Then the group has
+either an earlier time, or the same time and a smaller number: ◇1[1us,b] Q ∨ ▽[0,0] ◇1[0,0] Q.  If the query mentions
+NOW, NOW is in the latest group, and that group has no ◇1 before it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ _OPPOSITE: Final[Mapping[str, OneOf["=", "<>", "<", "<="]]] = {"=": "<>", "<>": 
 
 @dataclass(frozen=True)
 class _Query:
-    """A conjunctive query: its time points, its atoms, and its comparisons; the last term of an atom is its time
-    point.
-    """
+    """A conjunctive query: its time points, atoms and comparisons; the last term of an atom is its time point."""
 
     times: tuple[algebra.Variable, ...] = ()
     atoms: tuple[algebra.Atom, ...] = ()
@@ -47,7 +45,7 @@ class _Query:
 def nest(formula: algebra.Formula, *, counts: bool) -> algebra.Formula:
     """Return the formula of µTL that is equivalent to a two-sorted formula.
 
-    With ``counts``, duplicates count; without, NOT of a comparison becomes the opposite comparison.  Raises
+    With ``counts``, duplicates count; without, NOT of a comparison becomes the opposite comparison.  Raise
     SynopsisError, with the reason, if the formula is not a union of conjunctive queries.
     """
     if isinstance(formula, algebra.Distinct):
@@ -67,8 +65,6 @@ def _refused(why: str) -> SynopsisError:
 
 @dataclass
 class _Names:
-    """A generator of unused names."""
-
     taken: set[str]
 
     def fresh(self, variable: algebra.Variable) -> algebra.Variable:
@@ -81,16 +77,13 @@ class _Names:
 
 @dataclass(frozen=True)
 class _Taking:
-    """A translation of a formula to conjunctive queries, with unique names for bound variables."""
+    """A translation to conjunctive queries, with unique names for bound variables."""
 
     names: _Names
     counts: bool
 
     def queries(self, formula: algebra.Formula, known: Mapping[algebra.Variable, algebra.Variable]) -> list[_Query]:
-        """Return the queries whose answers together are those of the formula.
-
-        ``known`` has the new names of the bound variables.
-        """
+        """Return queries whose union is the formula; ``known`` has the new names of the bound variables."""
         match formula:
             case algebra.Truth(value=true):
                 return [_Query()] if true else []
@@ -167,7 +160,7 @@ class _Nest:
         return [self._of_order(each) for each in orders if self._allowed(each)]
 
     def _demand(self, test: algebra.Comparison) -> None:
-        """Add the condition of a comparison between time points, or on the time between two time points."""
+        """Add the condition of a comparison of time points, or of the time between two of them."""
         apart = algebra.distance(test.left) or algebra.distance(test.right)
         if apart is not None:
             self._demand_length(test, *apart)

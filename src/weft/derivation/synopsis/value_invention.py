@@ -1,4 +1,4 @@
-"""Find the variables whose values may be in no row, because the values are computed by terms or aggregates.
+"""Find the variables whose values may be in no row, because terms or aggregates compute them.
 
 For all other variables, the active domain bounds the number of answers over all time points.  If a fixpoint computes
 new values from values that it computed before, the number of values has no bound (Toman 2007, section 5: functions such
@@ -29,12 +29,12 @@ class Origin:
         return Origin(self.computed or other.computed, self.again or other.again, self.endless or other.endless)
 
     def __and__(self, other: Origin) -> Origin:
-        """Return the origin of a variable that two conjuncts bind: a field is true if it is true in both conjuncts."""
+        """Return the origin of a variable that two conjuncts bind: a field is true if it is true for both."""
         return Origin(self.computed and other.computed, self.again and other.again, self.endless and other.endless)
 
     @property
     def worked_on(self) -> Origin:
-        """The origin of a value that is computed from values of this origin."""
+        """The origin of values that are computed from values of this origin."""
         return Origin(True, self.again, self.endless or self.again)
 
 
@@ -44,10 +44,7 @@ Relations = Mapping[str, tuple[Origin, ...]]
 
 
 def origins(formula: algebra.Formula, relations: Relations | None = None) -> Origins:
-    """Return the origin of each free variable of a formula.
-
-    ``relations`` has the origins of the columns of enclosing fixpoints.
-    """
+    """Return the origin of each free variable; ``relations`` has the origins of the columns of enclosing fixpoints."""
     known = relations or {}
     match formula:
         case algebra.And(left=left, right=right):
@@ -69,9 +66,7 @@ def origins(formula: algebra.Formula, relations: Relations | None = None) -> Ori
 
 
 def endless(formula: algebra.Formula) -> bool:
-    """Return whether the number of a free variable's values may grow without bound even if the rows repeat their
-    values.
-    """
+    """Return whether a free variable may get more and more values even if the rows repeat theirs."""
     return any(origin.endless for origin in origins(formula).values())
 
 
@@ -128,7 +123,7 @@ def _of_columns(arguments: tuple[algebra.Term, ...], columns: tuple[Origin, ...]
 
 
 def _relations(formula: algebra.Fixpoint, known: Relations) -> Relations:
-    """Return the origins of the columns of the fixpoint's relations, by iteration over their bodies."""
+    """Return the origins of the columns of a fixpoint's relations, by iteration over the bodies."""
     relations = dict(known)
     for definition in formula.definitions:
         relations[definition.name] = (replace(ROWS, again=True),) * len(definition.parameters)

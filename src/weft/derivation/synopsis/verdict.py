@@ -17,9 +17,7 @@ from weft.derivation.synopsis.value_invention import endless, origins
 Kind: TypeAlias = OneOf["bounded", "log-bounded", "unbounded"]
 _WORST: Final[tuple[Kind, ...]] = ("bounded", "log-bounded", "unbounded")
 _MANY: Final = 1_000
-"""The number of runs of a row from which the verdict says "w" instead of the number; no row has more runs than
-states.
-"""
+"""The least number of runs of a row for which the verdict says "w"; no row has more runs than states."""
 DOUBLING: Final = (
     "its counts can grow by a factor at each time point, so they need as many bits as there are time points: "
     "Ω(|T|), Theorem 3.4"
@@ -34,8 +32,8 @@ ENDLESS: Final = (
 class RelationSize:
     """The size of one stored relation: how it grows with the number of states, and bounds of its tuples and counters.
 
-    The texts ``tuples`` and ``counters`` are formulas over |D|, |T|, dupl(S) and w, which is the number of states in
-    the window of the interval.  ``counters`` is empty if the relation has no counts.
+    ``tuples`` and ``counters`` are formulas over |D|, |T|, dupl(S) and w, the number of states in the window of the
+    interval.  ``counters`` is empty if the relation has no counts.
     """
 
     stored: Stored
@@ -46,7 +44,7 @@ class RelationSize:
 
 @dataclass(frozen=True)
 class Fault:
-    """An unbounded subformula, the reason, and the nearest bounded formula if the module knows one."""
+    """An unbounded subformula, the reason, and the nearest bounded formula that the module knows, if any."""
 
     formula: algebra.Formula
     reason: str
@@ -55,7 +53,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class SizeVerdict:
-    """The verdict on a synopsis: the sizes of its stored relations, and the faults that make it unbounded."""
+    """The sizes of a synopsis's stored relations, and the faults that make the synopsis unbounded."""
 
     parts: tuple[RelationSize, ...]
     faults: tuple[Fault, ...] = ()
@@ -68,7 +66,7 @@ class SizeVerdict:
 
 
 def size_verdict(synopsis: Synopsis) -> SizeVerdict:
-    """Return the bounds on the size of a synopsis that are known before the synopsis is used."""
+    """Return the bounds on the size of a synopsis that hold for any data."""
     faults = dict.fromkeys(fault for formula in synopsis.formulas for fault in _faults(formula, synopsis))
     return SizeVerdict(tuple(map(_relation_size, synopsis.stored)), tuple(faults))
 
@@ -84,7 +82,6 @@ def _faults(formula: algebra.Formula, synopsis: Synopsis) -> Iterator[Fault]:
 
 
 def _once_each(formula: algebra.Fixpoint) -> algebra.Fixpoint:
-    """Return the fixpoint with DISTINCT around each of its bodies."""
     definitions = (replace(each, body=algebra.Distinct(each.body)) for each in formula.definitions)
     return replace(formula, definitions=tuple(definitions))
 
@@ -110,7 +107,7 @@ def _relation_size(stored: Stored) -> RelationSize:
 
 
 def _times(stored: Stored) -> str:
-    """Return how often one row may be stored, as a text; the text is empty if the row is stored at most once."""
+    """Return how often one row may be stored, as a text; the text is empty for at most once."""
     if not stored.several:
         return ""
     interval = stored.formula.interval
@@ -121,8 +118,7 @@ def _times(stored: Stored) -> str:
 def most_runs(interval: algebra.Interval) -> int:
     """Return the greatest number of runs of one row that end within the window [low, high].
 
-    The end of a run and the start of the next run are more than high - low + 1 microseconds apart; otherwise the two
-    would be one run.
+    Two consecutive runs of a row are more than high - low + 1 microseconds apart; otherwise they would be one run.
     """
     assert interval.high is not None
     return interval.high // (interval.high - interval.low + 2) + 1

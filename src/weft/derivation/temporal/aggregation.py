@@ -39,7 +39,7 @@ from weft.derivation.temporal.measures import combined, incremental, row_count
 from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 _ALL = Output("_all", Literal(1, BIGINT, fixed=True))
-"""The single group for an aggregate without groups, in terms where its row must exist only while the input has rows."""
+"""The single group of an aggregate without groups, for terms whose row exists only while the input has rows."""
 
 
 def c17(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
@@ -116,14 +116,14 @@ def _window(node: Aggregation) -> Extension:
 
 
 def _change(node: Aggregation) -> str:
-    """Return the range variable of $1, which is the aggregate or the groups of the change."""
+    """Return the range variable of $1, the aggregate or the groups of the change."""
     return f"{node.alias}_change"
 
 
 def _of_change(node: Aggregation, part: Temporal) -> Aggregation:
     """Return Π(∇R) or Π(ΔR) with the range variable of $1.
 
-    If the aggregation has no groups, the row of the result exists only while the change has rows.
+    Without groups, the row of the result exists only while the change has rows.
     """
     alias = _change(node)
     measures = tuple(replace(each, output=replace(each.output, scan=alias)) for each in node.measures)
@@ -145,9 +145,7 @@ def _group(node: Aggregation, out: Output) -> ColumnRef:
 
 
 def _values(node: Aggregation, over: Temporal, scan: str) -> Temporal:
-    """Return π_{$i.A}: the aggregation's columns, read from the range variable ``scan`` but named as in the
-    aggregation.
-    """
+    """Return π_{$i.A}: the columns of the aggregation, read from the range variable ``scan``."""
     names = (*(_group(node, out) for out in node.groups), *(each.output for each in node.measures))
     outputs = tuple(Output(ref.column, replace(ref, scan=scan)) for ref in names)
     return Projection(over, node.alias, outputs)

@@ -2,11 +2,10 @@
 
 An auxiliary view of R is π_B(σ_f(R)).  The filter f has the conditions on R alone that the view requires of every row
 it uses.  B has the columns that the view uses, and the key of R.  If a column is left out, rows that agree in the
-remaining columns become one row.  A column may be left out only if this makes no difference.  So columns are not left
-out in two cases:
+remaining columns become one row.  Where this would change the view, all columns stay:
 
 - below a difference, a union, or an aggregate directly over R, because these operators compare or count full rows;
-- of a range variable whose period set a predicate mentions, because rows with fewer columns have longer periods.
+- in a range variable whose period set a predicate mentions, because rows with fewer columns have longer periods.
 
 Because the key is among the columns, each row of the auxiliary view comes from one row of R at any instant.  So the
 maintenance of the auxiliary view needs only the changes of R: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR))
@@ -34,12 +33,12 @@ from weft.derivation.temporal.judging import conjunction, conjuncts
 from weft.derivation.temporal.maintenance_plan import Derived, Maintenance, maintenance
 
 Keys: TypeAlias = "Mapping[int, tuple[str, ...]]"
-"""The key columns of each tracked table, by table id; if a table is not in the mapping, its key is the full row."""
+"""The key columns of each tracked table, by table id; the key of any other table is the full row."""
 
 
 @dataclass(frozen=True)
 class Auxiliary:
-    """The auxiliary view π_B(σ_f(R)) of a table R; ``conditions`` use the name of R as range variable."""
+    """The auxiliary view π_B(σ_f(R)) of a table R; in ``conditions``, the range variable is the name of R."""
 
     table: TableSchema
     columns: tuple[str, ...]
@@ -66,13 +65,13 @@ class Auxiliary:
     def contains(self, other: Auxiliary) -> bool:
         """Return whether ``other`` can be computed from this auxiliary view.
 
-        The table is compared by its id, because it may have gained columns since one of the two was derived.
+        Tables are compared by id, because the table may have gained columns since one of the views was derived.
         """
         same = (self.table.source, self.table.id) == (other.table.source, other.table.id)
         return same and set(self.columns) >= set(other.columns) and self.conditions <= other.conditions
 
     def with_needs_of(self, other: Auxiliary) -> Auxiliary:
-        """Return the smallest auxiliary view of the table from which this one and ``other`` can be computed."""
+        """Return the smallest auxiliary view from which this one and ``other`` can be computed."""
         names = {*self.columns, *other.columns}
         columns = tuple(
             ref.column for ref in temporal.attributes(temporal.Base(self.table, self.table.name)) if ref.column in names
@@ -89,9 +88,9 @@ class Auxiliary:
 
 
 def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliary, ...]:
-    """Return the auxiliary views with which a view can be maintained without its sources, at most one per table.
+    """Return the auxiliary views, at most one per table, with which a view can be maintained without its sources.
 
-    A table has no auxiliary view if no maintenance expression reads the table.
+    A table that no maintenance expression reads has no auxiliary view.
     """
     plan = maintenance(expression)
     derived = [plan.refresh, plan.change(plan.tables), *(plan.change((table,)) for table in plan.tables)]
@@ -101,18 +100,16 @@ def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliar
 
 @dataclass(frozen=True, kw_only=True)
 class AuxiliaryMaintenance(Maintenance):
-    """The maintenance of an auxiliary view, which changes with its table and never with the passing of time.
+    """The maintenance of an auxiliary view, which changes only when its table changes.
 
-    Law: the result equals that of the equations, because no two rows of the table give the same row at the same
-    instant.
+    Law: the result equals that of the equations, because at any instant each row of the view comes from one row of the
+    table.
     """
 
     auxiliary: Auxiliary
 
     def change(self, tables: Iterable[TableSchema], kinds: Collection[Kind] = BOTH) -> Derived:
-        """Return ∇A and ΔA for a change of the table; return an empty delta if ``tables`` does not contain the
-        table.
-        """
+        """Return ∇A and ΔA for a change of the table, or an empty delta if ``tables`` does not contain the table."""
         auxiliary, deleted, inserted = self.auxiliary, None, None
         base = temporal.Base(auxiliary.table, auxiliary.table.name)
         if auxiliary.table in tuple(tables):
@@ -142,9 +139,8 @@ def needed_auxiliaries(expression: temporal.Temporal, keys: Keys) -> dict[TableS
 
 @dataclass(frozen=True)
 class _Need:
-    """The columns that are required of the rows of a relation that satisfy all ``filters``.
-
-    If ``wanted`` is None, all columns are required.
+    """The columns required of the rows that satisfy all ``filters``; if ``wanted`` is None, all columns are
+    required.
     """
 
     wanted: frozenset[ColumnRef] | None
@@ -164,7 +160,7 @@ def _auxiliary(base: temporal.Base, need: _Need, keys: Keys) -> Auxiliary:
 
 
 def _needs(relation: temporal.Temporal) -> dict[temporal.Base, _Need]:
-    """Return what a view needs of each of its base relations."""
+    """Return the requirement of a view on each of its base relations."""
     needs: dict[temporal.Base, _Need] = {}
     waiting = [(relation, _Need(None))]
     while waiting:
@@ -182,7 +178,7 @@ def _either(one: _Need, other: _Need) -> _Need:
 
 
 def _below(relation: temporal.Temporal, need: _Need) -> tuple[_Need, ...]:
-    """Return the requirement on each input of an operator, given the requirement ``need`` on the operator's result."""
+    """Return the requirement on each input of an operator; ``need`` is the requirement on its result."""
     match relation:
         case temporal.Selection(predicate=predicate):
             wanted = None if temporal.mentions_time(predicate) else need.also(columns(predicate))
@@ -204,9 +200,7 @@ def _below(relation: temporal.Temporal, need: _Need) -> tuple[_Need, ...]:
 
 
 def _of_part(join: temporal.TemporalJoin, part: temporal.Temporal, need: _Need) -> _Need:
-    """Return the requirement on one input of a join: the conditions on that input alone, and the columns that are
-    used.
-    """
+    """Return the requirement on one input of a join: the conditions on that input alone, and its used columns."""
     ours = frozenset(temporal.attributes(part))
     filters = (*need.filters, *_timeless(join.predicate))
     mine = tuple(each for each in dict.fromkeys(filters) if columns(each) and columns(each) <= ours)
@@ -223,7 +217,7 @@ def _timeless(predicate: Scalar) -> tuple[Scalar, ...]:
 def _through(
     filters: tuple[Scalar, ...], alias: str, outputs: tuple[Output, ...], inner: temporal.Temporal
 ) -> tuple[Scalar, ...]:
-    """Return the filters on outputs, rewritten to the input; filters on computed outputs are left out."""
+    """Rewrite filters on plain outputs to filters on the input; leave out filters on computed outputs."""
     plain = {
         ColumnRef(alias, output.name, output.value.type): output.value
         for output in outputs

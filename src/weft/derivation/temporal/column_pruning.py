@@ -6,9 +6,8 @@
 Rows that agree in the remaining columns become one row, which has the instants of all of them.  The view stays the
 same, because at each instant SELECT, EXISTS and a difference of full rows depend only on the set of projected rows.
 
-Two kinds of tables keep all their columns: tables directly under GROUP BY, where rows are counted, and tables whose
-periods the query asks for.  A condition on NOW moves with the other conditions, because it applies to one row at a
-time.
+A table keeps all its columns if it is directly under GROUP BY, where rows are counted, or if the query asks for its
+periods.  A condition on NOW moves with the other conditions, because it applies to one row at a time.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def prune_columns(query: Query) -> Query:
 
 
 def _flat(node: Relation | Predicate | Query) -> Relation | Predicate | Query:
-    """Merge nested selections and joins into one block with a single condition."""
+    """Merge nested selections and joins into one block."""
     return block(sources(node), condition(node)) if isinstance(node, (Select, Join)) else node
 
 
@@ -87,10 +86,7 @@ def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
 
 
 def _unpruned(query: Query) -> frozenset[str]:
-    """Return the range variables of the tables that keep all columns.
-
-    A table keeps all columns if it is directly under GROUP BY, or if the query asks for the table's periods.
-    """
+    """Return the range variables of the tables that keep all columns."""
     asked = {part.scan for part in walk(query) if isinstance(part, PeriodOf)}
     grouped = (part.input for part in walk(query) if isinstance(part, Grouped))
     counted = {each.alias for inner in grouped for each in sources(inner) if isinstance(each, Scan)}
@@ -98,7 +94,7 @@ def _unpruned(query: Query) -> frozenset[str]:
 
 
 def _with_pruned_tables(select: Select, needed: dict[Scan, tuple[ColumnRef, ...]], inner: dict[Scan, str]) -> Relation:
-    """Return a block with its tables pruned; each condition on one pruned table alone moves into that table."""
+    """Return a block with its tables pruned; a condition on one pruned table alone moves into the table."""
     parts: list[Relation] = list(sources(select))
     demanded = condition(select)
     for place, scan in enumerate(parts):

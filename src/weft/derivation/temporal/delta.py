@@ -63,9 +63,7 @@ def minus(left: Temporal | None, right: Temporal | None) -> Temporal | None:
 
 
 def plus(left: Temporal | None, right: Temporal | None) -> Temporal | None:
-    """Return left ∪ right, where ``left`` and ``right`` have the same attribute names; None stands for an empty
-    relation.
-    """
+    """Return left ∪ right; both have the same attribute names, and None stands for an empty relation."""
     if left is None or right is None:
         return right if left is None else left
     return left if left == right else TemporalUnion(left, right)
@@ -84,9 +82,7 @@ def applied(old: Temporal, delta: Delta) -> Temporal:
 
 
 def followed_by(first: Delta, then: Delta) -> Delta:
-    """Return the net effect of a first delta followed by a second (section 4.3).
-
-    The first delta is ∇'', Δ'' and the second is ∇', Δ':
+    """Return the net effect of a first delta ∇'', Δ'' followed by a second delta ∇', Δ' (section 4.3).
 
     E − ∇'' ∪ Δ'' − ∇' ∪ Δ' = E − (∇'' ∪ (∇' − Δ'')) ∪ ((Δ'' − ∇') ∪ Δ')
 
@@ -103,11 +99,10 @@ def followed_by(first: Delta, then: Delta) -> Delta:
 
 
 def pure(old: Temporal, delta: Delta) -> Delta:
-    """Make a delta pure (Theorem 4.3).
+    """Make a delta pure (Theorem 4.3); return a delta that is already pure unchanged.
 
     ∇2 = R ⋉ (∇1 ∪ Δ1) has the full tuples that the delta touches, and Δ2 = ∇2 − ∇1 ∪ Δ1 has the new state of these
-    tuples.  R ⋉ selects the tuples that agree in all explicit attributes.  A delta that is already pure is returned
-    unchanged.
+    tuples.  R ⋉ selects the tuples that agree in all explicit attributes.
     """
     touched = plus(delta.deleted, delta.inserted)
     if delta.pure or touched is None:
@@ -118,7 +113,7 @@ def pure(old: Temporal, delta: Delta) -> Delta:
 
 
 def renamed(relation: Temporal, like: Temporal) -> Temporal:
-    """Return the relation with its columns renamed, by position, to the columns of ``like``."""
+    """Rename the columns of the relation, by position, to those of ``like``."""
     wanted = attributes(like)
     given = attributes(relation)
     if wanted == given:
@@ -133,7 +128,7 @@ def renamed(relation: Temporal, like: Temporal) -> Temporal:
 
 
 def _empty(names: Iterable[ColumnRef]) -> Temporal:
-    """Return an empty relation with the given columns, which may have several range variables."""
+    """Return an empty relation with the given columns."""
     variables: dict[str, list[Column]] = {}
     for ref in names:
         columns = variables.setdefault(ref.scan, [])

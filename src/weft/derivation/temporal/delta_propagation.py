@@ -33,7 +33,7 @@ def change_delta(
     """Return ∇E and ΔE for a change of these tables at one instant; the expressions read the state before the change.
 
     ``kinds`` has the kinds of change: without "deletions" every ∇R is empty, without "insertions" every ΔR is empty.
-    Raises DerivationError for an operator without a rule; ⋉ and FR have none because they do not occur in views.
+    Raise DerivationError for an operator without a rule, such as ⋉ and FR, which do not occur in views.
     """
     if isinstance(relation, Base) and relation.table in tables:
         return Delta(
@@ -49,7 +49,7 @@ def change_delta(
 def refresh_delta(relation: Temporal, trace: DerivationTrace) -> Delta:
     """Return ∇E and ΔE for the passing of time from the last refresh t to t_now, while no base relation changes.
 
-    The delta leads from [E]_t to E: E = ψ_t([E]_t) − ∇E ∪ ΔE.  Raises DerivationError for an operator without a rule.
+    The delta leads from [E]_t to E: E = ψ_t([E]_t) − ∇E ∪ ΔE.  Raise DerivationError for an operator without a rule.
     """
     if isinstance(relation, (Base, Constant)):
         return NOTHING

@@ -10,8 +10,9 @@ period is open at t but may end before t_now.  With EX_w as of t (``Extension.at
 
     EX_w(ψ(E)) = ψ(EX_w(E)) − (FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E))
 
-Nothing is inserted.  A row that holds at an instant after t either holds in E from t on, or holds because of an instant
-u within the last w.  In the second case the row held at t because of the same u.  Up to t both sides are equal.
+Nothing is inserted: a row that holds at an instant after t also held at t.  Either the row holds in E from t on, or it
+holds because of an instant u <= t within the last w; then the row held at t because of u.  Up to t both sides are
+equal.
 
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import R, WEEK, words
@@ -44,8 +45,8 @@ def extension_inserted(node: Extension, inserted: Temporal) -> Delta:
 
 
 def expired(node: Extension) -> Temporal:
-    """Return FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E), the rows that held at t because of the extension and have ended
-    since.
+    """Return FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E), the rows that ended since t and held then because of the
+    extension.
     """
     return Difference(Fragment(replace(node, at=REFRESHED), AFTER_REFRESH), node)
 

@@ -37,9 +37,7 @@ def c12(node: TemporalJoin, position: int, inserted: Temporal) -> Delta:
 
 
 def propagate_join(node: TemporalJoin, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """Apply (c.11) and (c.12) to each input in turn; if p mentions time, make the deltas pure and apply (c.15) and
-    (c.16).
-    """
+    """Apply (c.11) and (c.12) to each input in turn; if p mentions time, apply (c.15) and (c.16) to pure deltas."""
     timely = mentions_time(node.predicate)
     pure_deltas = purified(node, deltas, trace) if timely else deltas
     numbers = ("c.15", "c.16") if timely else ("c.11", "c.12")

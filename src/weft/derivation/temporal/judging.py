@@ -4,8 +4,8 @@ Period sets are stored with open ends, so ψ_t is the identity: the state that w
 three terms depend on the instant of evaluation: NOW, the end of an open period, and the instants that EX_w adds.
 ``PERIOD_START`` depends on none of them.
 
-CONTAINS and OVERLAPS have the same result as of t and as of t_now.  An instant after t is in a period set if and only
-if t is in the period set.  So two sets that differ or overlap after t already do so at t.
+CONTAINS and OVERLAPS have the same result as of t and as of t_now.  A period set contains t if and only if it contains
+the instants after t.  So two sets that differ or overlap after t already do so at t.
 """
 
 from __future__ import annotations
@@ -48,16 +48,14 @@ def state_at_refresh(relation: Temporal) -> Temporal:
 
 
 def conjuncts(predicate: Scalar) -> tuple[Scalar, ...]:
-    """Return the conjuncts of a predicate; the predicate TRUE has none."""
+    """Return the conjuncts of a predicate; TRUE has none."""
     if isinstance(predicate, Call) and predicate.name == "and":
         return tuple(part for each in predicate.args for part in conjuncts(each))
     return () if predicate == TRUE else (predicate,)
 
 
 def conjunction(*predicates: Scalar) -> Scalar:
-    """Return the conjunction of the predicates, without nested ANDs and duplicates; return TRUE if there are no
-    predicates.
-    """
+    """Return the conjunction of the predicates, without nested ANDs and duplicates; without predicates, return TRUE."""
     parts = tuple(dict.fromkeys(part for each in predicates for part in conjuncts(each)))
     return TRUE if not parts else parts[0] if len(parts) == 1 else call("and", *parts)
 

@@ -50,7 +50,7 @@ Kept = tuple[tuple[Temporal, Base], ...]
 class Derived:
     """A derived delta: ∇V and ΔV (None if known to be empty), the equations used, in order, and the dropped terms.
 
-    ``literal`` is the delta as the paper's equations give it, before it is limited to touched keys.
+    ``literal`` is the delta as the paper's equations give it, before the limit to touched keys.
     """
 
     deleted: Temporal | None
@@ -66,15 +66,15 @@ class Derived:
 
     @property
     def reads(self) -> tuple[Base, ...]:
-        """The recorded relations that the expressions read, each once; ∇R and ΔR are not among them."""
+        """The recorded relations that the expressions read, each once, without ∇R and ΔR."""
         return tuple(dict.fromkeys(chain.from_iterable(map(_read, self._parts))))
 
     @property
     def reads_whole(self) -> tuple[Base, ...]:
-        """The recorded relations that are read neither by the keys of a delta nor by a window of first or last
+        """The recorded relations that are read without the keys of a delta and without a window of first or last
         instants.
 
-        Of such a relation, the expressions may still read only what holds since the beginning of the change (FR).
+        The expressions may still limit their read to what holds since the beginning of the change (FR).
         """
         return tuple(dict.fromkeys(chain.from_iterable(map(_read_whole, self._parts))))
 
@@ -98,8 +98,8 @@ class Maintenance:
     def change(self, tables: Iterable[TableSchema], kinds: Collection[Kind] = BOTH) -> Derived:
         """Return ∇V and ΔV for a change of these tables at one instant.
 
-        ``kinds`` limits the change to deletions or to insertions.  Raises DerivationError if the view has an operator
-        without a rule.
+        ``kinds`` limits the change to deletions or to insertions.  Raise DerivationError for an operator without a
+        rule.
         """
         return _changed(self, frozenset(tables) & frozenset(self.tables), frozenset(kinds))
 
@@ -107,7 +107,7 @@ class Maintenance:
     def refresh(self) -> Derived:
         """The delta ∇V and ΔV for the passing of time from ``:refreshed`` to t_now.
 
-        Raises DerivationError if the view has an operator without a rule.
+        Raises DerivationError for an operator without a rule.
         """
         trace = DerivationTrace()
         delta = refresh_delta(self.view, trace)
@@ -115,7 +115,7 @@ class Maintenance:
 
     @property
     def needs_refresh(self) -> bool:
-        """Whether the passing of time alone can change the view in another way than by extending open periods."""
+        """Whether the passing of time alone can change the view, other than by extending open periods."""
         return not self.refresh.empty
 
 
@@ -138,8 +138,8 @@ def maintenance(expression: Temporal, stored: Kept = ()) -> Maintenance:
 def states(expression: Temporal) -> tuple[Aggregation, ...]:
     """Return the aggregates of a view, in ``maintainable_form``, outer ones first.
 
-    If they are stored, a change of their input reads no base relation for them; only MIN and MAX under deletion and
-    floating-point sums read one, for the touched groups.
+    If the aggregates are stored, their maintenance after a change reads no base relation.  The exceptions are MIN and
+    MAX under deletion and floating-point sums, which read a base relation for the touched groups.
     """
     aggregates = (part for part in each(maintainable_form(expression)) if isinstance(part, Aggregation))
     return tuple(dict.fromkeys(aggregates))
@@ -177,9 +177,7 @@ def _read(relation: Temporal) -> frozenset[Base]:
 
 
 def _read_whole(relation: Temporal) -> frozenset[Base]:
-    """Return the base relations that are neither on the left of ⋉ nor restricted to a window of first or last
-    instants.
-    """
+    """Return the base relations that are read outside the left of ⋉ and outside windows of first or last instants."""
     whole = {relation}
     for part in _parts(relation):
         match part:

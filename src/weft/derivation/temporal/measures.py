@@ -28,7 +28,7 @@ _ZERO = Literal(0, BIGINT, fixed=True)
 
 
 def maintainable_form(relation: Temporal) -> Temporal:
-    """Add to every aggregation the measures that its maintenance needs, and return the relation.
+    """Add to every aggregation the measures that its maintenance needs.
 
     A projection above each changed aggregation computes the original columns.  An aggregation that already has the
     measures stays unchanged.
@@ -39,15 +39,14 @@ def maintainable_form(relation: Temporal) -> Temporal:
 
 
 def exact(type: DataType) -> bool:
-    """Return whether sums of this type are exact and do not overflow.
-
-    For such a type, adding to a sum and subtracting from it equals recomputing the sum.
+    """Return whether sums of this type are exact and do not overflow, so that incremental sums equal a
+    recomputation.
     """
     return type.name in INTEGRAL or (type.name == "DECIMAL" and sums_fit(type))
 
 
 def incremental(measure: Measure, *, deleting: bool) -> bool:
-    """Return whether f is defined for a measure, or whether g is defined if ``deleting``."""
+    """Return whether f (or g, if ``deleting``) is defined for a measure."""
     match measure.function:
         case "count":
             return True
@@ -60,7 +59,7 @@ def incremental(measure: Measure, *, deleting: bool) -> bool:
 
 
 def row_count(node: Aggregation) -> ColumnRef:
-    """Return the column of COUNT(*), which ``maintainable_form`` adds to an aggregation."""
+    """Return the column of COUNT(*), which ``maintainable_form`` adds."""
     return next(each.output for each in node.measures if each.function == "count" and each.argument is None)
 
 
@@ -105,13 +104,13 @@ def _quotient(measure: Measure) -> bool:
 
 
 def _wide(measure: Measure) -> bool:
-    """Return whether a sum may overflow its type and later fit again; such a sum is stored in a wider type."""
+    """Return whether a sum must be stored in a wider type, because it may overflow its own type and later fit again."""
     of_bigint = measure.argument is not None and measure.argument.type == BIGINT
     return measure.function == "sum" and of_bigint and measure.output.type == BIGINT
 
 
 def _sum_type(type: DataType) -> DataType:
-    """Return the type of a stored sum: the type of Spark's sum, or for BIGINT a DECIMAL into which every sum fits."""
+    """Return the type of a stored sum: that of Spark's sum, or for BIGINT a DECIMAL that every sum fits."""
     if type == BIGINT:
         return DataType("DECIMAL", 38, 0)
     if type.name != "DECIMAL":
@@ -120,21 +119,20 @@ def _sum_type(type: DataType) -> DataType:
 
 
 def _average(total: ColumnRef, count: ColumnRef, type: DataType) -> Scalar:
-    """Return sum / count in the type of the average; the result is NULL if the count is 0."""
+    """Return sum / count in the type of the average, or NULL if the count is 0."""
     parts = (total, count) if type.name == "DECIMAL" else (Cast(total, DOUBLE), Cast(count, DOUBLE))
     quotient = Call("/", parts, type)
     return Case(((call("<>", count, _ZERO), quotient),), None, type)
 
 
 def _fitting(total: ColumnRef) -> Scalar:
-    """Return a stored sum cast to BIGINT; the result is NULL if the sum overflows BIGINT."""
+    """Return a stored sum as BIGINT, or NULL if it overflows BIGINT."""
     fits = [call(op, total, Literal(bound, BIGINT)) for op, bound in ((">=", -(2**63)), ("<=", 2**63 - 1))]
     return Case(((call("and", *fits), Cast(total, BIGINT)),), None, BIGINT)
 
 
 def combined(node: Aggregation, measure: Measure, old: str, change: str, *, deleting: bool) -> Scalar:
-    """Return f($2.a, $1.a), or g if ``deleting``: the new value of a measure from the old value and the value of the
-    change.
+    """Return f($2.a, $1.a), or g if ``deleting``: the new value of a measure.
 
     ``old`` is the range variable of $2, the old aggregation; ``change`` is that of $1, the aggregation of the change.
     """

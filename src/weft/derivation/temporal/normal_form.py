@@ -43,7 +43,7 @@ class TooMany(Exception):
 def alternatives(scalar: Scalar, is_: Judgement = "true") -> tuple[Conjunction, ...]:
     """Return conjunctions, at least one of which holds if the scalar has the judgement ``is_``.
 
-    Raises TooMany if there are more than ``MOST`` alternatives.
+    Raise TooMany if there are more than ``MOST``.
 
     >>> from weft.algebra.scalar import Param
     >>> from weft.algebra.schema import BOOLEAN
@@ -75,10 +75,7 @@ def alternatives(scalar: Scalar, is_: Judgement = "true") -> tuple[Conjunction, 
 
 
 def _of_truth(known: bool, *, positive: bool) -> Judgement:
-    """Return the judgement of x that ``x IS TRUE`` or ``x IS FALSE`` stands for.
-
-    ``known`` is True for IS TRUE and False for IS FALSE; ``positive`` is False if the scalar is negated.
-    """
+    """Return the judgement of x for ``x IS TRUE`` (``known``) or ``x IS FALSE``; ``positive`` is False under a NOT."""
     if positive:
         return "true" if known else "false"
     return "not true" if known else "not false"

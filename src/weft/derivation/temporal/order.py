@@ -1,7 +1,7 @@
 """Decide the satisfiability of order constraints x − y ≤ c (Blakeley, Coburn, Larson 1989, section 4).
 
-A system of constraints is unsatisfiable if and only if a graph has a cycle of negative length (Bellman and Ford).  The
-graph has an edge y → x of length c for each constraint.  A strict constraint has the length c minus an infinitesimal,
+The constraints form a graph: each constraint is an edge y → x of length c.  They are unsatisfiable if and only if the
+graph has a cycle of negative length (Bellman and Ford).  A strict constraint has the length c minus an infinitesimal,
 so lengths are pairs in lexicographic order.
 """
 
@@ -16,9 +16,7 @@ L = TypeVar("L")
 
 @dataclass(frozen=True)
 class Constraint(Generic[L]):
-    """The constraint ``left`` − ``right`` ≤ ``limit``, or < if ``strict``; ``reason`` is the condition that it comes
-    from.
-    """
+    """The constraint ``left`` − ``right`` ≤ ``limit``, or < if ``strict``; ``reason`` is the condition behind it."""
 
     left: Hashable
     right: Hashable
@@ -29,7 +27,7 @@ class Constraint(Generic[L]):
 
 @dataclass
 class Order(Generic[L]):
-    """A system of constraints on any number of terms."""
+    """A system of constraints."""
 
     constraints: list[Constraint[L]] = field(default_factory=list)
 
@@ -38,8 +36,7 @@ class Order(Generic[L]):
         self.constraints.append(Constraint(left, right, limit, strict, reason))
 
     def cycle(self) -> tuple[L, ...] | None:
-        """Return the reasons along a cycle of negative length, which cannot all hold; return None if there is no such
-        cycle.
+        """Return the reasons along a cycle of negative length, which cannot all hold; return None without such a cycle.
 
         >>> order = Order[str]()
         >>> order.at_most("x", "y", 0, "x <= y"); order.at_most("y", "x", -1, "y < x")

@@ -18,8 +18,8 @@ vi satisfies the condition on the right:
     vi without NOW, on e alone            e is open, because closed periods do not change
     vi = g(columns) op f(NOW)             g is between f(t) and f(t_now), for any periods
 
-The first (last) instant of a row of π, σ or ∪ is that of an input tuple which gives the row.  So the candidate rows
-come from the tuples of the base relation that have such a first (last) instant.
+A row of π, σ or ∪ takes its first (last) instant from an input tuple.  So the candidate rows come from the tuples of
+the base relation whose first (last) instant satisfies the condition.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ LEAVING = "[p]_t ∧ [¬p]_now"
 COMING = "[p]_now ∧ [¬p]_t"
 
 PeriodCondition: TypeAlias = "Callable[[str], Scalar]"
-"""A function that returns a condition on the period set of a given range variable."""
+"""A function from a range variable to a condition on its period set."""
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """One case of a refresh's term: its predicate, and a condition on the changing tuples.
+    """One case of a term of a refresh: its predicate, and a condition on the changing tuples.
 
-    The condition is ``bound`` on the period set of ``scan``, or ``row`` on the columns if ``row`` is not None.
+    The condition is ``row`` on the columns, or ``bound`` on the period set of ``scan`` if ``row`` is None.
     """
 
     predicate: Scalar
@@ -71,7 +71,7 @@ class Crossing:
 def crossings(predicate: Scalar) -> tuple[Crossing, ...] | None:
     """Return the cases whose union is the term of a refresh.
 
-    Return None if the predicate is not such a term, or if the kind of a case is unknown.
+    Return None if the predicate is not such a term, or if no rule covers a case.
     """
     parts = conjuncts(predicate)
     if not parts:
@@ -96,7 +96,7 @@ def _alternatives(predicate: Scalar) -> tuple[Scalar, ...]:
 
 
 def _negated(predicate: Scalar) -> Scalar | None:
-    """Return v if the predicate is ¬v as ``not_true`` writes it; return None for another predicate."""
+    """Return v if the predicate is ¬v as ``not_true`` writes it, otherwise None."""
     match predicate:
         case Call(name="not", args=(Call(name="<=>", args=(inner, _)),)) if not_true(inner) == predicate:
             return inner
@@ -104,8 +104,9 @@ def _negated(predicate: Scalar) -> Scalar | None:
 
 
 def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
-    """Return the ``Crossing`` of the tuples that satisfy ``case`` and for which ``part`` differs between t and t_now;
-    None if no rule covers this kind of ``part``.
+    """Return the ``Crossing`` for the predicate ``case``, in which ``part`` differs between t and t_now.
+
+    Return None if no rule covers ``part``.
     """
     scans = {period.scan for period in _periods(part)}
     if len(scans) == 1 and not mentions_now(part):
@@ -117,7 +118,9 @@ def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
 
 
 def _compared(side: Scalar, threshold: Scalar, case: Scalar) -> Crossing | None:
-    """Return the crossing of a comparison of ``side`` with a threshold that depends on NOW alone, otherwise None."""
+    """Return the ``Crossing`` of a comparison of ``side`` with a threshold that depends on NOW alone, otherwise
+    None.
+    """
     if columns(threshold) or any(_periods(threshold)) or not rises(threshold):
         return None
     was = as_of_refresh(threshold)
@@ -136,10 +139,7 @@ def _compared(side: Scalar, threshold: Scalar, case: Scalar) -> Crossing | None:
 
 
 def is_window(predicate: Scalar) -> bool:
-    """Return whether a predicate only bounds the first and last instants of a period set.
-
-    The bounds must not depend on a row.
-    """
+    """Return whether a predicate only compares first and last instants with values that do not depend on the row."""
     match predicate:
         case Call(name="and" | "or", args=args):
             return all(map(is_window, args))
@@ -162,7 +162,7 @@ class Within:
 
 
 def windows(predicate: Scalar) -> tuple[Within, ...] | None:
-    """Return windows such that each tuple that satisfies the predicate lies in one of them.
+    """Return windows that together contain every tuple that satisfies the predicate.
 
     Return None if ``is_window`` is false for the predicate, or if an alternative has no window with both bounds.
     """
@@ -180,7 +180,7 @@ def windows(predicate: Scalar) -> tuple[Within, ...] | None:
 
 
 def _side(predicate: Scalar) -> Within | None:
-    """Return the bound that a comparison sets on a first or last instant; return None for another predicate."""
+    """Return the bound that a comparison sets on a first or last instant, or None for another predicate."""
     match predicate:
         case Call(name=op, args=(Call(name=name, args=(PeriodOf(at=None),)), bound)) if name in (START, END):
             column = temporal.VALID_FROM if name == START else temporal.VALID_TO
@@ -211,7 +211,7 @@ def _instant(name: str, scan: str) -> Scalar:
 def expiring(window: temporal.Extension) -> PeriodCondition:
     """Return the condition that a tuple was in EX_w at t because of the extension and may have ended by t_now.
 
-    The condition is that the tuple's last instant is from t − w to t_now − w.
+    Its last instant is then from t − w to t_now − w.
     """
     return _between(END, minus(REFRESHED, window.window), minus(Now(), window.window))
 
@@ -219,9 +219,9 @@ def expiring(window: temporal.Extension) -> PeriodCondition:
 def candidates(
     relation: temporal.Temporal, bound: PeriodCondition
 ) -> tuple[temporal.Temporal, frozenset[temporal.Temporal]] | None:
-    """Return a superset of the relation's rows whose period sets satisfy a bound on first or last instants.
+    """Return a relation that contains all rows whose period sets satisfy a bound on first or last instants.
 
-    The second value of the pair has the selections of base tuples from which the superset is computed.  Return None if
+    The second value of the pair has the selections of base tuples from which these rows are computed.  Return None if
     the relation has operators other than π, σ, ⋉ and ∪ over base relations.
     """
     match relation:
@@ -243,7 +243,7 @@ def candidates(
 
 
 def single_variable(relation: temporal.Temporal) -> str | None:
-    """Return the only range variable of a relation; return None if the relation has several."""
+    """Return the only range variable of a relation, or None if it has several."""
     scans = {ref.scan for ref in temporal.attributes(relation)}
     return scans.pop() if len(scans) == 1 else None
 
@@ -258,9 +258,9 @@ def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
 def refresh_predicates(
     rule: str, operator: temporal.Temporal, predicate: Scalar, trace: DerivationTrace
 ) -> tuple[Scalar | None, Scalar | None]:
-    """Return the predicates of the deleted and of the inserted tuples.
+    """Return the predicate of the deleted tuples and that of the inserted tuples.
 
-    None stands for a dropped term; the trace records why the term is dropped.
+    None stands for a dropped term; the trace records the reason.
     """
     return (
         _refresh_predicate(rule, operator, predicate, trace, leaving=True),
@@ -271,9 +271,7 @@ def refresh_predicates(
 def _refresh_predicate(
     rule: str, operator: temporal.Temporal, predicate: Scalar, trace: DerivationTrace, *, leaving: bool
 ) -> Scalar | None:
-    """Return s ∧ [v]_before ∧ ∨ [¬vi]_after with the satisfiable disjuncts; return None if no disjunct is
-    satisfiable.
-    """
+    """Return s ∧ [v]_before ∧ ∨ [¬vi]_after with the satisfiable disjuncts, or None if none is satisfiable."""
     parts = conjuncts(predicate)
     steady = tuple(part for part in parts if as_of_refresh(part) == part)
     varying = tuple(part for part in parts if as_of_refresh(part) != part)

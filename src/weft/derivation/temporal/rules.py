@@ -1,8 +1,8 @@
 """``propagate`` and ``refresh``: the delta of one operator for a change of its inputs, and for the passing of time.
 
-- ``propagate(E, deltas, trace)``: E's delta if each input of E is in its old state and has that delta (section 4.2).
-- ``refresh(E, trace)``: E's delta as time passes from t to t_now, while the inputs of E stay as they were at t (section
-  4.3): it takes the result evaluated at t to the result evaluated at t_now.
+- ``propagate(E, deltas, trace)`` returns E's delta, given a delta for each input of E in its old state (section 4.2).
+- ``refresh(E, trace)`` returns E's delta as time passes from t to t_now, while the inputs of E stay as they were at t
+  (section 4.3): the delta takes the result evaluated at t to the result evaluated at t_now.
 
 Each operator has its cases in one file of this package.  If several inputs change at once, they are taken one after
 the other, and the later ones see the earlier ones in their new state; for each input, deletions come before insertions
@@ -36,10 +36,10 @@ class DerivationStep:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A case of a refresh that is never computed because its conditions ``why`` contradict each other.
+    """A case of a refresh that is not computed, because its conditions ``why`` contradict each other.
 
-    ``predicate`` is the unsatisfiable predicate of the case, in which p changes by its conjunct ``part``.  If
-    ``whole``, the term has no satisfiable case, so it deletes (or inserts) nothing.
+    ``predicate`` is the unsatisfiable predicate of the case, in which the conjunct ``part`` changes.  If ``whole``, no
+    case of the term is satisfiable, so the term deletes (or inserts) nothing.
     """
 
     rule: str
@@ -59,14 +59,14 @@ class DerivationTrace:
     dropped: list[Dropped] = field(default_factory=list)
 
     def record(self, rule: str, operator: Temporal, change: Temporal | None, delta: Delta) -> Delta:
-        """Record a step and return the step's delta."""
+        """Record a step and return its delta."""
         self.steps.append(DerivationStep(rule, operator, change, delta))
         return delta
 
 
 @singledispatch
 def propagate(operator: Any, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """Return the delta of an operator whose operands are in their old state, given the delta of each operand."""
+    """Return the delta of an operator over operands in their old state, given the delta of each operand."""
     raise DerivationError(f"a temporal view cannot contain {type(operator).__name__}: no rule maintains it")
 
 
@@ -94,7 +94,7 @@ def stepwise(
 ) -> Delta:
     """Apply one rule to the deletions and one to the insertions of each operand in turn.
 
-    ``rules`` has the rule for ∇ and the rule for Δ, each with its number.  ``pure`` says that the rules return pure
+    ``rules`` has the rule for ∇ and the rule for Δ, each after its number.  ``pure`` says that the rules return pure
     deltas.
     """
     total, now = NOTHING, operator
@@ -113,7 +113,7 @@ def stepwise(
 
 
 def _named(number: str, position: int) -> str:
-    """Return the number of a rule; a number "left|right" has one number for each side of the operator."""
+    """Return the number of a rule; "left|right" has a number for each side of the operator."""
     sides = number.split("|")
     return sides[min(position, len(sides) - 1)]
 
@@ -129,7 +129,7 @@ def operands(operator: Temporal) -> tuple[Temporal, ...]:
 
 
 def with_operand(operator: Temporal, position: int, operand: Temporal) -> Temporal:
-    """Return the operator with the operand at ``position`` replaced by ``operand``."""
+    """Return the operator with ``operand`` at ``position``."""
     if isinstance(operator, Aggregation) and isinstance(operator.input, Extension):
         return over(operator, (over(operator.input, (operand,)),))
     parts = inputs(operator)
@@ -137,7 +137,7 @@ def with_operand(operator: Temporal, position: int, operand: Temporal) -> Tempor
 
 
 def purified(operator: Temporal, deltas: tuple[Delta, ...], trace: DerivationTrace) -> tuple[Delta, ...]:
-    """Return pure deltas of an operator's inputs; record a step for each delta that was not pure."""
+    """Make the deltas of an operator's inputs pure; record a step for each delta that was not pure."""
     made = []
     for old, delta in zip(operands(operator), deltas, strict=True):
         better = pure(old, delta)

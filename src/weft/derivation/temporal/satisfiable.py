@@ -32,7 +32,7 @@ _MOST_TUPLES: Final = 5
 _ZERO: Final = "0"
 Reason: TypeAlias = "Scalar | str"
 Term: TypeAlias = "tuple[Scalar | str, int]"
-"""A term and a number that is added to it; a plain number is the term ``_ZERO`` plus the number."""
+"""A term and the number added to it; a plain number is added to the term ``_ZERO``."""
 NOW: Final = Now()
 
 
@@ -66,7 +66,7 @@ def contradiction(predicate: Scalar) -> tuple[Reason, ...] | None:
 
 
 def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] | None:
-    """Return why the atoms cannot all hold; return None if no contradiction is found.
+    """Return why the atoms cannot all hold, or None if no contradiction is found.
 
     ``open_`` says for each tuple whether its period set is open.
     """
@@ -95,10 +95,7 @@ def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] |
 
 
 def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] | None:
-    """Return the conditions of two atoms that contradict each other on the same scalar.
-
-    Return None if no atom contradicts ``atom``.
-    """
+    """Return the conditions of ``atom`` and of an atom that contradicts it, or None if no atom does."""
     against = {"true": ("false", "not true"), "false": ("true", "not false")}.get(atom.is_, ())
     for other in atoms:
         if other.is_ in against and _settled(other.scalar, open_) == _settled(atom.scalar, open_):
@@ -107,9 +104,9 @@ def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reas
 
 
 def _settled(scalar: Scalar, open_: dict[str, bool]) -> Scalar:
-    """Return the scalar as of t if its value cannot differ at t_now, otherwise the scalar unchanged.
+    """Return the scalar as of t if it has no other value at t_now, otherwise unchanged.
 
-    The value cannot differ if the scalar does not mention NOW and all its periods are closed.
+    The values are equal if the scalar does not mention NOW and all its periods are closed.
     """
     if mentions_now(scalar) or any(open_[period.scan] for period in _periods(scalar)):
         return scalar
@@ -193,7 +190,7 @@ def _add_what_rises(order: Order[Reason], term: Scalar, open_: dict[str, bool]) 
 
 
 def rises(scalar: Scalar) -> bool:
-    """Return whether the value never decreases as t_now increases, if all other values stay the same."""
+    """Return whether the value never decreases as t_now increases, all else being equal."""
     match scalar:
         case Now():
             return True
@@ -214,7 +211,7 @@ def _is_end(term: Scalar) -> bool:
 
 
 def _never_null(term: Scalar | str) -> bool:
-    """Return whether the value is never NULL: it consists of constants, instants and periods under total functions."""
+    """Return whether the value is never NULL: constants, instants and periods under total functions."""
     match term:
         case str() | Now() | PeriodOf():
             return True
@@ -229,7 +226,6 @@ def _never_null(term: Scalar | str) -> bool:
 
 
 def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
-    """Yield every period set that the scalar mentions."""
     if isinstance(scalar, PeriodOf):
         yield scalar
     for child in children(scalar):

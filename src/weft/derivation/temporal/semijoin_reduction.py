@@ -1,5 +1,4 @@
-"""Limit a maintenance expression to touched keys: of each base relation, read only the tuples whose keys are in a
-delta.
+"""Limit a maintenance expression to touched keys: read only the tuples of base relations whose keys are in a delta.
 
 A relation is *small* if it is computed from deltas or constants.  If one operand of an operator is small, the other
 operand needs to be correct only for the rows that can match the small one:
@@ -13,9 +12,9 @@ A refresh searches only the tuples whose predicate can have changed (``refresh_t
 
 ``limited`` pushes ⋉ down through every operator to the base relations:
 
-    law: limited(X, D, on) has, of the rows that agree with a row of D in ``on``, exactly what X has.
+    law: among the rows that agree with a row of D in ``on``, limited(X, D, on) has exactly those of X.
 
-``limited`` may have any of the other rows, so each use above also tests the equality.  A row comes with its full period
+``limited`` may have any other rows too, so each use above also tests the equality.  A row comes with its full period
 set, so predicates over periods have the same result.  Each base relation becomes Semijoin(Base, …), which storage
 computes by a look-up.
 """
@@ -62,7 +61,7 @@ On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 
 
 def reduce_by_semijoins(relation: Temporal) -> Temporal:
-    """Return an equal expression that reads, where possible, only the rows of base relations that match the deltas."""
+    """Return an equal expression that, where possible, reads only the rows of base relations that match the deltas."""
     return _Reduction().narrowed(relation)
 
 
@@ -76,8 +75,8 @@ class _Reduction:
         self._begins = Bounding()
 
     def small(self, relation: Temporal) -> bool:
-        """Return whether the relation is computed only from deltas, constants, and base rows that equalities match to
-        them.
+        """Return whether the relation is computed only from deltas, constants, and base rows that match one of
+        these.
         """
         known = self._small.get(relation)
         if known is None:
@@ -106,8 +105,8 @@ class _Reduction:
                 return self.small(relation.input)
 
     def narrowed(self, relation: Temporal) -> Temporal:
-        """Return an equal relation in which, if one operand of an operator is small, the other operands are limited to
-        the rows that can match it.
+        """Return an equal relation; next to a small operand, the other operands are limited to rows that can match
+        it.
         """
         known = self._narrowed.get(relation)
         if known is None:
@@ -148,17 +147,15 @@ class _Reduction:
         return Difference(left, self.limited(relation.right, keys(left), _all(relation.right, left)))
 
     def _common(self, relation: Difference) -> Temporal | None:
-        """Return D if the relation is X − (X − D), where D is small and has the attribute names of X; otherwise return
-        None.
-        """
+        """Return D if the relation is X − (X − D) and D is small, with the attribute names of X, otherwise None."""
         match relation:
             case Difference(left=whole, right=Difference(left=again, right=part)) if whole == again:
                 return part if self._part_of(whole, part) else None
         return None
 
     def _lost(self, relation: Difference) -> tuple[Projection, Temporal] | None:
-        """Return π and D if the relation is π(X) − π(X − D), where D is small and has the attribute names of X,
-        otherwise None.
+        """Return π and D if the relation is π(X) − π(X − D) and D is small, with the attribute names of X, otherwise
+        None.
         """
         match relation:
             case Difference(
@@ -168,10 +165,7 @@ class _Reduction:
         return None
 
     def _expired(self, relation: Difference) -> Temporal | None:
-        """Return FR(ψ(EX_w(X))) − EX_w(X) limited to the rows of X that can have expired.
-
-        Return None if the difference has another form.
-        """
+        """Limit FR(ψ(EX_w(X))) − EX_w(X) to the rows of X that can have expired; return None for another form."""
         match relation:
             case Difference(
                 left=Fragment(input=Extension(input=whole, at=Param())) as old, right=Extension(at=None) as new
@@ -183,7 +177,7 @@ class _Reduction:
         return None
 
     def _crossed(self, relation: Selection | TemporalJoin) -> Temporal | None:
-        """Return a term of a refresh, limited to the tuples that can have changed; return None for another relation."""
+        """Limit a term of a refresh to the tuples that can have changed; return None for another relation."""
         if relation not in self._crossings:
             self._crossings[relation] = None
             self._crossings[relation] = self._cross(relation)
@@ -207,7 +201,7 @@ class _Reduction:
         return made
 
     def _due(self, relation: Temporal, row: Scalar) -> Temporal:
-        """Return the tuples with a value between a threshold's value at t and its value at t_now.
+        """Return the tuples that pass a threshold between t and t_now.
 
         The selection returns few tuples, although it reads the full relation.
         """
@@ -216,8 +210,8 @@ class _Reduction:
         return due
 
     def _among(self, relation: Temporal, bound: PeriodCondition) -> Temporal | None:
-        """Return a subset of the relation with all tuples that satisfy a bound on their first or last instants; None if
-        none is known.
+        """Return a part of the relation with all tuples that satisfy a bound on first or last instants; None if none is
+        known.
         """
         candidate = candidates(relation, bound)
         if candidate is None:
@@ -232,7 +226,7 @@ class _Reduction:
         return self.small(part) and not self.small(whole) and attributes(whole) == attributes(part)
 
     def _shared(self, whole: Temporal, part: Temporal) -> Temporal:
-        """Return X ∩ D, written as D − (D − (X ⋉ D)); X is ``whole`` and D is ``part``."""
+        """Return X ∩ D as D − (D − (X ⋉ D)), where X is ``whole`` and D is ``part``."""
         given = self.narrowed(part)
         return Difference(given, Difference(given, self.limited(whole, keys(given), _all(whole, given))))
 
@@ -269,8 +263,7 @@ class _Reduction:
                 return Semijoin(relation, given, on)
 
     def _keys_since(self, begin: Scalar | None, relation: Temporal) -> Temporal:
-        """Return the keys to look up for a join that has no row before ``begin``; only keys that hold since ``begin``
-        are needed.
+        """Return the keys to look up for a join without rows before ``begin``: the keys that hold since ``begin``.
 
         Without this limit, a look-up would return the history of every row that ever had the key.
         """
@@ -296,10 +289,7 @@ class _Reduction:
 
 
 def keys(relation: Temporal) -> Temporal:
-    """Return a relation that names the keys to look up.
-
-    The relation has at least the rows of ``relation`` and is cheaper to compute.
-    """
+    """Return a relation that has at least the rows of ``relation`` as keys to look up, and is cheaper to compute."""
     match relation:
         case Difference(left=left) | Fragment(input=left) | Extension(input=left):
             return keys(left)
@@ -312,7 +302,7 @@ def keys(relation: Temporal) -> Temporal:
 
 
 def _stretched(relation: Temporal) -> bool:
-    """Return whether ``keys`` drops an EX_w, so that the result of ``keys`` may end before the relation does."""
+    """Return whether ``keys`` drops an EX_w, so that its result may end before ``relation`` does."""
     match relation:
         case Extension():
             return True
@@ -337,7 +327,7 @@ def equalities(predicate: Scalar) -> On:
 
 
 def _place(case: Crossing, parts: list[Temporal]) -> int | None:
-    """Return the position of the input on which a case of a term has its condition; return None if no input matches."""
+    """Return the position of the input on whose columns or periods a ``Crossing`` has its condition, or None."""
     if case.row is None:
         return next((n for n, part in enumerate(parts) if single_variable(part) == case.scan), None)
     used = columns(case.row)
@@ -351,8 +341,9 @@ def _pairs(join: TemporalJoin, number: int, via: int) -> On:
 
 
 def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
-    """Map each input that equalities connect to an input in ``met``, directly or through others, to the input whose
-    values look it up; map the inputs in ``met`` to None.
+    """Map each input that equalities connect to ``met`` to the input whose values look it up.
+
+    The inputs in ``met`` are mapped to None.
     """
     lookups: dict[int, int | None] = dict.fromkeys(sorted(met))
     more = True
@@ -371,8 +362,8 @@ def _all(relation: Temporal, given: Temporal) -> On:
 
 
 def _below(on: On, alias: str, outputs: tuple[Output, ...]) -> On:
-    """Return the pairs with each output of a projection replaced by the input column that it copies; leave out pairs
-    whose output is computed.
+    """Replace each output of a projection by the input column that it copies; leave out pairs with a computed
+    output.
     """
     plain = {ColumnRef(alias, out.name, out.value.type): out.value for out in outputs}
     values = ((plain.get(ours), theirs) for ours, theirs in on)
@@ -380,8 +371,6 @@ def _below(on: On, alias: str, outputs: tuple[Output, ...]) -> On:
 
 
 def _across(on: On, left: Temporal, right: Temporal) -> On:
-    """Return the pairs with the columns of the right input of a union or difference in place of those of the left
-    input.
-    """
+    """Replace the columns of the left input of a union or difference by those of the right input."""
     same = dict(zip(attributes(left), attributes(right), strict=True))
     return tuple((same[ours], theirs) for ours, theirs in on)

@@ -76,9 +76,9 @@ from weft.errors import SqlError
 
 
 def sequenced(query: Query) -> Temporal:
-    """Return the temporal relation that is the meaning of a view, with the names and types of the query's outputs.
+    """Return the temporal relation that a view means, with the names and types of the query's outputs.
 
-    Raises SqlError if a subquery with GROUP BY names columns of an outer query.
+    Raise SqlError if a subquery with GROUP BY names columns of an outer query.
     """
     query = prune_columns(query)
     reading = _Reading(set(range_variables(query)))
@@ -94,9 +94,7 @@ def sequenced(query: Query) -> Temporal:
 
 @dataclass(frozen=True)
 class _Held:
-    """Combinations of rows of ``items`` that satisfy conditions; ``relation`` has the attributes of all items, by
-    position.
-    """
+    """Combinations of rows of ``items``; ``relation`` has the attributes of all items, by position."""
 
     items: tuple[Temporal, ...]
     conditions: tuple[Scalar, ...]
@@ -109,12 +107,12 @@ class _Held:
 
     @property
     def names(self) -> dict[ColumnRef, ColumnRef]:
-        """For each column of the items, the column of ``relation``."""
+        """The column of ``relation`` for each column of the items."""
         own = (ref for item in self.items for ref in attributes(item))
         return dict(zip(own, attributes(self.relation), strict=True))
 
     def named(self, scalar: Scalar) -> Scalar:
-        """Return a scalar over the items, rewritten to a scalar over ``relation``."""
+        """Rewrite a scalar over the items to a scalar over ``relation``."""
         return substitute(scalar, self.names)
 
 
@@ -125,7 +123,7 @@ class _Reading:
     taken: set[str]
 
     def fresh(self, wanted: str) -> str:
-        """Return ``wanted`` if no range variable has that name, otherwise ``wanted_2``, ``wanted_3`` …."""
+        """Return ``wanted``, with a number if a range variable has that name."""
         name, count = wanted, 1
         while name in self.taken:
             count += 1
@@ -158,7 +156,6 @@ class _Reading:
                 return self.grouped(node, alias or node.alias)
 
     def grouped(self, node: Grouped, alias: str) -> Aggregation:
-        """Translate GROUP BY to an aggregation."""
         held = self.held(node.input)
         groups = tuple(Output(each.name, held.named(each.value)) for each in node.groups)
         measures = tuple(
@@ -185,7 +182,7 @@ class _Reading:
         return held
 
     def restricted(self, held: _Held, demanded: Predicate) -> _Held:
-        """Return the rows of ``held`` that satisfy the further condition ``demanded``."""
+        """Return the rows of ``held`` that also satisfy ``demanded``."""
         scalar = _scalar(demanded)
         if held.untouched and (scalar is not None or isinstance(demanded, And)):
             return replace(held, relation=self.combined(held.items, held.conditions, demanded).relation)
@@ -208,10 +205,7 @@ class _Reading:
                 raise AssertionError(f"a condition of time is a scalar: {demanded}")
 
     def with_partner(self, held: _Held, body: Relation, *, negated: bool) -> _Held:
-        """Return the rows of ``held`` that have a partner in ``body`` at the same instant.
-
-        With ``negated``, return the rows that have no partner.
-        """
+        """Return the rows of ``held`` with a partner in ``body`` at the same instant, or with none if ``negated``."""
         instead = _opened(body)
         if instead is not None:
             each: tuple[Predicate, ...] = tuple(NotExists(one) if negated else Exists(one) for one in instead)
@@ -228,9 +222,9 @@ class _Reading:
         return replace(held, relation=Difference(held.relation, partnered) if negated else partnered)
 
     def same_rows(self, held: _Held, body: Relation) -> Temporal | None:
-        """Return the right operand of an EXCEPT; return None if ``body`` does not come from an EXCEPT.
+        """Return the right operand of an EXCEPT, or None if ``body`` does not come from an EXCEPT.
 
-        The only condition of such a body is that all columns are null-safe equal.
+        The only condition of a body that comes from an EXCEPT is that all columns are null-safe equal.
         """
         own = [ref for item in held.items for ref in attributes(item)]
         parts = sources(body)
@@ -262,10 +256,10 @@ def _one_source(relation: Relation) -> Source:
 
 
 def _opened(body: Relation) -> tuple[Relation, ...] | None:
-    """Inline a derived table that names outer columns, and return the bodies that replace the subquery's body.
+    """Inline the derived tables that name outer columns; return the bodies that replace the subquery's body.
 
-    Return None if no derived table names outer columns.  Such derived tables come from ``x IN (SELECT …)``, also with
-    set operations.  Inlining is correct because EXISTS asks for any row.  A union becomes several bodies.
+    Return None if no derived table names outer columns.  Derived tables of this kind come from ``x IN (SELECT …)``,
+    also with set operations.  Inlining is correct because EXISTS asks for any row.  A union becomes several bodies.
     """
     parts, demanded = sources(body), condition(body)
     for place, part in enumerate(parts):
@@ -298,7 +292,7 @@ def _looks_out(part: Source) -> bool:
 
 
 def _distinct_names(refs: Sequence[ColumnRef]) -> list[str]:
-    """Return the columns' names in lower case; a name that occurs again gets a number."""
+    """Return the columns' names in lower case; repeated names get a number."""
     names: dict[str, None] = {}
     for ref in refs:
         name, count = ref.column, 1
@@ -310,7 +304,7 @@ def _distinct_names(refs: Sequence[ColumnRef]) -> list[str]:
 
 
 def _asks(demanded: Predicate, items: tuple[Temporal, ...]) -> bool:
-    """Return whether a condition asks for the periods of a row of one of these items."""
+    """Return whether a condition asks for the periods of one of these items."""
     own = _aliases(items)
     return any(isinstance(part, PeriodOf) and part.scan in own for part in walk(demanded))
 
@@ -320,7 +314,7 @@ def _aliases(items: Sequence[Temporal]) -> frozenset[str]:
 
 
 def _scalar(demanded: Predicate) -> Scalar | None:
-    """Return a condition without EXISTS as one scalar; return None for a condition with EXISTS."""
+    """Return a condition as one scalar, or None if it contains EXISTS."""
     match demanded:
         case Plain(condition=scalar):
             return scalar
@@ -340,7 +334,7 @@ def _scalar(demanded: Predicate) -> Scalar | None:
 
 
 def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temporal:
-    """Return the join of the items; a condition on one item becomes a selection of that item."""
+    """Join the items; a condition on one item becomes a selection of that item."""
     own: list[list[Scalar]] = [[] for _ in items]
     shared = []
     for each in conditions:
@@ -361,7 +355,7 @@ def _all(conditions: Sequence[Scalar]) -> Scalar:
 
 
 def _projection(relation: Temporal, alias: str, outputs: tuple[Output, ...]) -> Projection:
-    """Return the projection, merged with a projection to plain columns below it: π_A(π_B(R)) = π_A(R)."""
+    """Return the projection; merge it with a projection to plain columns below it: π_A(π_B(R)) = π_A(R)."""
     if isinstance(relation, Projection) and all(isinstance(each.value, ColumnRef) for each in relation.outputs):
         meaning = dict(zip(attributes(relation), (each.value for each in relation.outputs), strict=True))
         within = tuple(Output(each.name, substitute(each.value, meaning)) for each in outputs)

@@ -27,9 +27,7 @@ from weft.algebra.schema import TIMESTAMP
 
 
 def push_timeslices(relation: temporal.Temporal) -> temporal.Temporal:
-    """Return an equal expression that reads from each base relation only what holds since the beginning of the
-    change.
-    """
+    """Return an equal expression that reads from base relations only what holds since the beginning of the change."""
     return Bounding().bounded(relation)
 
 
@@ -68,9 +66,7 @@ class Bounding:
     def _join_since(
         self, join: temporal.TemporalJoin, first: Scalar, begins: tuple[Scalar | None, ...]
     ) -> temporal.Temporal:
-        """Cut the inputs of a join that begin at no known instant, except those whose period sets the predicate
-        mentions.
-        """
+        """Cut the inputs of a join without a known beginning, unless the predicate mentions their period sets."""
         spoken_of = temporal.periods_asked(join.predicate)
         parts = (
             self.since(part, first) if begun is None and spoken_of.isdisjoint(_variables(part)) else part
@@ -79,7 +75,7 @@ class Bounding:
         return temporal.over(join, tuple(parts))
 
     def begin(self, relation: temporal.Temporal) -> Scalar | None:
-        """Return an instant before which the relation has no row; return None if no such instant is known."""
+        """Return an instant before which the relation has no row, or None if no such instant is known."""
         if relation not in self._begin:
             self._begin[relation] = self._begin_of(relation)
         return self._begin[relation]
@@ -102,9 +98,7 @@ class Bounding:
                 return self.begin(relation.input)
 
     def since(self, relation: temporal.Temporal, first: Scalar) -> temporal.Temporal:
-        """Return a relation that is correct from the instant ``first`` on; its base relations are cut where
-        possible.
-        """
+        """Return a relation that is correct from ``first`` on, with base relations cut where possible."""
         key = (relation, first)
         if key not in self._since:
             self._since[key] = relation if self.begin(relation) == first else self._cut(relation, first)

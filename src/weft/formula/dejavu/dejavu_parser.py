@@ -69,12 +69,10 @@ def specification(text: str) -> Specification:
 
 
 class _Parser(Cursor):
-    """A parser of the definitions of a specification."""
-
     depth = 0
 
     def specification(self) -> Specification:
-        """Parse all definitions of a specification, in any order."""
+        """Parse all definitions, in any order."""
         properties: list[WrittenProperty] = []
         macros: list[Macro] = []
         events: dict[str, int] = {}
@@ -108,9 +106,7 @@ class _Parser(Cursor):
         return syntax_tree.Rule(named.text, parameters, self.formula(0), named.at)
 
     def _macro_or_events(self, events: dict[str, int]) -> Macro | None:
-        """Parse the macro ``pred name(x) = formula`` and return it, or add event declarations to ``events`` and return
-        None.
-        """
+        """Parse a macro ``pred name(x) = formula`` and return it, or add event declarations to ``events``."""
         self.take()
         named = self.expect("name", "a name")
         parameters = self._parameters()

@@ -1,8 +1,8 @@
 """Read DejaVu's logs, which are CSV files, as streams of time points.
 
-Each line is one event, ``name,value,…``; a timed log has the time as last value of each line.  Every event is a time
-point.  Times are integers, which Weft reads as seconds.  In a log without times, every event has the time 0.  Like
-DejaVu, the reader adds up the time from each event to the next; if the time decreases, no time passes at that event.
+Each line is one event, ``name,value,…``, and becomes one time point.  In a timed log, the last value of each line is
+the time, an integer that Weft reads as seconds.  In a log without times, every event has the time 0.  Like DejaVu, the
+reader adds up the time between consecutive events; if the time decreases, no time passes at that event.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def events(
 
 
 def _records(lines: Iterable[str], name: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each nonblank record with its line number as a text; raise FormulaError for malformed CSV."""
+    """Yield each nonblank record after its line number; raise FormulaError for malformed CSV."""
     reader = csv.reader(lines)
     try:
         for fields in reader:

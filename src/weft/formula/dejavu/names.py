@@ -33,8 +33,6 @@ def named(spec: Specification, text: str) -> tuple[Named, ...]:
 
 
 class _Naming:
-    """The expansion of one property."""
-
     def __init__(self, spec: Specification, macros: Mapping[str, Macro], written: WrittenProperty, text: str) -> None:
         self.events = spec.events
         self.macros = macros
@@ -62,7 +60,7 @@ class _Naming:
         return own
 
     def refused(self, at: int, message: str) -> FormulaError:
-        """Return the error with the place of an offset of the text."""
+        """Return an error that names the line and column of the offset ``at``."""
         return refused_at(self.text, at, message)
 
     def _formula(self, formula: Written, terms: Mapping[str, WrittenTerm]) -> Written:

@@ -1,4 +1,4 @@
-"""Infer the types of DejaVu's formulas: values that are compared by order are numbers, all other values are texts."""
+"""Infer the types of values in DejaVu's formulas: a value that is compared by order is a number, any other a text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def typed(written: Named, text: str) -> Typed:
 
 
 class _Typing:
-    """The typing of one property, whose variable names are unique, so one table has the types of all variables."""
+    """The typing of one property; variable names are unique, so one table has the types of all variables."""
 
     def __init__(self, written: Named, text: str) -> None:
         self.written = written
@@ -80,9 +80,7 @@ class _Typing:
         return algebra.Definition(rule.name, parameters, self._formula(rule.body))
 
     def _check_guarded(self, formula: Written, rule: syntax_tree.Rule) -> None:
-        """Raise FormulaError if the rule refers to a rule at the same time point, without ``@`` before the
-        reference.
-        """
+        """Raise FormulaError if the rule refers to a rule without ``@``, that is, at the same time point."""
         if isinstance(formula, syntax_tree.Applied) and formula.name in self.rules:
             raise refused_at(self.text, formula.at, f"the rule {rule.name} uses {formula.name} without @ before it")
         if not (isinstance(formula, syntax_tree.Once) and formula.operator == "PREVIOUS"):

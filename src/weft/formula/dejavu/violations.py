@@ -41,8 +41,9 @@ class Properties:
 
 
 def properties(text: str) -> Properties:
-    """Parse a ``.qtl`` file; raise FormulaError for an error, or if a property has no equivalent with finite
-    relations.
+    """Parse a ``.qtl`` file.
+
+    Raise FormulaError for a syntax error, or for a property that cannot be expressed with finite relations.
     """
     negated = []
     events: dict[str, tuple[DataType, ...]] = {}
@@ -63,7 +64,7 @@ def properties(text: str) -> Properties:
 def _violated(written: Named, formula: Formula, rules: Mapping[str, algebra.Definition], text: str) -> Formula:
     """Return the negation of a property, expressed with finite relations.
 
-    Each rule is tried as itself and as its complement.  Raises FormulaError if no combination is finite.
+    For each rule, try the rule and its complement.  Raise FormulaError if no combination is finite.
     """
     bodies = (formula, *(rule.body for rule in rules.values()))
     atoms = [part for body in bodies for part in algebra.subformulas(body) if isinstance(part, algebra.Atom)]
@@ -87,7 +88,7 @@ def _rule(safe: Safe, rule: algebra.Definition, opposite: set[str]) -> algebra.D
 
 
 def _with_opposites(formula: Formula, opposite: set[str]) -> Formula:
-    """Replace each use of a rule in ``opposite`` by NOT of the stored relation, which is the rule's complement."""
+    """Replace each use of a rule in ``opposite`` by NOT of its complement, which is the relation that is stored."""
 
     def turned(part: Formula) -> Formula:
         return Not(part) if isinstance(part, algebra.Defined) and part.name in opposite else part

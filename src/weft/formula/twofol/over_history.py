@@ -1,8 +1,8 @@
 """Rewrite a two-sorted formula to a formula over the stored history, for formulas without a synopsis.
 
-Each variable over time points ranges over the existing time points: the body Q of its quantifier becomes T(t) ∧ Q,
-which changes no count.  After that, the variable is an ordinary column of numbers.  P(x) AT t reads the rows of P at
-all time points so far, each with its time point.  This is ◇ of a dated predicate, whose synopsis is the history itself.
+The body Q of each quantifier over a time point t becomes T(t) ∧ Q, where T has the existing time points; this changes
+no count.  After that, t is an ordinary column of numbers.  P(x) AT t reads the rows of P at all time points so far,
+each with its time point.  This is ◇ of a dated predicate, whose synopsis is the history itself.
 """
 
 from __future__ import annotations
@@ -70,9 +70,8 @@ def _ranged(formula: Formula) -> Formula:
 
 
 def _within(time: Variable, formula: Formula) -> Formula:
-    """Return T(t) ∧ Q, with T(t) moved into Q where Q needs it.
-
-    T(t) is to the left of each comparison of t, on each side of an OR, and inside EXISTS.
+    """Return T(t) ∧ Q, with T(t) moved into Q where Q needs it: left of a comparison, into each side of an OR, into
+    EXISTS.
     """
     point = Atom(POINTS, (time,))
     if time not in free_variables(formula):
@@ -103,19 +102,19 @@ def _conjunction(time: Variable, left: Formula, right: Formula) -> Formula:
 
 
 def _inside(time: Variable, formula: Formula) -> Formula:
-    """Restrict ``time`` in a negated formula to the existing time points; return a comparison or match unchanged."""
+    """Restrict ``time`` in a negated formula, unless the formula is a comparison or match."""
     return formula if compares(formula) or time not in free_variables(formula) else _within(time, formula)
 
 
 class _Evaluated:
-    """A translation of a restricted formula to dated predicates; ``fresh`` numbers the new variables."""
+    """A translation to dated predicates; ``fresh`` numbers the new variables."""
 
     def __init__(self, *, counts: bool) -> None:
         self.counts = counts
         self.fresh = count(1)
 
     def formula(self, formula: Formula) -> Formula:
-        """Return the formula over data alone, in which numbers stand for time points."""
+        """Return the formula over data only, in which numbers stand for time points."""
         match formula:
             case Atom(predicate=predicate, terms=terms):
                 return self._atom(predicate, terms)
@@ -150,9 +149,8 @@ class _Evaluated:
         return atom if point == NOW else Once(ALWAYS, atom, "first" if self.counts else "any")
 
     def _timed(self, left: Formula, test: Comparison) -> Formula:
-        """Return the rows of ``left`` that satisfy a comparison of times.
-
-        The result joins the instants of the compared time points to these rows.
+        """Return the rows of ``left``, joined with the instants of the compared time points, that satisfy the
+        comparison.
         """
         instants = {each: self._new() for each in free_variables(test)}
         for point, at in instants.items():

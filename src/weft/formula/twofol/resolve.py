@@ -1,6 +1,6 @@
 """Parse a two-sorted formula: resolve names, infer types, distinguish time points from data.
 
-The result is a tree of ``algebra.formula``.  All of its variables over time points are bound, except NOW.
+The result is a tree of ``algebra.formula``, in which all variables over time points except NOW are bound.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def two_sorted(text: str, known: Signature) -> TwoSorted:
 
 
 class _Lowering(Lowering):
-    """A lowering that also supports the constructs that MonPoly's language does not have."""
+    """A lowering with the constructs that MonPoly's language does not have."""
 
     def formula(self, written: Written, scope: Scope) -> Formula:
         """Lower a formula; raise FormulaError for temporal operators, LET and MU."""
@@ -61,13 +61,13 @@ class _Lowering(Lowering):
         return self.refused(at, f"{name} is an operator of temporal logic, but this language names time points", hint)
 
     def bound_type(self, written: syntax_tree.Quantified) -> DataType:
-        """Return TIME for a variable that is quantified by EXISTS TIME or FORALL TIME."""
+        """Return TIME for a variable of EXISTS TIME or FORALL TIME."""
         return TIME if written.time else super().bound_type(written)
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """Return EXISTS over the used variables and all time points.
+        """Return EXISTS over the variables that the body uses, and over all variables for time points.
 
-        A variable over time points stays even if it is unused, because it counts once for each existing time point.
+        An unused variable over time points stays, because it multiplies the count by the number of time points.
         """
         free = free_variables(inner)
         pairs = [(Variable(name, kind), kind) for name, kind in bound.items()]
@@ -104,7 +104,7 @@ class _Lowering(Lowering):
 
 
 def _require_sorts(tree: Formula, written: Written, lowering: _Lowering) -> None:
-    """Raise FormulaError if a time point other than NOW is free, or if a time is used where data is required."""
+    """Raise FormulaError if a time point other than NOW is free, or if a time is used as data."""
     for part in subformulas(tree):
         match part:
             case algebra.Comparison(left=left, right=right) if INTERVAL in (left.type, right.type):

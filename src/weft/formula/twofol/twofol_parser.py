@@ -4,7 +4,7 @@ The language is that of MonPoly without its temporal operators, with these addit
 
 - ``P(x) AT t`` has the rows of P at the time point t, and ``NOW`` is the present time point;
 - ``EXISTS TIME t, s. F`` and ``FORALL TIME t. F`` quantify over time points;
-- ``t < s`` compares time points, and ``s - t <= 7d`` compares the time between two with a length of time;
+- ``t < s`` compares time points, and ``s - t <= 7d`` limits the time between two time points;
 - ``DISTINCT F`` counts each answer once.
 """
 
@@ -20,7 +20,7 @@ from weft.formula.terms import EXTENDED_TERM_WORDS
 from weft.formula.tokens import END, Symbols, tokens
 
 LENGTH: Final = "length"
-"""The operation of a length of time; its argument is the length in microseconds."""
+"""The name of the operation for a length of time, whose argument is in microseconds."""
 NOW: Final = "NOW"
 _ADDED: Final = ("TIME", "AT", NOW)
 _SYMBOLS: Final = Symbols.of(
@@ -31,7 +31,7 @@ _SYMBOLS: Final = Symbols.of(
 def parsed(text: str) -> Written:
     """Parse a formula; raise FormulaError with the place of a syntax error.
 
-    The last term of each atom is the atom's time point.
+    In the result, the last term of each atom is its time point.
     """
     parser = _Parser(text, tokens(text, _SYMBOLS, "the formula"), "the formula")
     formula = parser.formula(0)

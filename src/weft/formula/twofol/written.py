@@ -40,7 +40,7 @@ def two_sorted_text(formula: Formula) -> str:
 
 
 def _joined(connective: str, left: Formula, right: Formula) -> str:
-    """Return the text of both sides; leave out a side that only says that a variable is a time point."""
+    """Return the text of both sides, without a side that only says that a variable is a time point."""
     shown = [side for side in (left, right) if not _says_point(side)]
     if len(shown) < 2:
         return two_sorted_text(shown[0]) if shown else "TRUE"

@@ -161,8 +161,7 @@ def format_full(instant: int) -> str:
 
 
 def parse_interval(text: str) -> int:
-    """Return the microseconds of a length of time such as ``10m``, ``90s`` or ``1h30m``; raise Refused for any other
-    text.
+    """Return the microseconds of a length of time such as ``10m``, ``90s`` or ``1h30m``; raise Refused for other texts.
 
     >>> parse_interval("10m"), parse_interval("1h30m")
     (600000000, 5400000000)

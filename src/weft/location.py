@@ -101,9 +101,7 @@ class Location:
 
     @property
     def spark(self) -> str:
-        """The path for Spark: not percent-encoded, with the scheme because a cluster may have another default
-        scheme.
-        """
+        """The path for Spark: not percent-encoded, but with the scheme, because a cluster may default to another."""
         return f"file://{self.path}"
 
     def read(self) -> bytes:
@@ -253,9 +251,7 @@ class Location:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """Open a file descriptor of the file or folder, and close it after the ``with`` block, which also releases its
-        locks.
-        """
+        """Open a file descriptor for the ``with`` block; closing it releases its locks."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             yield descriptor

@@ -117,7 +117,7 @@ class Delivering(WeftMethods):
     def mute(self, name: str, to: str | Channels | None = None) -> tuple[Subscription, ...]:
         """Stop sending to some channels of a query (by default all) until ``unmute``; the query's ticks continue.
 
-        Raises NotFound, and Conflict if all named channels are already muted.
+        Raises NotFound, and Conflict if all of the channels are already muted.
         """
         with self.opened.writing(f"mute {name}") as writer:
             subscriptions = _subscriptions(self.opened, writer, name, to)
@@ -210,9 +210,7 @@ class Delivering(WeftMethods):
         return health_of(self.opened, MAX_LAG_US if max_lag_us is None else max_lag_us)
 
     def _after_settling(self, change: Callable[[Writer], T]) -> T:
-        """Settle the messages of dead processes, and return the result of ``change``, called while no process
-        delivers.
-        """
+        """Settle dead processes' messages, and return the result of ``change``, called while no process delivers."""
         from weft.delivery.outbox import settle
 
         home = self.opened

@@ -35,8 +35,9 @@ Rows: TypeAlias = (
 
 
 class Tabular(Protocol):
-    """An object that exports its rows as an Arrow stream: a pyarrow table, a pandas or polars DataFrame, a DuckDB
-    relation.
+    """An object that exports its rows as an Arrow stream.
+
+    Examples are pyarrow tables, pandas and polars DataFrames, and DuckDB relations.
     """
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
@@ -146,8 +147,9 @@ class Loading(WeftMethods):
         return append_rows(home, table, read, user or own_user(), source, times)
 
     def ingest_log(self, log: AnyPath, signature: AnyPath, progress: Progress | None = None) -> tuple[Summary, ...]:
-        """Load a log of temporal logic in MonPoly's format into one table per predicate; see
-        ``extraction.logs.ingest_log``.
+        """Load a log of temporal logic in MonPoly's format into one table per predicate.
+
+        See ``extraction.logs.ingest_log``.
         """
         from weft.extraction.logs import ingest_log
 

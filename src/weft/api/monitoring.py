@@ -132,7 +132,7 @@ Outcome = Literal["same", "refused", "other"]
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """The outcome of a case: ``same`` verdicts as expected, ``refused`` as expected, or ``other`` with the
+    """The outcome of a case: the expected verdicts (``same``) or refusal (``refused``), or ``other`` with a
     difference.
     """
 

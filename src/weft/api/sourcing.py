@@ -154,8 +154,8 @@ class Sourcing(WeftMethods):
     def remove_source(self, name: str) -> tuple[SourceRecord, str | None]:
         """Remove a source and return its record; its tracked table stays, with all recorded periods.
 
-        Weft also drops the source's replication slot on the server.  The second part of the result is the reason if the
-        slot could not be dropped, otherwise None.  Raises NotFound and LeaseBusy.
+        Weft also drops the source's replication slot on the server, unless another source uses the slot.  The second
+        part of the result is the reason if this failed, otherwise None.  Raises NotFound and LeaseBusy.
         """
         from weft.extraction.sources.adding import remove_source
 

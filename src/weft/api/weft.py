@@ -127,8 +127,9 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return f"<home {self._home.folder}, {clock} clock: {has}>"
 
     def session(self) -> SparkSession:
-        """Return this home's Spark session; the first call in a process takes 5 to 15 seconds.  Raises
-        ExecutionError.
+        """Return this home's Spark session; the first call in a process takes 5 to 15 seconds.
+
+        Raises ExecutionError.
         """
         return self.opened.session()
 
@@ -330,8 +331,9 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
             runner.run(stopping)
 
     def deliver(self) -> list[Delivered]:
-        """Deliver the waiting answers to the channels without starting Spark, and return the deliveries.  Raises
-        LeaseBusy.
+        """Deliver the waiting answers to the channels without starting Spark, and return the deliveries.
+
+        Raises LeaseBusy.
         """
         return self._deliver(LEASE_WAIT_US)
 

@@ -69,7 +69,7 @@ class Ticks:
 
 
 class BenchHome:
-    """A home in the folder ``home`` with the table of messages: a new home, or an existing home with ``count``
+    """A home with the table of messages: a new home in the folder ``home``, or an existing one with ``count``
     messages.
     """
 

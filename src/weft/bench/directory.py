@@ -88,9 +88,7 @@ class DirectoryTable:
         return f"SELECT j, {key} AS k, j // {self.rows} + 1 AS v, {self._day('j')} AS stamp FROM {numbers}"
 
     def _day(self, number: str) -> str:
-        """Return an SQL expression for the instant of change ``number``; the rows of the first day have negative
-        numbers.
-        """
+        """Return an SQL expression for the instant of change ``number``; the first day's rows have negative numbers."""
         return f"{BEGIN} + CASE WHEN {number} < 0 THEN 0 ELSE ({number}) // {self.daily} + 1 END * {DAY}"
 
     def _logged(self, rows: str) -> str:

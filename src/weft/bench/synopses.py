@@ -61,9 +61,7 @@ _PLACES: Final = 3
 
 @dataclass
 class FormulaRun:
-    """The run of a formula over the log in batches of one size: the seconds, answers and stored tuples of each
-    batch.
-    """
+    """The run of a formula over the log in batches of one size: seconds, answers and stored tuples by batch."""
 
     formula: str
     batch: int

@@ -101,9 +101,7 @@ class Bench(BenchHome):
     """A home with the table and the five queries."""
 
     def full(self) -> dict[str, float]:
-        """Run each full query at the current instant with Spark over the same files; return the seconds by query
-        name.
-        """
+        """Run each full query at the current instant with Spark over the same files; return the seconds by query."""
         tables = {table.name: table for table in self.catalog.tables.all()}
         schemas = {name: table.schema for name, table in tables.items()}
         reader = Reader(self.spark, self.catalog.data, tables)

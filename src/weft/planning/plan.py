@@ -174,8 +174,7 @@ def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSch
 
 
 def bind_standing(text: str, tables: Mapping[str, TableSchema]) -> tuple[Query, tuple[TableSchema, ...]]:
-    """Bind a standing query and replace its views that depend on NOW by their definitions; return the query and these
-    views.
+    """Return a standing query in which definitions replace the views that depend on NOW, and these views.
 
     Raise SqlError for an invalid query, and for a query that refers to the past or to the ends of rows.  While a row is
     in a table, its end is not yet recorded, so an earlier answer cannot depend on the end (laws 1 and 2).

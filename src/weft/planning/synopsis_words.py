@@ -186,7 +186,7 @@ def _states(plan: SynopsisPlan) -> str:
 
 
 def _names(events: tuple[Events, ...]) -> dict[str, str]:
-    """Return a readable name for each predicate: the name of its table, with a number if the table has several
+    """Return a readable name for each predicate: its table's name, with a number if the table has several
     predicates.
     """
     seen: Counter[str] = Counter()

@@ -148,9 +148,7 @@ def _of_before(alias: str, known: Collection[str]) -> bool:
 
 
 def _written(alias: str, known: Collection[str]) -> str:
-    """Return the range variable as the query's text writes it, without underscores that were appended to avoid a
-    clash.
-    """
+    """Return the range variable of the query's text, without the underscores that avoid a clash."""
     while alias not in known and alias.endswith("_"):
         alias = alias[:-1]
     return as_written(alias)

@@ -38,10 +38,10 @@ FormulaLanguage: TypeAlias = Literal["monpoly", "mutl", "mutl-minmax", "2fol"]
 class Options:
     """The options of a monitoring run.
 
-    ``language`` is the language of the formula.  With ``duplicates`` answers have counts; in µTL they always have.
-    With ``negate`` the negated formula is evaluated.  With ``every_point`` time points without answers are printed, as
-    MonPoly does.  Some time points have no event that the formula mentions.  MonPoly omits such a time point if the
-    answers do not change; ``empty_points`` prints it.
+    ``language`` is the language of the formula.  With ``duplicates``, and always in µTL, answers have counts.  With
+    ``negate`` the negated formula is evaluated.  With ``every_point`` time points without answers are printed, as
+    MonPoly does.  If no event at a time point occurs in the formula, MonPoly omits the time point unless this changes
+    an answer; ``empty_points`` prints such time points too.
     """
 
     negate: bool = False

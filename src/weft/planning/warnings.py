@@ -109,8 +109,8 @@ def _named(body: Relation) -> frozenset[str]:
 def _may_come_later(scan: Scan, body: Relation | None, judged: Scan, others: Iterable[Source]) -> bool:
     """Return whether a row of ``scan`` can arrive after a row of ``judged`` and exclude it from the answer.
 
-    ``body`` is the body of the NOT EXISTS in the query, or None if unknown.  Its conditions may allow only earlier
-    rows. The rows of ``others`` arrive no later than the row of ``judged``.
+    ``body`` is the body of the NOT EXISTS in the query, or None if unknown.  If its conditions allow only earlier rows,
+    the result is False.  The rows of ``others`` arrive no later than the row of ``judged``.
     """
     if body is None:
         return True

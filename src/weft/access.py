@@ -1,8 +1,8 @@
 """Control who may read and write a home's files: each file gets the permissions of its folder.
 
-The mode of the home's folder decides.  In a folder with mode 0700 files get mode 0600; in a folder with mode 2770
-(shared with a group) files get mode 0660.  If other users may enter the folder, the process's umask decides.  Weft
-never changes the umask, because it applies to the entire process, and other threads also create files.
+The mode of the home's folder decides.  In a folder with mode 0700, files get mode 0600; in a folder with mode 2770
+(shared with a group), files get mode 0660.  If other users may enter the folder, the process's umask decides.  Weft
+never changes the umask, because the umask applies to all threads of the process, and other threads also create files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OF_FILES: Final = 0o666
 
 
 def follow_folder(path: str | os.PathLike[str]) -> None:
-    """Set the permissions of a file or folder to those of its parent folder.
+    """Give a file or folder the permissions of its parent folder.
 
     Does nothing if other users may enter the parent, or if another user owns the file.  Raises OSError.
     """
@@ -48,8 +48,8 @@ def make_folder(path: str | os.PathLike[str]) -> None:
         return
     above = os.path.dirname(os.path.abspath(path))
     make_folder(above)
-    # The folder is restricted from the start, because a file that another process creates in it now would follow the
-    # umask.
+    # The folder is restricted from the start: another process may create a file in it at once, and in an open folder
+    # the umask would decide the mode of the file.
     mode = 0o777 if os.stat(above).st_mode & _OTHERS else 0o700
     with suppress(FileExistsError):
         os.mkdir(path, mode)

@@ -1,7 +1,7 @@
 """Define the errors that Weft raises: one root class, one subclass per stage.
 
 A message names the input, the place, the reason and the remedy.  ``exit_code`` is the exit code of the command line: 2
-for a refusal (the request was wrong and nothing was changed), 1 for a failure.
+for a refusal (the request was wrong and nothing changed), 1 for a failure.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ class WeftError(Exception):
     """The base class of all errors that Weft raises on purpose.
 
     ``hint`` is the remedy.  ``where`` is the place (a file, a line and column, a query's name), and ``excerpt`` is the
-    text at that place, on separate lines.  ``reasons`` are the errors that this error combines, at least two; an error
-    with a single reason has no ``reasons``.  ``consequence`` marks an error that follows from another error; such an
-    error is not listed next to its cause.
+    text at that place, on separate lines.  ``reasons`` are the errors that this error combines, at least two; otherwise
+    ``reasons`` is empty.  ``consequence`` marks an error that follows from another error and is not listed next to it.
     """
 
     exit_code = 1
@@ -48,15 +47,13 @@ class WeftError(Exception):
 
 
 class Refused(WeftError):
-    """A request that Weft refuses; nothing was changed."""
+    """A request that Weft refuses without any change."""
 
     exit_code = 2
 
 
 class SqlError(Refused):
-    """The text of a query is refused: it is not a query, it is outside the supported class, or it uses an unknown
-    name.
-    """
+    """The text of a query is refused: it is no query, is outside the supported class, or uses an unknown name."""
 
 
 class SynopsisError(Refused):
@@ -121,8 +118,7 @@ class LimitExceeded(ExecutionError):
 class QueryFault(ExecutionError):
     """The computation of a query failed without reaching a limit or ending the JVM.
 
-    The cause of this error is the original exception.  ``defect`` says that Weft did not raise the original exception
-    on purpose.
+    The cause of this error is the original exception.  ``defect`` is true if that exception is a defect of Weft.
     """
 
     def __init__(
@@ -133,7 +129,7 @@ class QueryFault(ExecutionError):
 
 
 class JvmEnded(ExecutionError):
-    """Spark's JVM ended during a computation; ``known`` says that the log shows the computation as the cause."""
+    """Spark's JVM ended during a computation; ``known`` is true if the log shows that the computation was the cause."""
 
     def __init__(self, message: str, *, hint: str | None = None, where: str | None = None, known: bool = False) -> None:
         super().__init__(message, hint=hint, where=where)
@@ -141,7 +137,7 @@ class JvmEnded(ExecutionError):
 
 
 class ExtractionError(WeftError):
-    """A source cannot be read as a whole; single unreadable records are quarantined instead."""
+    """A source cannot be read at all; a single unreadable record goes to the quarantine instead."""
 
 
 class DeliveryError(WeftError):
@@ -149,11 +145,11 @@ class DeliveryError(WeftError):
 
 
 class TooLarge(SqlError):
-    """A text exceeds a size limit; Weft stops reading the text and does not report further errors in it."""
+    """A text exceeds a size limit; Weft stops reading it and reports no further errors in it."""
 
 
 class Reasons:
-    """A collector of refusals from independent parts of one text, which raises the refusals as one error.
+    """A collector of refusals from independent parts of one text; ``check`` raises them as one error.
 
     reasons = Reasons()
     with reasons.part():
@@ -168,7 +164,7 @@ class Reasons:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """Collect a refusal that is raised in the ``with`` block; TooLarge is not collected."""
+        """Collect a refusal that the ``with`` block raises; TooLarge is not collected."""
         try:
             yield
         except TooLarge:
@@ -177,7 +173,7 @@ class Reasons:
             self._found.append(error)
 
     def add(self, error: Refused) -> None:
-        """Add a refusal to the collected refusals."""
+        """Collect a refusal."""
         self._found.append(error)
 
     def __bool__(self) -> bool:
@@ -190,7 +186,7 @@ class Reasons:
 
 
 def of_each(function: Callable[[Given], Made], parts: Iterable[Given]) -> list[Made]:
-    """Return the results of ``function`` for all parts; raise the refusals of all parts as one error."""
+    """Return the results of ``function`` for all parts; raise all refusals as one error."""
     reasons, results = Reasons(), []
     for part in parts:
         with reasons.part():
@@ -202,7 +198,7 @@ def of_each(function: Callable[[Given], Made], parts: Iterable[Given]) -> list[M
 def combined(errors: Sequence[Refused]) -> Refused:
     """Combine refusals into one error that lists each reason once, in the order of the text.
 
-    Errors that only follow from another error (``consequence``) are left out.
+    A refusal that only follows from another error (``consequence``) is omitted.
     """
     each = [reason for error in errors for reason in (error.reasons or (error,))]
     distinct = {(reason.message, reason.where): reason for reason in reversed(each)}

@@ -1,10 +1,10 @@
 """Decide which errors belong to one query and which to the home.
 
 An error belongs to the home if any other query would meet the same error: an error of the catalog, the lease, the
-clock, damaged data, or the operating system (a full disk). An error of the home ends the current operation.
-KeyboardInterrupt, SystemExit and ``interruption.Stopped`` belong to no query either. Every other error belongs to the
-query whose computation raised it. ``execution.isolate`` finds that query, sets it aside with the reason, and computes
-the others.
+clock, damaged data, or the operating system (a full disk).  An error of the home ends the current operation.
+KeyboardInterrupt, SystemExit and ``interruption.Stopped`` also belong to no query.  Every other error belongs to the
+query whose computation raised it.  ``execution.isolate`` finds that query, sets it aside with the reason, and computes
+the other queries.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _OF_THE_HOME: Final = (CatalogError, ClockError, HomeClosed, StorageError, OSErr
 _LOG: Final = "weft.log"
 
 FAULTS: Final = (QueryFault, LimitExceeded, JvmEnded)
-"""Classes of errors that belong to the queries whose computation raised them."""
+"""Errors that belong to the query whose computation raised them."""
 
 
 def is_of_the_home(error: BaseException) -> bool:
-    """Return whether an error does not belong to the query during which it was raised."""
+    """Return whether an error belongs to no query."""
     return not isinstance(error, Exception) or isinstance(error, _OF_THE_HOME)
 
 
 def plain_error(error: Exception) -> WeftError:
-    """Return the error itself if it is a WeftError, otherwise an ExecutionError that describes it.
+    """Return a WeftError unchanged, and any other error as an ExecutionError that describes it.
 
     An exception that Weft did not raise on purpose is reported as a defect, except MemoryError.
     """
@@ -59,14 +59,14 @@ def plain_error(error: Exception) -> WeftError:
 
 
 def error_summary(error: BaseException) -> str:
-    """Return the class name of an exception and the first line of its message, of at most 300 characters."""
+    """Return the class name of an exception and the first line of its message, cut to 300 characters."""
     message = str(error).strip()
     return f"{type(error).__name__}: {message.splitlines()[0][:300]}" if message else type(error).__name__
 
 
 @contextmanager
 def query_faults() -> Iterator[None]:
-    """Turn errors within the block into QueryFault, except errors of the home and errors in FAULTS."""
+    """Turn errors in the ``with`` block into QueryFault, except errors of the home and errors in FAULTS."""
     try:
         yield
     except FAULTS:
@@ -80,9 +80,7 @@ def query_faults() -> Iterator[None]:
 
 
 def isolated_error(error: Exception, logs: Path, at: int, doing: str) -> WeftError:
-    """Return ``plain_error`` of an error that concerns one view or one channel; write a defect to the log in
-    ``logs``.
-    """
+    """Return ``plain_error`` of an error in one view or one channel; write a defect to the log in ``logs``."""
     plain = plain_error(error)
     if plain is not error:
         log_defect(logs, at, doing, error)

@@ -13,11 +13,11 @@ from typing import Final
 from weft.errors import Refused
 
 MIN_INSTANT: Final = -(2**62)
-"""An instant before all others, which is the watermark of a new home."""
+"""An instant before all others; the watermark of a new home."""
 
 FIRST_INSTANT: Final = -62_135_596_800_000_000
 LAST_INSTANT: Final = 253_402_300_799_999_999
-"""``FIRST_INSTANT`` and ``LAST_INSTANT`` limit the years 1 to 9999, which can be written as text."""
+"""``FIRST_INSTANT`` and ``LAST_INSTANT`` bound the years 1 to 9999, which text can represent."""
 
 SECOND_US: Final = 1_000_000
 HOUR_US: Final = 3_600 * SECOND_US
@@ -72,7 +72,7 @@ def to_date(day: int) -> dt.date:
 
 
 def read_instant(text: str) -> int | None:
-    """Return the instant of an ISO 8601 text, which is a day with or without a time.  Return None for any other text.
+    """Return the instant of an ISO 8601 text, a day with or without a time, or None for any other text.
 
     A text without an offset is in UTC.  Digits beyond the microsecond are cut off, as in Spark.
 
@@ -89,7 +89,7 @@ def read_instant(text: str) -> int | None:
     micros = int((fraction or "0").ljust(6, "0"))
     try:
         moment = dt.datetime(year, month, day, hour, minute, second, micros, tzinfo=dt.timezone.utc)
-        # The offset can move the instant out of the years 1 to 9999.
+        # The offset can move the instant outside the years 1 to 9999.
         return from_datetime(moment - _offset(zone))
     except (ValueError, OverflowError):
         return None
@@ -107,7 +107,7 @@ def read_day(text: str) -> int | None:
 
 
 def parse_instant(text: str) -> int:
-    """Return the instant of a text that a person typed.  Raise Refused if the text is not an instant.
+    """Return the instant of a text that a person typed; raise Refused for any other text.
 
     In addition to the texts that :func:`read_instant` accepts, ``text`` may be in lower case and have a decimal comma.
 
@@ -149,9 +149,9 @@ def format_rfc3339(instant: int) -> str:
 
 
 def format_full(instant: int) -> str:
-    """Format an instant as a UTC time with six decimals and without the name of the zone.
+    """Format an instant as a UTC time with six decimals and no zone.
 
-    An instant outside the years 1 to 9999 is replaced by the nearest instant inside.
+    For an instant outside the years 1 to 9999, format the nearest instant inside.
 
     >>> format_full(0)
     '1970-01-01 00:00:00.000000'
@@ -161,9 +161,7 @@ def format_full(instant: int) -> str:
 
 
 def parse_interval(text: str) -> int:
-    """Return the microseconds of a length of time such as ``10m``, ``90s`` or ``1h30m``.
-
-    Raise Refused for any other text.
+    """Return the microseconds of a length of time such as ``10m``, ``90s`` or ``1h30m``; raise Refused for other texts.
 
     >>> parse_interval("10m"), parse_interval("1h30m")
     (600000000, 5400000000)
@@ -186,7 +184,7 @@ def parse_interval(text: str) -> int:
 
 
 def format_interval(length: int) -> str:
-    """Format a length in microseconds as a text that ``parse_interval`` accepts if the length is positive.
+    """Format a length of time in microseconds; ``parse_interval`` accepts the text of a positive length.
 
     >>> format_interval(5400000000)
     '1h30m'

@@ -31,20 +31,20 @@ _LOST_SLASH: Final = re.compile(r"^([^:/]+:/)(?!/)")  # Path collapses two slash
 _MISREAD: Final = re.compile(r"[\[\]{}*?\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
 """The parts of a path that other programs misread.
 
-Spark interprets brackets, * and ? in a path as a pattern.  delta-rs decodes %20 and converts backslashes to slashes.
+Spark interprets brackets, * and ? as a pattern.  delta-rs decodes %20 and converts backslashes to slashes.
 """
 
 _POLL_SECONDS: Final = 0.1
 _FILES_AT_ONCE: Final = 1_000
-"""The maximum number of draft files that remain if a writer dies."""
+"""The maximum number of draft files that a dead writer leaves."""
 _FORCED_AT_ONCE: Final = 16
 _DRAFT: Final = re.compile(r"\..+\.\d+\.\d+")
-"""The name of a draft file: the final name, followed by the numbers of the writing process and thread."""
+"""The name of a draft file: the final name and the numbers of the writing process and thread."""
 
 
 @dataclass(frozen=True, order=True)
 class Location:
-    """A folder or file of a home's data; ``path`` is absolute and local, without ``.`` and ``..``.
+    """A folder or file of a home's data; ``path`` is an absolute local path without ``.`` and ``..``.
 
     >>> Location.of("file:///srv/home") / "tables/1-msgs"
     Location(path='/srv/home/tables/1-msgs')
@@ -52,7 +52,7 @@ class Location:
 
     path: str
     follows: bool = field(default=False, compare=False, repr=False)
-    """Whether the location belongs to a home, so that new files and folders get the permissions of their folder
+    """Whether the location belongs to a home; if so, a new file or folder gets the permissions of its folder
     (``access.py``).
     """
 
@@ -76,9 +76,7 @@ class Location:
         return cls(_plain(_absolute(unquote(parts.path))))
 
     def __truediv__(self, below: str) -> Location:
-        """Return the location of a relative path below this location; raise StorageError if the path leads out of
-        it.
-        """
+        """Return the location of a relative path below this one; raise StorageError if the path leads outside."""
         if below.startswith("/") or not {"", ".", ".."}.isdisjoint(below.split("/")):
             raise StorageError(f"{below!r} is not a path below {self}", hint="Restore the home from a backup.")
         return Location(f"{self.path.rstrip('/')}/{below}", self.follows)
@@ -103,9 +101,7 @@ class Location:
 
     @property
     def spark(self) -> str:
-        """The path in the form that Spark needs: not percent-encoded, with the scheme, because a cluster may default to
-        another.
-        """
+        """The path for Spark: not percent-encoded, but with the scheme, because a cluster may default to another."""
         return f"file://{self.path}"
 
     def read(self) -> bytes:
@@ -124,12 +120,13 @@ class Location:
         return os.stat(self.path).st_size
 
     def modified_ms(self) -> int:
-        """Return the time at which the file was last written, in milliseconds since 1970 UTC."""
+        """Return the time of the last write to the file, in milliseconds since 1970 UTC."""
         return os.stat(self.path).st_mtime_ns // 1_000_000
 
     def mark(self) -> tuple[int, ...] | None:
-        """Return numbers that distinguish the file from a later file with the same name; None if the file does not
-        exist.
+        """Return numbers that identify this version of the file, or None if the file does not exist.
+
+        A later file with the same name has other numbers.
         """
         try:
             status = os.stat(self.path)
@@ -172,8 +169,8 @@ class Location:
     def put_all(self, files: Mapping[str, bytes]) -> None:
         """Write files into the folder, given their contents by name, as ``put`` does.
 
-        All files are written before they are forced to the disk, because the file system then forces many files at
-        once. Drafts of dead writers are removed first.
+        Many files are written before they are forced to the disk, because the file system then forces them together.
+        The drafts of dead writers are removed first.
         """
         self.make_and_force()
         self.remove_drafts()
@@ -196,9 +193,7 @@ class Location:
                 os.replace(draft.path, (self / name).path)
 
     def remove_drafts(self) -> None:
-        """Remove the drafts of ``put_all`` calls that died, unless a process holds a lock on the folder
-        (``shared``).
-        """
+        """Remove the drafts of dead ``put_all`` calls, unless a process holds a lock on the folder (``shared``)."""
         drafts = [name for name in self.names() if _DRAFT.fullmatch(name)]
         if not drafts:
             return
@@ -222,9 +217,7 @@ class Location:
             self.parent.force()
 
     def follow(self) -> None:
-        """Set the permissions of a file in a home to those of its folder; do nothing for other files or a missing
-        file.
-        """
+        """Give a file in a home the permissions of its folder; ignore a missing file and a file outside a home."""
         if self.follows:
             with suppress(FileNotFoundError):
                 follow_folder(self.path)
@@ -236,16 +229,16 @@ class Location:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Hold a shared lock on the folder for the duration of the ``with`` block; the lock excludes ``alone``."""
+        """Hold a shared lock on the folder during the ``with`` block; the lock excludes ``alone``."""
         with self._opened() as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
             yield
 
     @contextmanager
     def alone(self, patience_seconds: float) -> Iterator[bool]:
-        """Try to lock the folder exclusively for the ``with`` block; yield whether the lock was acquired.
+        """Try to lock the folder exclusively for the ``with`` block, and yield whether this succeeded.
 
-        The function waits at most ``patience_seconds`` for the lock.
+        Wait at most ``patience_seconds`` for the lock.
         """
         until = time.monotonic() + patience_seconds
         while True:
@@ -258,7 +251,7 @@ class Location:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """Open a file descriptor of the file or folder; closing the descriptor releases the lock."""
+        """Open a file descriptor for the ``with`` block; closing it releases its locks."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             yield descriptor
@@ -276,10 +269,10 @@ def free_bytes(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 LEAST_FREE: Final = 256 << 20
-"""The number of free bytes below which the disk of a home is too full for loads and ticks."""
+"""A home's disk with fewer free bytes is too full for loads and ticks."""
 
 FULL: Final = 1 << 20
-"""The number of free bytes below which a disk has no room for a catalog transaction."""
+"""A disk with fewer free bytes has no room for a catalog transaction."""
 
 
 def _taken(descriptor: int) -> bool:

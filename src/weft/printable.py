@@ -1,4 +1,4 @@
-"""Escape everything in a text that a terminal or a mail program would interpret."""
+"""Escape the characters of a text that a terminal or a mail program would interpret."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.errors import Refused
 _LONGEST: Final = 160
 _SHOWN: Final = 60
 _NOT_UTF_8: Final = re.compile("[\udc80-\udcff]")
-"""The surrogates by which Python represents bytes that are not UTF-8 (PEP 383).
+"""The surrogates that Python uses for bytes that are not UTF-8 (PEP 383).
 
 Arguments, environment variables and file names may contain such bytes.
 """
@@ -27,7 +27,7 @@ def visible(text: str, allowed: str = "") -> str:
 
 
 def require_text(text: str, what: str) -> str:
-    r"""Return ``text``.  Raise Refused if ``text`` contains bytes that are not UTF-8.
+    r"""Return ``text``; raise Refused if it contains bytes that are not UTF-8.
 
     ``what`` names the text in the error message.
 
@@ -67,8 +67,7 @@ def one_line(text: str, longest: int, allowed: str = "") -> str:
 class Brief:
     """An object whose ``repr`` is one line of at most 160 characters, for programs and notebooks.
 
-    A dataclass that inherits from ``Brief`` must be declared with ``repr=False``, because otherwise it generates its
-    own ``__repr__``.
+    Declare a dataclass that inherits from ``Brief`` with ``repr=False``; otherwise it generates its own ``__repr__``.
     """
 
     def _brief(self) -> str:
@@ -80,7 +79,7 @@ class Brief:
 
 
 class InLines(Brief):
-    """An object described by several lines (``brief``).
+    """An object that several lines (``brief``) describe.
 
     A notebook shows all lines, while ``repr`` joins the lines into one.
     """

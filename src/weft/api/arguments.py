@@ -39,7 +39,7 @@ def timing(ts_from: str | None, order: TsOrder, late: Late, future: str | int, h
 
 
 def length(text: str | int) -> int:
-    """Return a length of time in microseconds; ``text`` is text such as ``10m``, or microseconds."""
+    """Return a length of time in microseconds, given as microseconds or as text such as ``10m``."""
     return parse_interval(text) if isinstance(text, str) else text
 
 
@@ -70,7 +70,7 @@ def file_options(
 
 
 def renaming(names: str | Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    """Return pairs of a column's name in the file and its new name; raise Refused for invalid text.
+    """Return pairs of a name in the file and a column's new name; raise Refused for invalid text.
 
     >>> renaming("Order ID=id, a=b"), renaming({"a": "b"})
     ((('Order ID', 'id'), ('a', 'b')), (('a', 'b'),))
@@ -120,9 +120,7 @@ def column_list(text: str, option: str = "--columns") -> list[tuple[str, DataTyp
 
 
 def digest_times(digest: str | None, zone: str | None) -> tuple[str | None, str | None]:
-    """Return a digest schedule in its canonical form, and its time zone; raise Refused for an invalid schedule or
-    zone.
-    """
+    """Return a digest schedule in its canonical form, and its time zone; raise Refused if either is invalid."""
     from weft.configuration import require_zone
     from weft.delivery.digest import parse_digest
 

@@ -30,8 +30,7 @@ class Asking(Viewing):
     """The methods of ``Weft`` that ask and explain queries."""
 
     def try_query(self, sql: str, *, now: AnyInstant | None = None, limit: int | None = 20) -> Answer:
-        """Return at most ``limit`` rows of the answer to a query at the instant ``now``, over the database at that
-        instant.
+        """Return at most ``limit`` rows of the answer that the query ``sql`` has at the instant ``now``.
 
         ``now`` is by default the home's clock.  Weft first refreshes the views that the query names.  Raises SqlError
         for a query that Weft does not support, ExecutionError and StorageError.
@@ -49,10 +48,10 @@ class Asking(Viewing):
     ) -> Backtest:
         """Return the answers that a standing query would have delivered in [``since``, ``until``), and when.
 
-        The result has at most ``limit`` answers, and counts over time of all answers.  Nothing is stored.  Without
-        ``since`` the query begins with the history.  With it, the query is installed from now on at that
-        instant: rows that were in its answer just before are not answers.  ``until`` is by default the home's clock.
-        Views that the query names are refreshed first.  Raises SqlError for a query that Weft does not support, Refused
+        The result has at most ``limit`` answers; its counts over time include all answers.  Nothing is stored.  Without
+        ``since`` the query begins with the history.  With ``since`` the query is installed from now on at that instant:
+        it does not deliver rows that were in its answer just before.  ``until`` is by default the home's clock.  Weft
+        first refreshes the views that the query names.  Raises SqlError for a query that Weft does not support, Refused
         for an empty window, LimitExceeded, ExecutionError and StorageError.
         """
         begins = None if since is None else micros(since)
@@ -76,7 +75,7 @@ class Asking(Viewing):
         return replace(answers, nothing=why_no_answer(sizes, ends))
 
     def _read_by(self, compiled: Plan) -> dict[str, Relation]:
-        """Return the relations that a plan reads; raise Refused if rows of these relations were discarded."""
+        """Return the relations that a plan reads; raise Refused if rows of them were discarded."""
         from weft.execution.relations import relations
         from weft.execution.synopsis.discarding import refuse_discarded
 
@@ -84,9 +83,9 @@ class Asking(Viewing):
         return relations(self.opened.catalog, compiled.reads)
 
     def explain(self, sql: str, *, start: FromMode = "start") -> Explanation:
-        """Return an explanation of the effects of installing a query; its ``brief`` has about ten lines.
+        """Return an explanation of the effects of installing a query, without starting Spark.
 
-        ``start`` is as for ``install``.  The method does not start Spark.  Raises SqlError.
+        ``start`` is as for ``install``.  The explanation's ``brief`` has about ten lines.  Raises SqlError.
         """
         from weft.api.explaining_installed import extents
 
@@ -96,7 +95,7 @@ class Asking(Viewing):
     def explain_installed(self, name: str) -> Explanation | SynopsisExplanation | ViewExplanation:
         """Return an explanation of a standing query or a view.
 
-        For a query, the explanation includes the number of answers so far and the next due instant.  Raises NotFound,
+        For a query, the explanation includes the number of its answers and its next due instant.  Raises NotFound,
         StorageError, and PlanMismatch if the query no longer fits its tables.
         """
         from weft.api.explaining_installed import explain_installed
@@ -108,10 +107,9 @@ class Asking(Viewing):
         return self.explain_view(name)
 
     def explain_tick(self, name: str) -> Forecast:
-        """Return a forecast of the data that the query's next tick would read in the current state of the home, and
-        how.
+        """Return a forecast of the data that the query's next tick would read, and how, in the home's current state.
 
-        The method starts no Spark and writes nothing.  Raises NotFound, ClockError, PlanMismatch and StorageError.
+        The method does not start Spark and writes nothing.  Raises NotFound, ClockError, PlanMismatch and StorageError.
         """
         from weft.execution.forecast import forecast
 

@@ -28,7 +28,7 @@ Channels: TypeAlias = list[str] | tuple[str, ...]
 class Deliveries(Brief):
     """A subscription with its query and its latest messages, the newest first.
 
-    ``has_messages`` says whether the subscription ever sent a message.
+    ``has_messages`` is true if the subscription ever sent a message.
     """
 
     query: QueryRecord
@@ -38,7 +38,7 @@ class Deliveries(Brief):
 
     @property
     def waiting(self) -> int:
-        """The number of answers not yet delivered to the channel, including answers in an unfinished message."""
+        """The number of answers not yet delivered, including answers in an unfinished message."""
         return max(self.query.rows - self.subscription.delivered, 0)
 
     def _brief(self) -> str:
@@ -77,8 +77,8 @@ class Delivering(WeftMethods):
 
         Returns the subscription, or a tuple of subscriptions if ``to`` is not a single channel.  With ``from_start``
         Weft first sends the existing answers.  ``digest`` (``hourly``, ``daily@08:00``, ``weekly@mon-08:00``) collects
-        answers until the given time, in the time zone ``zone`` or the zone in the settings.  Raises NotFound, Refused
-        for an invalid channel or digest, and Conflict if the query already has the channel.
+        answers until that time, in the time zone ``zone`` (default: the zone in the settings).  Raises NotFound,
+        Refused for an invalid channel or digest, and Conflict if the query already has the channel.
         """
         from weft.delivery.registry import CURSOR, canonical, require_accepted
 
@@ -104,7 +104,7 @@ class Delivering(WeftMethods):
     def unsubscribe(self, name: str, to: Channels) -> tuple[Subscription, ...]: ...
 
     def unsubscribe(self, name: str, to: str | Channels) -> Subscription | tuple[Subscription, ...]:
-        """Stop sending a query's answers to one or several channels; Weft still completes a pending message.
+        """Stop sending a query's answers to one or several channels, after any pending message.
 
         Returns the ended subscription, or a tuple of subscriptions if ``to`` is not a single channel.  Raises NotFound.
         """
@@ -117,7 +117,7 @@ class Delivering(WeftMethods):
     def mute(self, name: str, to: str | Channels | None = None) -> tuple[Subscription, ...]:
         """Stop sending to some channels of a query (by default all) until ``unmute``; the query's ticks continue.
 
-        Raises NotFound, and Conflict if all of these channels are already muted.
+        Raises NotFound, and Conflict if all of the channels are already muted.
         """
         with self.opened.writing(f"mute {name}") as writer:
             subscriptions = _subscriptions(self.opened, writer, name, to)
@@ -128,10 +128,9 @@ class Delivering(WeftMethods):
             return tuple(writer.subscriptions.set_muted(each.sub_id, True) for each in subscriptions)
 
     def unmute(self, name: str, to: str | Channels | None = None, *, skip: bool = False) -> tuple[Subscription, ...]:
-        """Send the answers that arrived while some channels of a query (by default all) were muted; with ``skip`` omit
-        them.
+        """End the muting of some channels of a query (by default all), and send the answers that arrived meanwhile.
 
-        Raises NotFound, and Conflict if none of these channels is muted.
+        With ``skip``, Weft omits these answers.  Raises NotFound, and Conflict if none of the channels is muted.
         """
         if not skip:
             with self.opened.writing(f"unmute {name}") as writer:
@@ -151,7 +150,7 @@ class Delivering(WeftMethods):
         """Send the answers of a query from ``from_ordinal`` on again to some of its channels (by default all).
 
         The next delivery sends the answers in messages with new ids.  Raises NotFound, Refused for an ordinal that the
-        query does not have, and Conflict if a channel is muted or the state of its last message cannot be settled.
+        query does not have, and Conflict if a channel is muted or the outcome of its last message cannot be determined.
         """
 
         def restart(sender: Writer) -> tuple[Deliveries, ...]:
@@ -173,9 +172,9 @@ class Delivering(WeftMethods):
         return self._after_settling(restart)
 
     def deliveries(self, name: str | None = None, *, limit: int = 20) -> tuple[Deliveries, ...]:
-        """Return the subscriptions of one query or of all queries.
+        """Return the subscriptions of one query or of all queries, with the latest ``limit`` messages among them.
 
-        Each subscription contains those of its messages that are among the latest ``limit``.  Raises NotFound.
+        Raises NotFound.
         """
         catalog = self.opened.catalog
         query_id = None if name is None else catalog.queries.named(name).query_id
@@ -193,7 +192,7 @@ class Delivering(WeftMethods):
     def test_channel(self, to: str, user: str = "weft") -> tuple[str, str]:
         """Send a test message to a channel; return the channel's canonical name and a sentence about the outcome.
 
-        The message says that it is a test, and belongs to no query.  Raises Refused and DeliveryError.
+        The message is marked as a test and belongs to no query.  Raises Refused and DeliveryError.
         """
         from weft.delivery.registry import send_test
 
@@ -203,18 +202,15 @@ class Delivering(WeftMethods):
     def health(self, *, max_lag_us: int | None = None) -> Health:
         """Return the state of the home: its queries, ticks, deliveries and disk, and any problems.
 
-        ``max_lag_us`` is the time that new rows may wait for a tick before Weft reports a problem (default: 15
-        minutes).  The method does not start Spark.
+        A problem is reported if new rows wait for a tick for more than ``max_lag_us`` (default: 15 minutes).  The
+        method does not start Spark.
         """
         from weft.api.health import MAX_LAG_US, health_of
 
         return health_of(self.opened, MAX_LAG_US if max_lag_us is None else max_lag_us)
 
     def _after_settling(self, change: Callable[[Writer], T]) -> T:
-        """Return the result of ``change``, which is called while no process delivers.
-
-        Messages of dead processes are settled first.
-        """
+        """Settle dead processes' messages, and return the result of ``change``, called while no process delivers."""
         from weft.delivery.outbox import settle
 
         home = self.opened
@@ -224,8 +220,9 @@ class Delivering(WeftMethods):
 
 
 def _subscriptions(home: OpenHome, catalog: Writer, name: str, to: str | Channels | None) -> tuple[Subscription, ...]:
-    """Return the query's subscriptions to the channels ``to`` (None: all); raise NotFound and name the query's
-    channels.
+    """Return the query's subscriptions to the channels ``to`` (None: all).
+
+    Raise NotFound, with the names of the query's channels.
     """
     from weft.delivery.registry import canonical
 
@@ -251,9 +248,9 @@ def _subscriptions(home: OpenHome, catalog: Writer, name: str, to: str | Channel
 
 
 def _canonical_or(to: str, home: OpenHome, canonical: Callable[..., str]) -> str:
-    """Return a channel's canonical name, or ``to`` unchanged if the settings no longer allow the channel.
+    """Return a channel's canonical name, or ``to`` if the settings no longer allow the channel.
 
-    A user can still unsubscribe from such a channel.
+    Users can still unsubscribe from such a channel.
     """
     try:
         return canonical(to, home.folder)

@@ -1,4 +1,4 @@
-"""Explain a query over the home's tables, or over the table that the first load of mail would make."""
+"""Explain a query over the home's tables, or over the table that the first load of mail would create."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAIL = ("msgid", "sender", "subject", "date", "newsgroup", "inreplyto", "body", "ts")
-"""The columns of ``extraction.mail``, repeated here so that explaining a query does not import that module.
+"""The columns of ``extraction.mail``, repeated to avoid an import of that module.
 
 A test compares the two lists.
 """
@@ -34,7 +34,8 @@ A test compares the two lists.
 class Known:
     """The tables over which a query is explained.
 
-    ``assumed`` is the reason why the tables are not a home's own (None: they are).  ``extents`` are the known sizes.
+    ``assumed`` is the reason why Weft assumes tables, or None for a home's own tables.  ``extents`` are the known
+    sizes.
     """
 
     schemas: Mapping[str, TableSchema]
@@ -58,7 +59,7 @@ def mail_schema() -> TableSchema:
 def known_tables(home: Path, at: int, sql: str) -> Known:
     """Return the tables that the query ``sql`` may name.
 
-    If the home does not exist or has no table, the result is the table that a first load of mail would create.  Raises
+    If the home does not exist or has no table, return the table that a first load of mail would create.  Raises
     CatalogError if the home's catalog is damaged, or if the home has data but no catalog.
     """
     names = queries_mentioned(sql)
@@ -98,8 +99,7 @@ def synopsis_plan(
 ) -> SynopsisPlan:
     """Return the plan of a query that is maintained as a synopsis; raise the errors of ``synopsis_explanation``.
 
-    With ``duplicates``, the answers of a 2fol formula have counts.  With ``keep``, a formula without a synopsis is
-    refused.
+    With ``duplicates``, the answers of a 2fol formula have counts.  ``keep`` refuses a formula without a synopsis.
     """
     if duplicates and language != "2fol":
         raise Refused(
@@ -141,9 +141,7 @@ def with_order(explanation: Explanation, sql: str) -> Explanation:
 
 
 def _synopsis_note(sql: str, known: Known, *, from_now: bool) -> list[Note]:
-    """Return a note that suggests a synopsis if the query joins earlier rows with later rows, otherwise an empty
-    list.
-    """
+    """Return a note that suggests a synopsis if the query joins earlier rows with later rows."""
     try:
         stored = () if from_now else sql_synopsis(sql, known.schemas).synopsis.stored
     except Refused:

@@ -1,4 +1,4 @@
-"""Explain an installed query: the plan that runs, under the query's own names, with what the home knows about it."""
+"""Explain an installed query: its plan under its own names, its state and its number of answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from weft.planning.synopsis_words import SynopsisExplanation, explain_synopsis
 
 _DAY: Final = 86_400_000_000
 _TICKS: Final = 100
-"""The number of latest ticks over which answers a day are computed."""
+"""The number of ticks from which ``rate`` is computed."""
 
 
 def extents(home: OpenHome, schemas: Mapping[str, TableSchema]) -> dict[str, Extent]:
@@ -59,9 +59,7 @@ def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplan
 
 
 def own_plan(query: QueryRecord, shape: Plan) -> Plan:
-    """Return the plan of a query with its constants, under the names that its text gives range variables and
-    columns.
-    """
+    """Return the plan of a query with its constants, and with the range variables and columns of its text."""
     names = {f"t{number}": alias for number, alias in enumerate(query.names, 1)}
     renamed = rename(shape.lifted, names)
     outputs = zip(query.columns, renamed.outputs, strict=True)
@@ -78,9 +76,9 @@ def _answers(home: OpenHome, query: QueryRecord) -> str:
 
 
 def rate(ticks: Sequence[TickQuery]) -> str | None:
-    """Return the rate of answers over the windows of these ticks, the newest first; None for less than a day.
+    """Return the rate of answers over the windows of ``ticks`` (the newest first), or None for less than a day.
 
-    Ticks up to the last full one are left out: they may belong to an earlier text of the query.
+    The last full tick and all earlier ticks are omitted, because they may belong to an earlier text of the query.
 
     >>> day = 86_400_000_000
     >>> of = lambda t, tau, rows: TickQuery(1, 1, t * day, None if tau is None else tau * day, "committed", rows, None)

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from weft.runtime.doctor import Check
 
 MAX_LAG_US: Final = 15 * 60 * 1_000_000
-"""The default of the time that new rows may wait for a tick before the home reports a problem."""
+"""The default time that new rows may wait for a tick before the home reports a problem."""
 
 
 @dataclass(frozen=True, repr=False)
 class Health(Brief):
     """The state of a home at the instant ``at`` (microseconds UTC); ``problems`` are descriptions of problems.
 
-    ``lag_us`` is the time for which new rows have waited for a tick (0: no rows wait; None: a replay home, whose clock
-    stands still).  ``due`` is the number of subscriptions with answers to deliver now.  ``failed``, ``parked`` and
-    ``muted`` are the numbers of subscriptions that wait for their next attempt, that wait for a person, and that are
-    muted.  ``free_bytes`` is the free space on the home's disk.
+    ``lag_us`` is the time for which new rows have waited for a tick: 0 if no rows wait, None in a replay home, whose
+    clock stands still.  The other fields count subscriptions: ``due`` those with answers to deliver now, ``failed``
+    those that wait for their next attempt, ``parked`` those that wait for a person, and ``muted`` the muted ones.
+    ``free_bytes`` is the free space on the home's disk.
     """
 
     at: int
@@ -113,9 +113,8 @@ class Maintaining(WeftMethods):
     def maintain(self, *, dry_run: bool = False, retain: str | int = "7d") -> Iterator[Step]:
         """Maintain arrangements and data files, and yield each step.
 
-        Files that are no longer needed are deleted after the retention ``retain``.  With ``dry_run`` the steps are only
-        listed. The method does not start Spark.  Raises LeaseBusy, StorageError, and Refused if ``retain`` is more than
-        a week.
+        Weft deletes unneeded files after the retention ``retain``.  With ``dry_run`` the steps are only listed.  The
+        method does not start Spark.  Raises LeaseBusy, StorageError, and Refused if ``retain`` is more than a week.
         """
         from weft.execution.maintenance import maintain
 
@@ -129,7 +128,7 @@ class Maintaining(WeftMethods):
         return settings_of(self.opened.folder)
 
     def doctor(self) -> Iterator[Check]:
-        """Check the installation and this home, and yield the result of each check; do not start Spark."""
+        """Check the installation and this home, and yield the result of each check, without starting Spark."""
         from weft.delivery.registry import default_channels
         from weft.runtime.doctor import examine
 

@@ -35,8 +35,9 @@ Rows: TypeAlias = (
 
 
 class Tabular(Protocol):
-    """Rows that an object exports as an Arrow stream: pyarrow tables, pandas and polars DataFrames, DuckDB
-    relations.
+    """An object that exports its rows as an Arrow stream.
+
+    Examples are pyarrow tables, pandas and polars DataFrames, and DuckDB relations.
     """
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
@@ -58,7 +59,7 @@ class Loading(WeftMethods):
         hold: bool = False,
         progress: Progress | None = None,
     ) -> Summary:
-        """Load mailboxes, directories of articles, and archives of them, into ``table``; return a summary.
+        """Load mailboxes, directories of articles, and archives of both, into ``table``; return a summary.
 
         ``ts_from``, ``ts_order``, ``late`` and ``hold`` determine the rows' ``ts``: see ``extraction.batches.Timing``.
         ``future`` is text such as ``1d``, or microseconds.  See ``extraction.ingest.ingest_mail`` for the other
@@ -146,8 +147,9 @@ class Loading(WeftMethods):
         return append_rows(home, table, read, user or own_user(), source, times)
 
     def ingest_log(self, log: AnyPath, signature: AnyPath, progress: Progress | None = None) -> tuple[Summary, ...]:
-        """Load a log of temporal logic in MonPoly's format into one table per predicate; see
-        ``extraction.logs.ingest_log``.
+        """Load a log of temporal logic in MonPoly's format into one table per predicate.
+
+        See ``extraction.logs.ingest_log``.
         """
         from weft.extraction.logs import ingest_log
 
@@ -159,7 +161,7 @@ class Loading(WeftMethods):
         return catalog.load_history.latest(None if table is None else catalog.tables.named(table).table_id, limit)
 
     def undo_load(self, load_id: int) -> Undone:
-        """Remove the rows that a load stored, if no answer depends on these rows; see ``execution.undoing``.
+        """Remove the rows of a load, if no answer depends on them; see ``execution.undoing``.
 
         Raises NotFound, LeaseBusy, StorageError, and Conflict with the reason why the load cannot be undone.
         """
@@ -168,13 +170,13 @@ class Loading(WeftMethods):
         return undo_load(self.opened, load_id)
 
     def quarantined(self) -> tuple[QuarantineRecord, ...]:
-        """Return the open records in quarantine, which could not be read, the oldest first."""
+        """Return the open records in quarantine, the oldest first."""
         return self.opened.catalog.quarantine.all()
 
     def retry_quarantine(
         self, ids: Collection[int] | None = None, *, late: Late | None = None, future: str | int | None = None
     ) -> Retried:
-        """Read the quarantined records with the given ids (by default all) again; see ``extraction.retrying.retry``.
+        """Read the quarantined records ``ids`` (by default all) again; see ``extraction.retrying.retry``.
 
         ``late`` and ``future`` replace the options of the original load.  Raises NotFound, StorageError and LeaseBusy.
         """
@@ -185,7 +187,7 @@ class Loading(WeftMethods):
 
 @dataclass(frozen=True, repr=False)
 class Description(Brief):
-    """A table and a few rows of its newest file, with the values in the order of the table's columns."""
+    """A table and a few rows of its newest file; each row has its values in the order of the table's columns."""
 
     table: TableRecord
     samples: tuple[tuple[object, ...], ...]
@@ -196,9 +198,9 @@ class Description(Brief):
 
 @dataclass(frozen=True, repr=False)
 class ResultsDescription(Brief):
-    """A query, whose answers form the table ``query.results``, and its latest answers.
+    """A query and its latest answers; ``first`` is the answer with ordinal 1, or None.
 
-    ``first`` is the answer with ordinal 1, or None.
+    The answers of the query are the rows of the table ``query.results``.
     """
 
     query: QueryRecord
@@ -217,10 +219,10 @@ class Tabling(WeftMethods):
         return self.opened.catalog.tables.known()
 
     def drop_table(self, name: str) -> TableRecord:
-        """Drop a table with all its rows, its loads and its quarantined records; return its record.
+        """Drop a table with its rows, its loads and its quarantined records; return its record.
 
-        Raises NotFound, LeaseBusy, and Conflict if standing queries, views or a source use the table; the error names
-        them.
+        Raises NotFound, LeaseBusy, and Conflict with the names of the standing queries, views or source that use the
+        table.
         """
         from weft.execution.undoing import drop_table
 
@@ -233,10 +235,9 @@ class Tabling(WeftMethods):
         return rename_table(self.opened, old, new)
 
     def describe(self, table: str, samples: int = 3) -> Description | ResultsDescription:
-        """Return a description of a table with at most ``samples`` rows of its newest file.
+        """Return a description of a table with at most ``samples`` rows of its newest file, without starting Spark.
 
-        For the table ``results.NAME`` the description contains the query and its latest answers.  The method does not
-        start Spark.  Raises NotFound and StorageError.
+        For the table ``results.NAME``, describe the query and its latest answers.  Raises NotFound and StorageError.
         """
         catalog = self.opened.catalog
         scheme, dot, name = table.partition(".")

@@ -38,10 +38,10 @@ FormulaLanguage: TypeAlias = Literal["monpoly", "mutl", "mutl-minmax", "2fol"]
 class Options:
     """The options of a monitoring run.
 
-    ``language`` is the language of the formula.  With ``duplicates`` equal answers are counted; µTL always counts them.
-    With ``negate`` the negated formula is evaluated.  With ``every_point`` time points without answers are printed, as
-    MonPoly does.  MonPoly omits a time point without an event that the formula mentions if the omission changes no
-    answer; ``empty_points`` prints these time points too.
+    ``language`` is the language of the formula.  With ``duplicates``, and always in µTL, answers have counts.  With
+    ``negate`` the negated formula is evaluated.  With ``every_point`` time points without answers are printed, as
+    MonPoly does.  If no event at a time point occurs in the formula, MonPoly omits the time point unless this changes
+    an answer; ``empty_points`` prints such time points too.
     """
 
     negate: bool = False
@@ -96,7 +96,7 @@ def parse_formula(
 def lines(
     read: ParsedFormula, known: Signature, log: Path, options: Options, semantics: Semantics = "set"
 ) -> Iterator[str]:
-    """Yield the lines that MonPoly prints for a parsed formula; if duplicates count, each answer has its count."""
+    """Yield the lines that MonPoly prints for a parsed formula.  With duplicates, each answer has its count."""
     filtered = options.every_point and not options.empty_points and options.language == "monpoly"
     is_relevant = relevant(read.formula) if filtered else None
     with opened_text(log) as stream:
@@ -110,7 +110,7 @@ def lines(
 
 
 def violations(specification: Path, log: Path) -> Iterator[tuple[str, int]]:
-    """Yield each violated property of a DejaVu specification, with the number of the violating event (from 1).
+    """Yield each violated property of a DejaVu specification, with the number of the event (from 1).
 
     If the log's name contains ``.timed.``, the last value of each event is its time, as in DejaVu.
     """
@@ -126,13 +126,13 @@ def violations(specification: Path, log: Path) -> Iterator[tuple[str, int]]:
 
 _SECOND = 1_000_000
 _DIVIDED: Final = "Fatal error: exception Division_by_zero"
-"""The text that MonPoly prints, after earlier verdicts, when it stops at a division by 0."""
+"""MonPoly's message for a division by 0, which ends its output."""
 Outcome = Literal["same", "refused", "other"]
 
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """The outcome of a case: the ``same`` verdicts as expected, ``refused`` as expected, or ``other`` with the
+    """The outcome of a case: the expected verdicts (``same``) or refusal (``refused``), or ``other`` with a
     difference.
     """
 
@@ -176,7 +176,7 @@ def _judge_case(name: str, case: Mapping[str, Any], folder: Path) -> CaseOutcome
 
 
 def _expects_refusal(case: Mapping[str, Any]) -> bool:
-    """Return whether the case expects a refusal: MonPoly refuses the formula, or the formula refers to the future."""
+    """Return whether MonPoly refuses the formula, or the formula refers to the future."""
     if "spec" in case:
         return False
     printed = case.get("output") or [""]

@@ -31,7 +31,7 @@ def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
         definition = _definition(home, writer, query, old)
         _refuse_same(writer, old, definition)
         failpoint("replace.checked")
-        # With this start, every later answer starts after the instants that the query has already processed.
+        # With this start, all later answers start after the instants that the query has already processed.
         replaced = writer.replacements.replace(definition, home.clock(), past=query.start != "now")
         failpoint("replace.stored")
         return replaced
@@ -60,9 +60,9 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
 
 
 def _definition(home: OpenHome, catalog: CatalogParts, query: NewQuery, old: QueryRecord) -> QueryDefinition:
-    """Return the new definition of the query; raise Conflict or SynopsisError if it cannot replace the old definition.
+    """Return the new definition of the query; raise Conflict or SynopsisError if it cannot replace ``old``.
 
-    The owner, the timeliness and the start do not change unless ``query`` sets them.
+    The owner, the timeliness and the start change only if ``query`` sets them.
     """
     if is_synopsis(catalog.queries.plan(old.plan_id).body):
         raise SynopsisError(

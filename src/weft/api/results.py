@@ -1,6 +1,6 @@
-"""The answers of a query, read on demand.
+"""Read the answers of a query on demand.
 
-To sort any number of answers by ORDER BY, the module sorts runs into temporary files and merges them.
+An ORDER BY can sort any number of answers, because the module sorts runs into temporary files and merges them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def answers_order(query: QueryRecord) -> tuple[Key, ...]:
 class Results(Tabular):
     """At most ``limit`` answers of a query with an ordinal above ``after``, as of the time of the call.
 
-    Iteration yields ``ResultRow`` objects and stores only a limited number in memory.  The answers are sorted by the
-    query's ORDER BY if it has one and ``after`` is None, otherwise by ordinal.  As a table, the answers start with the
-    columns ``_ordinal``, ``_first_at`` and ``_tick``.  Raises StorageError if an answer is missing, and NotFound if the
-    query was purged in the meantime.
+    Iterate to get ``ResultRow`` objects, of which only a limited number is in memory at once.  The answers are sorted
+    by the query's ORDER BY if it has one and ``after`` is None, otherwise by ordinal.  As a table, the answers start
+    with the columns ``_ordinal``, ``_first_at`` and ``_tick``.  Raises StorageError if an answer is missing, and
+    NotFound if the query was purged in the meantime.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class Results(Tabular):
     def spark(self) -> DataFrame:
         """Return the answers as a Spark DataFrame, which can read any number of answers from the home.
 
-        The rows are unordered, unless the query has an ORDER BY and the number of answers is limited.  The DataFrame is
-        valid until the query is purged, because the purge deletes the files that it reads.
+        The rows are sorted only if the query has an ORDER BY and the number of answers is limited.  The DataFrame is
+        valid until the query is purged, because the purge deletes its files.
         """
         from weft.execution.relations import answer_frame
 

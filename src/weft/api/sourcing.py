@@ -42,8 +42,8 @@ class Sourcing(WeftMethods):
         ``at`` is the path or URI of the source, and ``key`` the column or columns that identify its rows.  ``run``
         polls the source at the interval ``every``.  ``columns`` selects columns, each with its type or None to infer
         the type. ``rename`` renames columns of a file: a mapping, or text as on the command line.  ``table`` is the
-        table in the source, if the source has several.  ``slot`` and ``publication`` are names on a PostgreSQL server
-        whose changes are followed. See ``extraction.sources.adding`` for the kinds and the errors.
+        table in the source, if the source has several.  ``slot`` and ``publication`` are names on a PostgreSQL server.
+        See ``extraction.sources.adding`` for the kinds and the errors.
         """
         from weft.extraction.sources.adding import add_source
 
@@ -75,8 +75,8 @@ class Sourcing(WeftMethods):
     ) -> Polled:
         """Record the changes of a source since its last poll, and return a summary; see ``extraction.sources.polling``.
 
-        ``now`` is allowed in replay homes only.  ``evolve`` accepts new columns, ``allow_empty`` accepts an empty
-        source, and ``bad_lines`` quarantines the lines of a feed that are not changes.
+        Only replay homes allow ``now``.  ``evolve`` accepts new columns, ``allow_empty`` accepts an empty source, and
+        ``bad_lines`` quarantines the lines of a feed that are not changes.
         """
         how: dict[str, Any] = {"evolve": evolve, "allow_empty": allow_empty, "bad_lines": bad_lines}
         return self.poll_feed(name, now=now, progress=progress, **how)[0]
@@ -91,9 +91,7 @@ class Sourcing(WeftMethods):
         bad_lines: bool = False,
         progress: Progress | None = None,
     ) -> list[Polled]:
-        """Poll a source as ``poll_source`` does, and all sources that follow the same feed; return a result for
-        each.
-        """
+        """Poll a source and all other sources of the same feed as ``poll_source`` does; return a result for each."""
         from weft.extraction.sources.polling import poll_feed
         from weft.extraction.sources.source_lease import Accepting
 
@@ -126,9 +124,8 @@ class Sourcing(WeftMethods):
     ) -> Corrected:
         """Correct a tracked table: the row with ``key`` had ``values`` in the past period [``begin``, ``end``).
 
-        If ``values`` is None, the row did not exist in the period.  The uncorrected history stays readable through the
-        parameter ``known`` of ``history``.  ``now`` is allowed in replay homes only.  See
-        ``extraction.sources.correcting``.
+        If ``values`` is None, the row did not exist in the period.  ``history`` with its parameter ``known`` still
+        returns the uncorrected periods.  Only replay homes allow ``now``.  See ``extraction.sources.correcting``.
         """
         from weft.extraction.sources.correcting import Correction, correct
 
@@ -140,7 +137,7 @@ class Sourcing(WeftMethods):
     ) -> History:
         """Return at most ``limit`` periods of a tracked table or view that satisfy the SQL condition ``where``.
 
-        A view is refreshed first.  With ``known`` the result contains the periods that were known at that instant.  See
+        A view is refreshed first.  With ``known`` the result has the periods as recorded at that instant.  See
         ``execution.histories``.
         """
         from weft.execution.histories import history
@@ -157,8 +154,8 @@ class Sourcing(WeftMethods):
     def remove_source(self, name: str) -> tuple[SourceRecord, str | None]:
         """Remove a source and return its record; its tracked table stays, with all recorded periods.
 
-        Weft also drops a replication slot on the source's server.  If that fails, the second part of the result is the
-        reason. Raises NotFound and LeaseBusy.
+        Weft also drops the source's replication slot on the server, unless another source uses the slot.  The second
+        part of the result is the reason if this failed, otherwise None.  Raises NotFound and LeaseBusy.
         """
         from weft.extraction.sources.adding import remove_source
 

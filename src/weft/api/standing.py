@@ -28,18 +28,17 @@ from weft.storage.ledger import Answers
 T = TypeVar("T")
 
 Keep = Literal["history", "synopsis"]
-"""The data from which a query is evaluated: the history of its tables, or a synopsis of that history."""
+"""The data from which a query is evaluated: the history of its tables, or a synopsis."""
 _AT_ONCE: Final = 1_000
 """The number of queries installed in one transaction, under one lease."""
 
 
 @dataclass(frozen=True, repr=False)
 class Shown(Brief):
-    """A query with its plan, the number of queries that share the plan, its subscriptions and its last ticks.
+    """A query with its plan, its subscriptions, its last ticks, and the number of queries that share the plan.
 
-    ``reads`` are the names of the queries whose results this query reads; ``read_by`` are the names of the queries that
-    read its results.  ``stored`` are the relations of a synopsis, each with its number of rows.  ``replaced`` are the
-    earlier texts, the first one first.
+    This query reads the results of the queries ``reads``; the queries ``read_by`` read its results.  ``stored`` are the
+    relations of a synopsis, each with its number of rows.  ``replaced`` are the earlier texts, the first one first.
     """
 
     query: QueryRecord
@@ -66,7 +65,7 @@ class Shown(Brief):
 class NewQuery:
     """A query to install; the fields are the parameters of ``Weft.install``.
 
-    Fields that are None, and an empty ``to``, get the values in the home's settings.  ``to`` is one channel or several.
+    A field that is None, or an empty ``to``, means the value in the home's settings.  ``to`` is one channel or several.
     """
 
     name: str
@@ -85,7 +84,7 @@ class NewQuery:
 
     @property
     def is_synopsis(self) -> bool:
-        """Whether the query is maintained as a synopsis; True for every formula."""
+        """Whether the query is maintained as a synopsis; true for every formula."""
         return self.keep == "synopsis" or self.language != "sql"
 
 
@@ -112,7 +111,7 @@ def install_all(home: OpenHome, queries: Iterable[NewQuery]) -> tuple[QueryRecor
 
 
 def _named_errors(query: NewQuery, make: Callable[[], T]) -> T:
-    """Return the result of ``make``; if ``make`` raises an error, add the query's name to the error."""
+    """Return the result of ``make``; add the query's name to an error that ``make`` raises."""
     try:
         return make()
     except WeftError as error:
@@ -179,7 +178,7 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
     from weft.execution.synopsis.discarding import refuse_discarded
     from weft.planning.form import stored_form
 
-    # Compile the original text, not the canonical form, so that errors point into the original text.
+    # Compile the original text, so that errors point into it.
     compiled = standing_plan(query.sql, schemas, from_now=query.start == "now")
     form = stored_form(compiled)
     refuse_discarded(home.catalog, compiled.tables)
@@ -232,9 +231,7 @@ def show(home: OpenHome, name: str, ticks: int) -> Shown:
 
 
 def _stored(home: OpenHome, query: QueryRecord) -> tuple[tuple[Relation, int], ...]:
-    """Return the stored relations of a synopsis with their numbers of rows; empty if the query no longer fits its
-    tables.
-    """
+    """Return the relations of a synopsis and their numbers of rows; empty if the query no longer fits its tables."""
     record = home.catalog.queries.plan(query.plan_id)
     if not is_synopsis(record.body):
         return ()
@@ -276,8 +273,7 @@ def resume(home: OpenHome, name: str, *, skip: bool) -> QueryRecord:
                 hint=f"Resume it where it stopped: weft resume {query.name}",
             )
         if skip and query.state != "active":
-            # The plan is that of a query installed with --from now at this instant: rows already in the answer are not
-            # new.
+            # Use the plan of a query installed now with --from now: rows that are already in the answer are not new.
             schemas = {label: table.schema for label, table in relations(writer, query.reads).items()}
             form = from_now_form(writer.queries.plan(query.plan_id), schemas)
             writer.queries.skip_to(name, max(home.open_instant(), query.tau or 0), form.signature, form.body)

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class ShownView(Brief):
-    """The details of a view: its columns, the names of the tables and views that it reads, and the names of its
-    ``readers``.
+    """The details of a view: its columns, the tables and views that it reads, and its ``readers``, by name.
 
-    ``periods`` is the number of its current periods, and ``open`` the number of periods without an end.  ``recorded``
-    is the number of rows in its history log, and ``size`` the size of the log in bytes.  ``auxiliaries`` are the
-    auxiliary views that the view reads.
+    ``periods`` is the number of its current periods, ``open`` the number of periods without an end.  ``recorded`` is
+    the number of rows in its history log, ``size`` the log's size in bytes.  ``auxiliaries`` are the auxiliary views
+    that the view reads.
     """
 
     view: ViewRecord
@@ -51,16 +50,16 @@ class Viewing(WeftMethods):
     def add_view(self, name: str, sql: str, *, batched: bool = False) -> ViewRecord:
         """Create the temporal view that ``sql`` defines over the entire history of tracked tables and other views.
 
-        The view is refreshed at the end of each poll that changed a table that the view reads.  If ``batched``, the
-        view is refreshed when it is read, and by ``refresh_views``.  Raises SqlError, Refused, Conflict and LeaseBusy;
-        see ``execution.temporal.adding``.
+        Each poll that changed a table of the view refreshes the view at its end.  With ``batched``, only
+        ``refresh_views`` and reading the view refresh it.  Raises SqlError, Refused, Conflict and LeaseBusy; see
+        ``execution.temporal.adding``.
         """
         from weft.execution.temporal.adding import add_view
 
         return add_view(self.opened, name, sql, "batched" if batched else "eager")
 
     def warnings_of_view(self, name: str) -> tuple[str, ...]:
-        """Return warnings about probably unintended parts of a view, each with an alternative.
+        """Return a warning for each part of a view that is probably unintended, with an alternative.
 
         Raises NotFound, PlanMismatch and StorageError.
         """
@@ -69,11 +68,11 @@ class Viewing(WeftMethods):
         return running_totals(self.opened.catalog, self.opened.catalog.views.named(name))
 
     def views(self) -> tuple[ViewRecord, ...]:
-        """Return every view; each view comes after the views that it reads."""
+        """Return every view, after the views that it reads."""
         return self.opened.catalog.views.known()
 
     def show_view(self, name: str) -> ShownView:
-        """Return the details of a view without refreshing the view; raise NotFound or StorageError."""
+        """Return the details of a view without refreshing it; raise NotFound or StorageError."""
         from weft.execution.temporal.showing import auxiliaries_of, input_names, storage_counts
 
         catalog = self.opened.catalog
@@ -107,7 +106,6 @@ class Viewing(WeftMethods):
         return replace(explanation, name=view.name, status=self._status_lines(view))
 
     def _status_lines(self, view: ViewRecord) -> tuple[str, ...]:
-        """Return lines of text on the size of a view and the time of its refreshes."""
         from weft.execution.temporal.showing import storage_counts
 
         catalog = self.opened.catalog
@@ -123,8 +121,8 @@ class Viewing(WeftMethods):
     def refresh_views(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> tuple[Refreshed, ...]:
         """Refresh the named views (by default all) and the views that they read; return the outcome of each refresh.
 
-        ``now`` is by default the home's clock.  A view that is already refreshed at ``now`` does not change.  An
-        outcome contains the error of a failed refresh.  Raises NotFound, LeaseBusy, and ClockError if ``now`` is in the
+        ``now`` is by default the home's clock.  A view that was already refreshed at ``now`` does not change.  If a
+        refresh fails, its outcome contains the error.  Raises NotFound, LeaseBusy, and ClockError if ``now`` is in the
         past or the home has the wall clock.
         """
         from weft.execution.temporal.refresh_views import refresh_views
@@ -160,8 +158,8 @@ class Viewing(WeftMethods):
     def current_views(self, sql: str, now: int | None) -> int:
         """Refresh the views that a query names, and return the instant at which to evaluate the query.
 
-        The instant is ``now`` (microseconds UTC) if given, otherwise the time of the home's clock.  Raises the error of
-        a failed refresh, and LeaseBusy.
+        The instant is ``now`` (microseconds UTC) if given, otherwise the home's clock.  Raises LeaseBusy, and the error
+        of a failed refresh.
         """
         from weft.execution.temporal.refresh_views import refresh_up_to
 
@@ -171,7 +169,7 @@ class Viewing(WeftMethods):
         return refresh_up_to(self.opened, views, at, exact=now is not None) if views else at
 
     def remove_view(self, name: str) -> ViewRecord:
-        """Remove a view with all its recorded periods; return its record.
+        """Remove a view with its recorded periods; return its record.
 
         Raises NotFound, LeaseBusy, and Conflict if another view or a standing query reads the view.
         """

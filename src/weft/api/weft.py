@@ -1,4 +1,4 @@
-"""Provide the class ``Weft``, whose methods do everything that the command line can do with a home."""
+"""Provide the class ``Weft``, whose methods do everything that the command line can do."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from weft.schedule.ticking import Ticked
 
 _DELIVERY_WAIT_US = 10 * 1_000_000
-"""The time that a tick waits while another process delivers; after that, the next delivery sends the tick's answers."""
+"""The time for which a tick waits while another process delivers; then the next delivery sends the tick's answers."""
 
 AnyPath = str | os.PathLike[str]
 
@@ -75,10 +75,10 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         ``clock`` is the clock of a new home, by default ``wall``; an existing home must have the same clock.  ``wall``
         returns the time in microseconds UTC.
 
-        Raises NotFound if the home does not exist, Refused for another kind of URI, Conflict for a home with another
-        clock, and CatalogError for a home that is damaged or was written by a newer Weft.
+        Raises NotFound if the home does not exist, Refused for another kind of URI, Conflict if the home has another
+        clock, and CatalogError if the home is damaged or was written by a newer Weft.
         """
-        # The path is absolute, because the working directory of Spark's JVM never changes after its start.
+        # The path is absolute because the working directory of Spark's JVM never changes.
         folder = Path(Location.of(configuration().home if home is None else home).path)
         existed = layout.catalog_file(folder).exists()
         if not (existed or create or layout.has_data(folder)):
@@ -102,7 +102,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
 
     @property
     def home(self) -> Path:
-        """The home's folder; also available after ``close``."""
+        """The home's folder; available also after ``close``."""
         return self._home.folder
 
     @property
@@ -127,19 +127,18 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return f"<home {self._home.folder}, {clock} clock: {has}>"
 
     def session(self) -> SparkSession:
-        """Return this home's Spark session; the first call in a process takes 5 to 15 seconds.  Raises
-        ExecutionError.
+        """Return this home's Spark session; the first call in a process takes 5 to 15 seconds.
+
+        Raises ExecutionError.
         """
         return self.opened.session()
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
-        """Return the schemas, by name, of the home's tables and of the results that the queries ``texts`` may name."""
+        """Return the schemas, by name, of the home's tables and of all results that the queries ``texts`` may name."""
         return self.opened.schemas(*texts)
 
     def writing(self, purpose: str) -> AbstractContextManager[Writer]:
-        """Hold the write lease for a ``with`` block, after Weft has settled the work of dead writers; raise
-        LeaseBusy.
-        """
+        """Settle the work of dead writers, and hold the write lease for a ``with`` block; raise LeaseBusy."""
         return self.opened.writing(purpose)
 
     def install(
@@ -162,21 +161,22 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     ) -> QueryRecord:
         """Install a standing query, and return its record.
 
-        ``every`` is how often it is ticked: text such as ``10m``, or microseconds.  ``to`` is one channel or several;
-        ``"cursor"`` means none.  ``digest`` and ``zone`` apply to the channels, as in ``subscribe``.  ``start`` is
-        ``"start"`` to deliver the answers of the whole history first, or ``"now"`` to deliver only rows that enter the
-        answer after the home's present instant.  The defaults of ``user``, ``every``, ``start`` and ``to`` are the
-        home's settings.
+        ``every`` is the interval of its ticks: text such as ``10m``, or microseconds.  ``to`` is one channel or
+        several; ``"cursor"`` means none.  ``digest`` and ``zone`` apply to the channels, as in ``subscribe``.
+        ``start`` is ``"start"`` to deliver the answers of the whole history first, or ``"now"`` to deliver only rows
+        that enter the answer after the home's present instant.  The defaults of ``user``, ``every``, ``start`` and
+        ``to`` are the home's settings.
 
-        ``keep="synopsis"`` answers the query from a synopsis, the least part of the past that it needs, which ticks
-        maintain without Spark; it raises SynopsisError if the query has no synopsis, or an unbounded one without
-        ``allow_unbounded``.  A formula in another ``language`` is answered from a synopsis too; only a 2fol formula
-        that has none is evaluated over the stored history.  ``duplicates`` counts the answers of a 2fol formula.
-        ``discard_history`` deletes rows once all synopses have processed them.
+        ``keep="synopsis"`` answers the query from a synopsis: the least part of the past that the query needs.  Ticks
+        maintain the synopsis without Spark.  Raises SynopsisError if the query has no synopsis, or an unbounded
+        synopsis without ``allow_unbounded``.  A formula in another ``language`` is also answered from a synopsis; only
+        a 2fol formula without a synopsis is evaluated over the stored history.  ``duplicates`` counts the answers of a
+        2fol formula. ``discard_history`` deletes rows once all synopses have processed them.
 
         ``replace`` replaces the text of the query ``name``.  The query keeps its answers, its channels and every
-        parameter not given; it delivers those answers of the new text that it has not delivered yet.  Without ``start``
-        the new text begins at the same instant as the old one.  Raises NotFound, and Conflict for other columns.
+        parameter that is not given.  Of the new answers, it delivers those that it has not delivered yet.  Without
+        ``start`` the new text begins at the same instant as the old one.  Raises NotFound, and Conflict if the columns
+        differ.
 
         Raises SqlError for a query that Weft does not support, FormulaError for such a formula, Conflict if the name is
         in use, and Refused for an invalid channel or length of time.
@@ -217,9 +217,9 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     ) -> Replacement:
         """Return the effects that ``install`` with ``replace`` and an immediate tick would have; change nothing.
 
-        The result has the numbers of the new answers, of the answers already delivered, and of the answers that only
-        the old text has.  Weft first refreshes the views that the query names.  Raises the errors of ``install``,
-        LimitExceeded, ExecutionError and StorageError.
+        The result counts the new answers, the answers already delivered, and the answers of the old text alone.  Weft
+        first refreshes the views that the query names.  Raises the errors of ``install``, LimitExceeded, ExecutionError
+        and StorageError.
         """
         query = NewQuery(
             name,
@@ -239,8 +239,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         return replace_query.replacement(self.opened, query, lambda: self.current_views(sql, None))
 
     def install_all(self, queries: Iterable[NewQuery]) -> tuple[QueryRecord, ...]:
-        """Install many queries and return their records in the same order; each transaction installs up to 1,000
-        queries.
+        """Install many queries, up to 1,000 in a transaction, and return their records in the same order.
 
         Raises the errors of ``install``, with the query's name in the error's ``where``; earlier transactions are not
         undone.
@@ -259,8 +258,8 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         """Return at most ``limit`` of the query's answers with an ordinal above ``after``; raise NotFound.
 
         Iterate over the result, or convert it to a table.  The answers are sorted by the query's ORDER BY; they are
-        sorted by ordinal if ``after`` is given or the query has no ORDER BY.  The result does not include later
-        answers.  Weft reads the answers on demand, without Spark.
+        sorted by ordinal if ``after`` is given or the query has no ORDER BY.  Later answers are not included.  Weft
+        reads the answers on demand, without Spark.
         """
         query = self.catalog.queries.named(name)
         return Results(self.catalog.data, self.catalog.queries, query, after, limit, lambda: self.opened.session())
@@ -273,14 +272,13 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         """Resume a paused or failed query, and retry its failed channels at once.
 
         The query continues from its last tick.  With ``skip`` the query continues as if it were installed "from now" at
-        the home's current instant: earlier answers, and answers that started in between, are omitted.  Raises NotFound,
-        Conflict if neither the query nor a channel was stopped, and, with ``skip``, PlanMismatch if the query no longer
-        fits its tables.
+        the home's current instant, and omits all answers that started before.  Raises NotFound, Conflict if neither the
+        query nor a channel was stopped, and, with ``skip``, PlanMismatch if the query no longer fits its tables.
         """
         return standing.resume(self.opened, name, skip=skip)
 
     def remove(self, name: str, *, purge: bool = False) -> QueryRecord:
-        """Remove a query, and with ``purge`` also its answers; a new query can use the name.
+        """Remove a query, and with ``purge`` also its answers; the name becomes free.
 
         Raises NotFound, and Conflict if other queries read the results of the query.
         """
@@ -289,9 +287,9 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
     def tick(self, names: str | Sequence[str] = (), *, now: AnyInstant | None = None) -> Ticked:
         """Tick the named queries (by default all active ones) and the queries that they read, and deliver the answers.
 
-        ``now`` is by default the home's clock; another instant is allowed in replay homes only.  Spark starts only if
-        the tick has something to compute.  The result's ``delivered`` is None if another process holds the delivery
-        lease.  Raises ClockError, NotFound, Conflict for a named query that is not active, LeaseBusy, StorageError and
+        ``now`` is by default the home's clock; only replay homes allow another instant.  Spark starts only if the tick
+        has something to compute.  The result's ``delivered`` is None if another process holds the delivery lease.
+        Raises ClockError, NotFound, Conflict if a named query is not active, LeaseBusy, StorageError and
         ExecutionError.
         """
         from weft.schedule.ticking import tick
@@ -323,8 +321,7 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
         another thread, pass a ``stop``.
 
         The method calls the given functions with each tick, each batch of deliveries (in another thread), each error
-        after which the operation is retried (by default logged to the logger ``weft``), each step of maintenance, and
-        each poll.
+        that leads to a retry (by default, log it to the logger ``weft``), each step of maintenance, and each poll.
         """
         from weft.schedule.runner import PACE_US, Runner, stopped_by_signals
 
@@ -334,15 +331,16 @@ class Weft(Asking, Delivering, Maintaining, Loading, Sourcing, Tabling):
             runner.run(stopping)
 
     def deliver(self) -> list[Delivered]:
-        """Deliver the waiting answers to the channels, and return the deliveries; do not start Spark.  Raises
-        LeaseBusy.
+        """Deliver the waiting answers to the channels without starting Spark, and return the deliveries.
+
+        Raises LeaseBusy.
         """
         return self._deliver(LEASE_WAIT_US)
 
     def time_driven(self, queries: Iterable[QueryRecord]) -> Mapping[int, bool | None]:
-        """Return, by query id, whether the passage of time alone can add rows to a query or to a query that it reads.
+        """Return, by query id, whether time alone can add rows to a query or to a query that it reads.
 
-        The value is None if the query, or a query that it reads, no longer fits its tables.
+        The value is None if any of these queries no longer fits its tables.
         """
         return standing.time_driven(self.opened, queries)
 

@@ -7,7 +7,7 @@ from weft.execution.home import OpenHome
 
 
 class WeftMethods:
-    """An object with an open home; after ``close``, every use of the home raises HomeClosed."""
+    """An object with an open home; any use of the home after ``close`` raises HomeClosed."""
 
     def __init__(self, opened: OpenHome) -> None:
         self._home = opened
@@ -28,7 +28,7 @@ class WeftMethods:
     def close(self) -> None:
         """Close the catalog and the home's Spark session; the JVM continues, because other homes may share the JVM.
 
-        A second call has no effect.  Any later use of the home raises HomeClosed.
+        A second call has no effect.
         """
         if not self._closed:
             self._closed = True

@@ -1,1 +1,1 @@
-"""Benchmarks, such as a tick compared with the full queries in one session (paper section 6.2)."""
+"""Benchmarks of ticks, loads, synopses, views and commands."""

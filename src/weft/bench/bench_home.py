@@ -1,10 +1,8 @@
-"""A home for benchmarks: it contains the generated NetNews, holds the lease, and measures ticks.
+"""Provide a home for benchmarks that contains a generated NetNews, holds the lease, and measures ticks.
 
 The generated NetNews has any size and is the same for the same seed: 3,800 messages a day, the paper's table (section
-6.2.1).
-
-Six of ten messages are replies, most of them to recent messages.  One group in fifty is comp.databases.  A message's
-time follows from its number, so "four weeks old" advances through the table as fast as the table grows.
+6.2.1).  Six of ten messages are replies, most of them to recent messages.  One group in fifty is comp.databases.  A
+message's time follows from its number, so "four weeks old" advances through the table as fast as the table grows.
 """
 
 from __future__ import annotations
@@ -46,7 +44,8 @@ _AN_HOUR = 3_600_000_000
 class Ticks:
     """Measurements of ticks: seconds, Spark jobs, new rows.
 
-    ``parts`` maps each phase of a tick (``execution.phases``), and the remainder of the tick, to its seconds.
+    ``parts`` maps each phase of a tick (``execution.phases``) to its seconds, and has an entry for the rest of the
+    tick.
     """
 
     ticks: list[float] = field(default_factory=list)
@@ -60,7 +59,7 @@ class Ticks:
         return statistics.median(self.ticks)
 
     def count(self, measured: tuple[float, int, int], parts: Mapping[str, float]) -> None:
-        """Add the measurements of a tick from ``BenchHome.tick``, with the seconds of the tick's phases."""
+        """Add the result of ``BenchHome.tick``, and the seconds of the tick's phases."""
         seconds, jobs, rows = measured
         self.ticks.append(seconds)
         self.jobs.append(jobs)
@@ -70,7 +69,7 @@ class Ticks:
 
 
 class BenchHome:
-    """A home in the folder ``home`` with the table of messages: a new home, or an existing home with ``count``
+    """A home with the table of messages: a new home in the folder ``home``, or an existing one with ``count``
     messages.
     """
 
@@ -86,7 +85,7 @@ class BenchHome:
         self.count = count
 
     def load(self, count: int) -> None:
-        """Append ``count`` messages in the same way as a load."""
+        """Append ``count`` messages as a load does."""
         table = self.catalog.tables.named("msgs")
         load = self.catalog.loads.begin(table.table_id, "generated", "bench", None, now_us())
         end = self.count + count
@@ -97,7 +96,7 @@ class BenchHome:
             self.count += size
 
     def install(self, texts: Mapping[str, str]) -> None:
-        """Install the queries ``texts``, which are keyed by name."""
+        """Install the queries ``texts``, keyed by name."""
         schemas = {table.name: table.schema for table in self.catalog.tables.all()}
         definitions = []
         for name, text in texts.items():
@@ -216,12 +215,11 @@ _WORDS: Final = [f"word{number}" for number in range(997)]
 
 
 def _parent(number: int, random: Random) -> int | None:
-    """Return the number of the message to which this message replies, usually a recent one; None for no reply."""
+    """Return the number of the message that message ``number`` answers, usually a recent one, or None."""
     back = 1 + int(random.expovariate(1 / 2_000))
     return number - back if random.random() < 0.6 and back <= number else None
 
 
 def _id(number: int) -> str:
-    # The multiplication spreads the ids like real ids; sorted ids would compress better and make pruning more
-    # effective.
+    # The multiplication spreads the ids like real ids; sorted ids would compress and prune better.
     return f"{number * 0x9E3779B97F4A7C15 % 2**64}.{number}@news.example"

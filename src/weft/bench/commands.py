@@ -2,12 +2,12 @@
 
     weft bench commands --rounds 5
 
-Each command runs over a fresh copy of one home, alternately without and with the class-data archive.  Medians are
-reported of its wall time and of the processor time of all processes it starts, including Java and those that outlive
-it.  Then each round starts a server over a fresh copy, waits for the end of its rehearsal, and runs the four commands
-once each; the report has their processor time, and that of the server meanwhile.
+Each command runs over a fresh copy of one home, alternately without and with the class-data archive.  The report has
+the medians of its wall time and of the processor time of all processes that it starts, including Java and processes
+that outlive the command.  Then each round starts a server over a fresh copy, waits for the end of its rehearsal, and
+runs each of the four commands once.  The report has the processor time of these commands and of the server meanwhile.
 
-For commands that run through ``weft serve``, the processor time of client and server is reported.
+For commands that run through ``weft serve``, the report has the processor time of client and server.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ from weft.runtime.archiving import make_archive
 from weft.runtime.session import stop_session
 
 _SUBREAPER: Final = 36
-"""PR_SET_CHILD_SUBREAPER of Linux, which makes this process the parent of orphaned processes so that it can wait for
-them.
+"""PR_SET_CHILD_SUBREAPER of Linux.
+
+This process becomes the parent of orphaned processes, so that it can wait for them.
 """
 
 WAYS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -55,7 +56,7 @@ _QUESTION: Final = (
 
 @dataclass
 class CommandTimes:
-    """The wall seconds and the processor seconds of one command that is run in one way, in the order of the rounds."""
+    """The wall and processor seconds of one command run in one way, in the order of the rounds."""
 
     command: str
     way: str
@@ -68,8 +69,7 @@ class CommandTimes:
 def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callable[[str], None]) -> None:
     """Measure each command in each way, print the results, and write the figures to ``out`` as JSON.
 
-    Raises Refused on systems other than Linux and if no class-data archive exists, and ExecutionError if a command
-    fails.
+    Raises Refused if the system is not Linux or has no class-data archive, and ExecutionError if a command fails.
     """
     if sys.platform != "linux":
         raise Refused("weft bench commands runs on Linux only: it measures the processor time of processes")
@@ -98,7 +98,7 @@ def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callab
 
 
 def prepare(place: Path) -> dict[str, list[str]]:
-    """Create the demo's home without its last week in ``place/made``, and return the commands to measure by name."""
+    """Create the demo's home without its last week in ``place/made``; return the commands to measure, by name."""
     numbers: dict[str, int] = {}
     last = WEEKS - 1
     with Weft.open(place / "made", clock="replay", create=True) as weft:
@@ -119,7 +119,7 @@ def prepare(place: Path) -> dict[str, list[str]]:
 
 
 def _beside_a_server(place: Path, commands: Mapping[str, Sequence[str]]) -> dict[str, Cost]:
-    """Run the commands with a server that has only done its rehearsal, and return the cost of each command.
+    """Run the commands with a server that has only rehearsed, and return the cost of each command.
 
     An additional tick (``tick 1``) runs before the tick that the other ways measure.
     """
@@ -146,8 +146,7 @@ def _measure(command: Sequence[str], place: Path, environ: Mapping[str, str], ti
 
 
 def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[float, float]:
-    """Run a weft command until all its processes end; return the wall seconds and the processor seconds of all
-    processes.
+    """Run a weft command until all its processes end; return their wall seconds and processor seconds.
 
     Raises ExecutionError if the command fails.
     """
@@ -206,9 +205,7 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Cost:
-    """The wall seconds of a command, its processor seconds, and the processor seconds of the server and its Java
-    meanwhile.
-    """
+    """The wall and processor seconds of a command, and the processor seconds of the server and its Java meanwhile."""
 
     wall: float
     client: float
@@ -217,7 +214,7 @@ class Cost:
 
 @contextmanager
 def serving(home: Path, environ: Mapping[str, str]) -> Iterator[int]:
-    """Run ``weft serve`` for the home during the ``with`` block, and yield its process id after the server's rehearsal.
+    """Run ``weft serve`` for the home during the ``with`` block; after its rehearsal, yield its process id.
 
     Raises ExecutionError if the server does not start, or if it ends during its rehearsal.
     """

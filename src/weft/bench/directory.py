@@ -1,10 +1,9 @@
 """Generate a directory of employees of any size with its history: four tables, 1,000 changes a day, reproducible.
 
-The number of changes of a table is proportional to its rows: of 1,000 changes, 475 are of employees, 475 of
-assignments, 49 of projects and one of a department.  The keys of a table change in turn, in an order unrelated to their
-values.  A change ends the open row of a key and starts the next row of the key.  Change ``j`` of a table of n rows
-therefore starts version ``j // n + 1`` of a key.  It ends the row that change ``j - n`` started, or a row of the first
-day.
+Of 1,000 changes, 475 are of employees, 475 of assignments, 49 of projects and one of a department, in proportion to the
+rows of the tables.  The keys of a table change in turn, in an order unrelated to their values.  A change ends the open
+row of a key and starts the next row of the key.  Change ``j`` of a table of n rows therefore starts version
+``j // n + 1`` of a key.  It ends the row that change ``j - n`` started, or a row of the first day.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from weft.storage.periods import TS
 
 DAY: Final = 86_400_000_000
 BEGIN: Final = 631_152_000_000_000
-"""1990-01-01 00:00 UTC, the instant of every table's first rows."""
+"""1990-01-01 00:00 UTC, when the first rows of every table begin."""
 CHANGES: Final = 1_000
-"""The number of changes a day; the changes of a day are one batch."""
+"""The number of changes a day, which are one batch."""
 MIN_EMPLOYEES: Final = 1_000
-"""The minimum number of employees; with fewer employees, a key of some table would change twice a day."""
+"""The minimum number of employees; with fewer, some key would change twice a day."""
 _STRIDE: Final = 15_485_863
-"""A prime number, so that all other keys change before a key changes again."""
+"""A prime number, so that every key changes once before any key changes again."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,10 @@ class DirectoryTable:
         return conformed(_arrow(self._logged(rows)), stored_schema(log))
 
     def days(self, first: int, last: int, log: TableSchema) -> pa.Table:
-        """Return the log rows for the changes of the days from ``first`` (1: the day after the first rows) to before
-        ``last``.
+        """Return the log rows for the changes from day ``first`` to before day ``last``.
 
-        The rows equal those that Weft would append if it recorded each day's changes separately.
+        Day 1 is the day after the first rows.  The rows equal those that Weft would append if it recorded each day's
+        changes separately.
         """
         before = self._day(f"j - {self.rows}")
         text = f"""WITH changes AS ({self._changes(first, last)})
@@ -74,7 +73,7 @@ class DirectoryTable:
         return conformed(_arrow(self._logged(text)), stored_schema(log))
 
     def changes(self, day: int) -> pa.Table:
-        """Return the changes of one day in the form in which a source reports changes (``storage.changes``)."""
+        """Return the changes of one day, in the form of a source's changes (``storage.changes``)."""
         text = f"SELECT {self._values}, 'U' AS {OP}, stamp AS {OWN}, j AS {ORDER} FROM ({self._changes(day, day + 1)})"
         return _arrow(text)
 
@@ -83,15 +82,13 @@ class DirectoryTable:
         return ", ".join(f"CAST({value} AS {_DUCK[kind]}) AS {name}" for name, kind, value in self.columns)
 
     def _changes(self, first: int, last: int) -> str:
-        """Return an SQL query for the changes of some days: their number ``j``, instant, key and new version."""
+        """Return an SQL query for the changes of some days: number ``j``, instant, key and new version."""
         numbers = f"range({(first - 1) * self.daily}, {(last - 1) * self.daily}) AS t(j)"
         key = f"(j * {_STRIDE}) % {self.rows}"
         return f"SELECT j, {key} AS k, j // {self.rows} + 1 AS v, {self._day('j')} AS stamp FROM {numbers}"
 
     def _day(self, number: str) -> str:
-        """Return an SQL expression for the instant of a change, given its number; the first day's rows have negative
-        numbers.
-        """
+        """Return an SQL expression for the instant of change ``number``; the first day's rows have negative numbers."""
         return f"{BEGIN} + CASE WHEN {number} < 0 THEN 0 ELSE ({number}) // {self.daily} + 1 END * {DAY}"
 
     def _logged(self, rows: str) -> str:
@@ -101,7 +98,7 @@ class DirectoryTable:
 
 _DUCK: Final = {"BIGINT": "BIGINT", "STRING": "VARCHAR"}
 _LASTING: Final = "hash(k, v - hash(k, v) % 2)"
-"""An SQL expression for a number that changes only with every other version of a row."""
+"""An SQL expression for a number that changes only with every second version of a row."""
 
 
 def tables(employees: int) -> tuple[DirectoryTable, ...]:
@@ -148,7 +145,7 @@ def tables(employees: int) -> tuple[DirectoryTable, ...]:
 
 
 def days_of(periods: int, employees: int) -> int:
-    """Return the number of days after which the directory has recorded about ``periods`` periods."""
+    """Return the number of days in which the directory records about ``periods`` periods."""
     return (periods - sum(table.rows for table in tables(employees))) // CHANGES
 
 

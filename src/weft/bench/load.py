@@ -2,9 +2,9 @@
 
     weft bench load --rows 10000000 --rounds 3
 
-The same file is loaded into a table of a new home (``weft ingest file``), and with plain Spark into a Delta table.
-Spark loads the file with a given schema and, for CSV, also with an inferred schema, because Weft infers a schema.  The
-ways alternate in one process with a warm Spark session, and the report has medians.
+Weft loads the file into a table of a new home (``weft ingest file``), plain Spark into a Delta table.  Spark uses a
+given schema and, for CSV, also an inferred schema, because Weft infers a schema.  The ways alternate in one process
+with a warm Spark session, and the report has medians.
 """
 
 from __future__ import annotations

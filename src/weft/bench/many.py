@@ -2,9 +2,9 @@
 
     weft bench many --queries 1 --queries 100000
 
-A table of messages is loaded once.  For each number of queries, a copy of that home gets queries that differ only in
-their constants.  The copies are ticked in turn, with 3,800 new messages at a time.  Finally, a hundred queries of
-different shapes are measured.  The report has medians; absolute times depend on the machine.
+The benchmark loads a table of messages once and copies the home for each number of queries.  The queries of a home
+differ only in their constants.  The homes are ticked in turn, with 3,800 new messages at a time.  Finally, the
+benchmark measures a hundred queries of different shapes.  The report has medians; absolute times depend on the machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weft.runtime.session import stop_session
 
 _SENDERS: Final = 5_000
 _ONE_BY_ONE: Final = 100
-"""The maximum number of queries that are installed one at a time; more queries are installed together."""
+"""The maximum number of queries that are installed one at a time; more are installed together."""
 _SHAPES: Final = 100
 
 SHAPES: Final[Mapping[str, str]] = {
@@ -40,7 +40,10 @@ SHAPES: Final[Mapping[str, str]] = {
         "WHERE r.inreplyto = m.msgid AND m.sender = 'user{sender}' AND r.newsgroup = '{group}'"
     ),
 }
-"""The template of each shape; authors and groups allow up to a quarter of a million queries of each shape."""
+"""The template of each shape.
+
+Authors and groups yield up to a quarter of a million queries of each shape.
+"""
 
 
 @dataclass
@@ -119,7 +122,10 @@ def _measure(
     warm: int,
     progress: Callable[[str], None],
 ) -> list[QuerySet]:
-    """Measure sets of queries in turn, each in its own home; a set has a number of queries, a description and texts."""
+    """Measure sets of queries in turn, each set in its own home.
+
+    A set has a number of queries, a description and the texts.
+    """
     prepared = [_prepared(place, messages, shape, texts, progress) for shape, texts in sets.values()]
     for number in range(warm + ticks):
         for bench, case in prepared:
@@ -167,8 +173,9 @@ def _install(home: Path, texts: Sequence[str]) -> float:
 
 
 def report(cases: Sequence[QuerySet]) -> str:
-    """Return two lines per case: its tick compared with the tick of the fewest queries of the same shape, and its
-    phases.
+    """Return two lines per set of queries: the tick and its phases.
+
+    The tick is compared with the tick of the fewest queries of the same shape.
 
     >>> few = QuerySet("of an author", 1, ticks=[0.5], jobs=[1], rows=[2], parts={"commit": [0.1]})
     >>> many = QuerySet("of an author", 9_000, ticks=[2.0], jobs=[1], rows=[40], parts={"commit": [0.1]})

@@ -2,14 +2,14 @@
 
     weft bench synopses --events 1000000 --batch 1000 --batch 100000
 
-The log is generated: managers approve documents; users publish them, are granted and revoked access, and open them.
-It has one event per time point, five a second, and a constant number of users and documents.  Three formulas (once,
-since, an aggregation) process it in batches of each size; at three places in the log, one batch is also answered from
-the whole history before it.
+In the generated log, managers approve documents, and users publish them, are granted and revoked access, and open them.
+The log has one event per time point, five a second, and a constant number of users and documents.  Three formulas
+(once, since, an aggregation) process it in batches of each size.  At three places in the log, one batch is also
+evaluated from the whole history before it.
 
 Then the formulas are installed in one home and measured end to end: load events, tick, commit the answers.  Ticks of
-each size are measured near the start of the log and near its end; in between, the largest ticks process the log.
-Queries over the stored history are measured as well, if SQL can express the formula.
+each size are measured near the start and near the end of the log; in between, the largest ticks process the log.
+If SQL can express a formula, the query over the stored history is also measured.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _PLACES: Final = 3
 
 @dataclass
 class FormulaRun:
-    """The run of a formula over the log in batches of one size: seconds, answers and stored tuples of each batch."""
+    """The run of a formula over the log in batches of one size: seconds, answers and stored tuples by batch."""
 
     formula: str
     batch: int
@@ -125,7 +125,7 @@ def compare(
 
 
 def _ticked(log: EventLog, sizes: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, object]]:
-    """Measure the ticks of homes: synopses with each tick size, the stored history with the largest size."""
+    """Measure the ticks of homes: synopses with each tick size, and the stored history with the largest size."""
     tables = [(name, ("m" if name == "approve" else "u", "d")) for name in _NAMES]
     answers: dict[str, int] = {}
     for ticks in measure_ticks(log.rows, tables, FORMULAS, sizes, "synopsis"):
@@ -165,7 +165,7 @@ def _run_formula(
 def _from_history(
     name: str, of_formula: Synopsis, log: EventLog, window: tuple[int, int], expected: pa.Table
 ) -> FromHistory:
-    """Evaluate the formula at the events of a window, from all events up to the end of the window."""
+    """Evaluate the formula at the events of ``window`` from all events before the end of the window."""
     first, end = window
     before = time.perf_counter()
     _, answers = evaluate(of_formula, EMPTY, log.batch(0, end))
@@ -233,7 +233,7 @@ def _line(run: FormulaRun) -> str:
 
 
 def _json(run: FormulaRun) -> dict[str, object]:
-    """Return the figures of a run, without the figures of single batches."""
+    """Return the figures of a run as a whole."""
     rates = {"rate": round(run.rate), "growth": round(run.growth, 2), "batches": len(run.seconds)}
     median = {"seconds": round(statistics.median(run.seconds), 4), "tuples": run.tuples[-1]}
     return {
@@ -248,9 +248,9 @@ def _json(run: FormulaRun) -> dict[str, object]:
 
 _BEGIN: Final = 1_600_000_000_000_000
 _STEP: Final = 200_000
-"""The time between two events (µs): five events per second; the first event is at ``_BEGIN``."""
+"""The time between two events (µs), five events per second; the first event is at ``_BEGIN``."""
 _ROUNDS: Final = 12
-"""The number of ticks of one size that are measured at each end of the log."""
+"""The number of ticks of each size that are measured at each end of the log."""
 
 HISTORY_QUERIES: Final = {
     "once": (
@@ -258,7 +258,7 @@ HISTORY_QUERIES: Final = {
         "a.ts <= p.ts AND a.ts >= p.ts - INTERVAL 7 DAYS)"
     ),
 }
-"""The formulas as queries over the stored history, as far as SQL can express them efficiently.
+"""The formulas that SQL can express efficiently, as queries over the stored history.
 
 SQL has no count over a window at each row, and SINCE needs a nested NOT EXISTS, which is very slow in Spark.
 """
@@ -266,9 +266,9 @@ SQL has no count over a window at each row, and SINCE needs a nested NOT EXISTS,
 
 @dataclass
 class SynopsisTicks:
-    """Ticks of one size over a log: the seconds of the ticks near the log's start and end, and of their loads.
+    """Ticks of one size over a log: the seconds of ticks and loads near the log's start and near its end.
 
-    ``kept`` names the data from which the queries are evaluated, ``queries`` are the names of the queries, and
+    ``kept`` names the data from which the queries are evaluated, ``queries`` are the names of the queries.
     ``processor`` has the processor seconds of this process in each tick.
     """
 

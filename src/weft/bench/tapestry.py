@@ -2,8 +2,8 @@
 
     weft bench tapestry --messages 380000 --messages 3800000
 
-A tick with 3,800 new messages and the five full queries over the same tables run alternately in one Spark session.  The
-report has medians; absolute times depend on the machine.
+Ticks with 3,800 new messages and the five full queries over the same tables alternate in one Spark session.  The report
+has medians; absolute times depend on the machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from weft.planning.plan import at_instant, plan
 from weft.runtime.session import stop_session
 
 _BYTES: Final = 700
-"""The maximum number of bytes on the disk per message during a measurement."""
+"""The maximum number of bytes on disk per message during a measurement."""
 
 
 @dataclass
@@ -40,9 +40,9 @@ class Size(Ticks):
     load: float = 0.0
     first_tick: float = 0.0
     cold: list[float] = field(default_factory=list)
-    """The first ticks of the process, which the medians exclude."""
+    """The seconds of the first ticks, which the medians exclude."""
     references: list[float] = field(default_factory=list)
-    """The seconds of an empty Spark job and a Delta commit of one row through Spark, together."""
+    """The seconds of an empty Spark job plus a Delta commit of one row through Spark."""
     full: dict[str, list[float]] = field(default_factory=dict)
     disk: int = 0
 
@@ -101,9 +101,7 @@ class Bench(BenchHome):
     """A home with the table and the five queries."""
 
     def full(self) -> dict[str, float]:
-        """Run each full query at the current instant with Spark over the same files, and return the seconds by query
-        name.
-        """
+        """Run each full query at the current instant with Spark over the same files; return the seconds by query."""
         tables = {table.name: table for table in self.catalog.tables.all()}
         schemas = {name: table.schema for name, table in tables.items()}
         reader = Reader(self.spark, self.catalog.data, tables)
@@ -134,7 +132,7 @@ class Bench(BenchHome):
 def measure(home: Path, count: int, rounds: tuple[int, int, int], progress: Callable[[str], Any]) -> Size:
     """Measure a home with ``count`` messages.
 
-    ``rounds`` are the numbers of uncounted rounds, counted rounds, and counted rounds with the full queries.
+    ``rounds`` are the numbers of uncounted rounds, of counted rounds, and of counted rounds with the full queries.
     """
     bench, size = Bench(home), Size(count)
     warm, ticks, in_full = rounds

@@ -2,9 +2,9 @@
 
     weft bench views --periods 1000000 --periods 10000000
 
-A directory of employees gets a history with the given number of periods, and three views.  Then batches of 1,000
-changes arrive, one batch a day, and each view is refreshed after each batch.  In some rounds Spark also recomputes the
-views from the same files with the same SQL.  The homes are measured in turn in one process, and the report has medians.
+A directory of employees gets a history with the given number of periods, and three views.  Then 1,000 changes arrive
+each day in one batch, and each view is refreshed after each batch.  In some rounds Spark also recomputes the views from
+the same files with the same SQL.  The homes are measured in turn in one process, and the report has medians.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RefreshTimes:
 
     @property
     def ratio(self) -> float | None:
-        """The median time of a refresh divided by the median time of a recomputation; None without recomputations."""
+        """The median time of a refresh divided by that of a recomputation; None without recomputations."""
         return self.batch / statistics.median(self.full) if self.full else None
 
 
@@ -97,9 +97,9 @@ def compare(
 ) -> None:
     """Measure each history, print the results, and write the figures to ``out`` as JSON.
 
-    ``rounds`` are the numbers of uncounted rounds, counted rounds, and counted rounds that also recompute the views.
-    Raises Refused for a history with fewer periods than the tables have rows, and ExecutionError if a view differs from
-    its recomputation.
+    ``rounds`` are the numbers of uncounted rounds, of counted rounds, and of counted rounds that also recompute the
+    views. Raises Refused for a history with fewer periods than the tables have rows, and ExecutionError if a view
+    differs from its recomputation.
     """
     _check(periods, employees)
     warm, counted, full = rounds
@@ -109,7 +109,7 @@ def compare(
         ]
         for number in range(warm + counted):
             for each in directories:
-                # The first uncounted round also recomputes the views of one home, which warms up Spark.
+                # The first uncounted round also recomputes the views of one home, to warm up Spark.
                 in_full = number - warm in range(full) or (number == 0 and full > 0 and each is directories[0])
                 each.round(in_full, number >= warm)
         for each in directories:
@@ -156,7 +156,7 @@ class _Directory:
 
     @property
     def now(self) -> int:
-        """The last instant of the current day, after all its changes, µs UTC."""
+        """The last instant of the current day, after all its changes (µs UTC)."""
         return BEGIN + (self.day + 1) * DAY - 1
 
     def _history(self, writer: Writer, table: DirectoryTable) -> None:
@@ -216,7 +216,7 @@ class _Directory:
     def _recompute(self, view: RefreshTimes) -> float:
         """Recompute the view's periods with Spark and return the seconds.
 
-        Raises ExecutionError if the number of periods differs from the view's.
+        Raises ExecutionError if the view has another number of periods.
         """
         before = time.perf_counter()
         view.periods = self._count_recomputed(view.view)
@@ -252,8 +252,9 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def report(cases: Sequence[History]) -> str:
-    """Return the medians of each history and view, their ratio, and the growth over the shortest history, with the
-    aims.
+    """Return the medians of each history and view, their ratio, and their growth relative to the shortest history.
+
+    Each figure with an aim is followed by the aim.
 
     >>> few = History(10, 5, [0.5], [RefreshTimes("v", 3.0, [1.0, 2.0, 9.0], [40.0], 7)])
     >>> many = History(100, 5, [0.5], [RefreshTimes("v", 9.0, [3.0])])

@@ -1,4 +1,4 @@
-"""Generate a NetNews, the same articles for the same seed, as files of a news spool (RFC 1036).
+"""Generate a NetNews as files of a news spool (RFC 1036); the same seed gives the same articles.
 
 The articles resemble real ones: more articles arrive by day than by night, six of ten reply to a recent article in
 their group, replies form chains, and a few articles are posted to two groups.
@@ -33,16 +33,14 @@ GROUPS: Final = {
 _WEIGHTS: Final = (20, 22, 14, 12, 20, 12)
 _PEOPLE: Final = ("ada", "bruno", "chen", "dora", "emil", "fatima", "goran", "hana", "ivan", "jun", "kim", "lena")
 _HOURLY: Final = (2, 1, 1, 1, 1, 1, 2, 4, 8, 10, 11, 11, 9, 10, 11, 11, 10, 9, 7, 6, 6, 5, 4, 3)
-"""The relative traffic of each hour of the day, UTC."""
+"""The relative traffic of each hour of the day (UTC)."""
 _REPLIES: Final = 0.6
 _CROSSPOSTS: Final = 0.04
 
 
 @dataclass(frozen=True)
 class Article:
-    """An article; ``references`` are the ids of the articles in its thread, ending with the article to which it
-    replies.
-    """
+    """An article; ``references`` are the ids of its thread, ending with the article to which it replies."""
 
     msgid: str
     sender: str
@@ -116,7 +114,7 @@ def _article(state: _State, date: datetime) -> Article:
 
 
 def write_spool(articles: Iterable[Article], folder: Path, numbers: dict[str, int]) -> int:
-    """Write articles as a news spool, with files such as ``folder/comp/databases/17``, and return the number of files.
+    """Write articles as a news spool, with files such as ``folder/comp/databases/17``; return the number of files.
 
     ``numbers`` maps each group to its last article number; the function updates the mapping.
     """

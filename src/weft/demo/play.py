@@ -80,7 +80,7 @@ QUERIES: Final = (
 )
 """The name, user, text and meaning of each query.
 
-The queries are the five queries of the paper (section 6); both users install the first one.
+The queries are the paper's five (section 6); both users install the first one.
 """
 
 
@@ -116,7 +116,7 @@ class _Demo:
 
 
 def fresh_folder(wanted: Path) -> Path:
-    """Return the folder ``wanted``; if it exists, return the folder with the first unused number in its name."""
+    """Return the folder ``wanted``; if it exists, return the first unused folder name with a number appended."""
     folder, number = wanted, 1
     while folder.exists():
         number += 1
@@ -150,10 +150,10 @@ def weeks() -> list[list[Article]]:
 
 
 def write_week(news: Path, week: int, articles: Sequence[Article], numbers: dict[str, int]) -> Path:
-    """Write one week's articles as a news spool and return the week's folder; the second week has a broken article.
+    """Write one week's articles as a news spool and return the week's folder.
 
-    ``news`` is the parent folder.  ``numbers`` maps each group to its last article number; the function updates the
-    mapping.
+    The second week has a broken article.  ``news`` is the parent folder.  ``numbers`` maps each group to its last
+    article number; the function updates the mapping.
     """
     folder = news / f"week-{week + 1}"
     write_spool(articles, folder, numbers)

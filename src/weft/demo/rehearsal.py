@@ -1,4 +1,4 @@
-"""Run typical commands in a temporary home, so that Java loads and compiles the code that commands use.
+"""Run typical commands in a temporary home, so that Java loads and compiles their code.
 
 The class-data archive (``runtime/archiving.py``) needs one run.  A server runs some twenty ticks after its start, so
 that later commands use compiled code.
@@ -74,7 +74,7 @@ def _large(weft: Weft, table: Path) -> None:
 
 @contextmanager
 def _defaults() -> Iterator[None]:
-    """Remove the user's limits and folders from the environment for the duration of the ``with`` block."""
+    """Remove the user's limits and folders from the environment during the ``with`` block."""
     names = ("WEFT_QUERY_SECONDS", "WEFT_QUERY_ROWS", "WEFT_FILES_ROOT", "WEFT_DELTA_ROOT")
     before = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:

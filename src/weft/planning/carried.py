@@ -1,8 +1,8 @@
-"""Encode a table's values for a synopsis, because the variables of a formula have few types and cannot be NULL.
+"""Encode a table's values for a synopsis.
 
-TIMESTAMP and DATE are encoded as integers, DECIMAL and BINARY as text.  A nullable value that only passes through to
-the answer is encoded as text that marks NULL.  A row with a NULL in another column belongs to no answer and is omitted.
-The SQL is for DuckDB (``sql.duckdb_dialect``).
+The variables of a formula have few types and cannot be NULL.  TIMESTAMP and DATE are encoded as integers, DECIMAL and
+BINARY as text.  If a nullable value only passes through to the answer, a special text encodes NULL.  A row with a NULL
+in another column belongs to no answer and is omitted.  The SQL is for DuckDB (``sql.duckdb_dialect``).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _NONE: Final = "'N'"
 
 @dataclass(frozen=True)
 class ValueEncoding:
-    """The encoding of the values of a column of type ``column``, and of NULL if ``nullable`` is true."""
+    """The encoding of a column's values; ``column`` is the type of the column."""
 
     column: DataType
     nullable: bool
 
     @property
     def type(self) -> DataType:
-        """The type of the variable that has the encoded values."""
+        """The type of the encoded values."""
         return STRING if self.nullable else self._plain
 
     @property
@@ -41,7 +41,7 @@ class ValueEncoding:
         return f"CASE WHEN {value} IS NULL THEN {_NONE} ELSE CONCAT('V', CAST({plain} AS STRING)) END"
 
     def decoded(self, value: str) -> str:
-        """Return SQL that decodes the encoded value ``value`` into the column's value."""
+        """Return SQL that decodes the encoded value ``value``."""
         if not self.nullable:
             return self._decoded(value)
         text = f"SUBSTRING({value}, 2)"

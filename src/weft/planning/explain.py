@@ -1,8 +1,8 @@
 """Explain a plan before the query is installed: the SQL that will run, and why each answer appears.
 
-This module has no side effects and does not use Spark.  The SQL of a branch is the SQL that a tick of this query alone
-runs.  ``:tau`` and ``:t`` in the SQL are the first instant of the window and the first instant after it.  ``views``
-defines the names of the views in the SQL.
+This module has no side effects and does not use Spark.  The SQL is the SQL of a tick that runs only this query.
+``:tau`` is the first instant of the window, and ``:t`` the first instant after it.  ``views`` defines the names of the
+views in the SQL.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from weft.sql import render
 
 @dataclass(frozen=True)
 class BranchText:
-    """A branch: the kind of its driver, the table whose rows drive it, the reason for its answers, and its SQL.
+    """A branch: the kind and the table of its driver, the reason for its answers, and its SQL.
 
     ``table`` is None for a branch that time drives.
     """
@@ -49,7 +49,7 @@ class BranchText:
 
 @dataclass(frozen=True)
 class ViewText:
-    """A view that occurs in the SQL, and the definition of the view over the tables."""
+    """A view in the SQL, and its definition over the tables."""
 
     name: str
     sql: str
@@ -59,10 +59,9 @@ class ViewText:
 class Explanation(InLines):
     """The output of ``explain``.
 
-    ``first`` has the branches of the first delivery (Q^M), ``later`` has the branches of later ticks (Q^I).  Each of
-    the ``parameters`` is a tuple of name, type and value as SQL.  For an installed query, ``name`` is the name of the
-    query, ``how_many`` states the number of answers in words, and ``next_due`` states the next instant at which the
-    query is due.
+    ``first`` has the branches of the first delivery (Q^M), ``later`` the branches of later ticks (Q^I).  A parameter is
+    a tuple of name, type and value as SQL.  Only an installed query has the fields ``name``, ``how_many`` (the number
+    of answers in words) and ``next_due`` (the next instant at which the query is due).
     """
 
     query: str
@@ -85,7 +84,7 @@ class Explanation(InLines):
 
     @property
     def brief(self) -> tuple[str, ...]:
-        """About ten lines of text with the facts that a person should know before the installation."""
+        """About ten lines of text with the most important facts."""
         lines = [f"{note.level.upper()}: {note.line}" for note in self.notes if note.line]
         if self.first and not self.closed:
             lines.append("NOTE: the first delivery reads the whole history and takes longer than later ones")
@@ -95,7 +94,7 @@ class Explanation(InLines):
 
 
 _NOTES: Final = 3
-"""The maximal number of lines for warnings and notes in ``brief``."""
+"""The maximal number of warnings and notes in ``brief``."""
 
 
 def explain(plan: Plan) -> Explanation:
@@ -124,15 +123,15 @@ def explain(plan: Plan) -> Explanation:
 
 
 def asked_once(plan: Plan) -> tuple[str, ...]:
-    """Return the SQL of the SELECTs whose union is the answer at one instant (``:t``), as ``weft try`` runs them."""
+    """Return the SELECTs that ``weft try`` runs; their union is the answer at the instant ``:t``."""
     return tuple(branch.sql for branch in at_instant(plan.with_numbered_columns.query, TICK_END))
 
 
 def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branch, ...]:
     """Return the branches of ``events`` with the query's constants, as a tick of this query alone runs them.
 
-    With ``whole``, the branches read whole tables from the beginning of time, as the first delivery does, and only
-    ``:t`` remains unbound.  Without ``whole``, both ``:tau`` and ``:t`` remain unbound.
+    With ``whole``, the branches read whole tables, as the first delivery does, and only ``:t`` remains unbound.
+    Without ``whole``, both ``:tau`` and ``:t`` remain unbound.
     """
     window: dict[str, Scalar] = {"tau": BEGINNING} if whole else {}
     return tuple(for_one(event, plan.values, window, whole) for event in events)
@@ -141,8 +140,8 @@ def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branc
 def _texts(plan: Plan, events: Sequence[Event], compiled: Sequence[Branch]) -> tuple[BranchText, ...]:
     """Return the texts of the branches.
 
-    The reasons use the range variables of the query's text, which ``event`` contains; the rewriting for Spark has
-    renamed some range variables in ``compiled``.
+    The reasons are computed from ``events``, which have the range variables of the query's text.  In ``compiled``, the
+    rewriting for Spark has renamed some range variables.
     """
     texts = []
     for event, branch in zip(events, compiled, strict=True):
@@ -153,7 +152,7 @@ def _texts(plan: Plan, events: Sequence[Event], compiled: Sequence[Branch]) -> t
 
 
 def _views(compiled: Sequence[Branch]) -> tuple[ViewText, ...]:
-    """Return the views of the delta scans and lookups of all branches.  A scan of a whole table has no view."""
+    """Return the views that the branches read.  A scan of a whole table has no view."""
     read: dict[str, set[str]] = {}
     for branch in compiled:
         for table, names in columns_read(branch).items():

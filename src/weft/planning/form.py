@@ -1,8 +1,8 @@
 """Serialize a plan and a query's constants for the catalog, and verify a plan when it is deserialized.
 
-The form is JSON with a format number of its own (``algebra.stored``).  The signature of a plan is a hash of the form.
-Therefore two queries share a plan exactly if they differ only in constants and names.  The verification detects a form
-that no longer yields the same query.
+The form is JSON with its own format number (``algebra.stored``).  The signature of a plan is a hash of the form, so two
+queries share a plan exactly if they differ only in constants and names.  The verification rejects a form that no longer
+yields the same query.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ JsonValue: TypeAlias = "str | int | float | bool | list[str | int] | None"
 class StoredForm:
     """The serialized plan of a query (``body``), its ``signature``, and the query's constants and names.
 
-    ``names`` are the query's range variables, in the order of the plan's t1, t2 ….  With the names of the query, a tick
-    of this query alone runs the SQL that ``explain`` prints.
+    ``names`` are the query's range variables, in the order of the plan's t1, t2 ….  A tick that runs only this query
+    uses these names, so it runs the SQL that ``explain`` prints.
     """
 
     signature: str
@@ -79,7 +79,7 @@ def signature(plan: Plan) -> str:
 def restored_plan(form: str, expected: str, tables: Iterable[TableSchema]) -> Plan:
     """Return the plan of the serialized form ``form``, with the current schemas ``tables``.
 
-    Raise PlanMismatch if the form has another format, if it reads a missing table or column, or if its signature is not
+    Raise PlanMismatch if the form has another format, if a table or column is missing, or if the signature is not
     ``expected``.
     """
     by_key: dict[TableKey, TableSchema] = {(table.source, table.id): table for table in tables}
@@ -111,8 +111,7 @@ def stored_parameter(value: Literal) -> tuple[str, JsonValue]:
 def restored_values(constants: Iterable[tuple[str, JsonValue]]) -> list[Any]:
     """Return the values of constants without their types.
 
-    A tick reads each constant of each query, so this function avoids the creation of ``Literal`` objects where
-    possible.
+    A tick reads every constant of every query, so this function avoids creating ``Literal`` objects.
     """
     return [raw if kind in _STORED_UNCHANGED else restored_parameter(kind, raw).value for kind, raw in constants]
 
@@ -122,7 +121,7 @@ _constant_type: Final = cache(DataType.of_expression)
 
 
 def restored_parameter(type_name: str, raw: JsonValue) -> Literal:
-    """Return the constant that ``stored_parameter`` converted to ``type_name`` and ``raw``."""
+    """Return a constant from the result of ``stored_parameter``."""
     type = _constant_type(type_name)
     if isinstance(raw, list):
         return Literal(tuple(raw), type)

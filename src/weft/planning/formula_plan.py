@@ -1,7 +1,7 @@
-"""Plan formulas of temporal logic as standing queries, with a home's tables as their predicates.
+"""Plan formulas of temporal logic as standing queries over a home's tables; each predicate is a table.
 
-For a two-sorted formula, the plan says how to evaluate it and what is known of its size.  A union of conjunctive
-queries becomes a nest of ◇1 with a synopsis (Toman 2007, section 4.2); every other formula reads the stored history.
+A two-sorted formula that is a union of conjunctive queries becomes a nest of ◇1 with a synopsis (Toman 2007, section
+4.2).  Every other two-sorted formula reads the stored history.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def formula_synopsis(
     With ``duplicates``, the answers of a formula of 2-FOL have counts.  The answers of µTL always have counts.
 
     Raise FormulaError for an invalid formula or for infinitely many answers.  Raise SynopsisError for a table that a
-    formula cannot read.  Raise SynopsisError also for a division by a term that may be 0, because a division by 0 would
-    make every later tick fail.
+    formula cannot read.  Raise SynopsisError also for a divisor that may be 0, because a division by 0 would make every
+    later tick fail.
     """
     points = _points(tables)
     logs = {name for name, table in tables.items() if points is not None and _numbered(table)} - {TIME_POINTS}
@@ -78,7 +78,7 @@ def formula_synopsis(
 
 
 def _points(tables: Mapping[str, TableSchema]) -> TableSchema | None:
-    """Return the table ``time_points`` with all states of a log, or None if the home has no such table."""
+    """Return the table ``time_points``, or None if the home has no such table."""
     table = tables.get(TIME_POINTS)
     at = None if table is None else table.column(AT)
     return table if table is not None and _numbered(table) and at is not None and at.type == TIMESTAMP else None
@@ -98,7 +98,7 @@ def _require_only_added(table: TableSchema) -> None:
 
 
 def _require_divisors(formula: Formula, semantics: Semantics) -> None:
-    """Raise SynopsisError if the formula divides integers and no condition excludes the divisor 0."""
+    """Raise SynopsisError for an integer division whose divisor may be 0."""
     quotient = unguarded(prepared(formula, semantics), semantics)
     if quotient is not None:
         division, divisor = (bare_text(term) for term in (quotient, quotient.arguments[1]))
@@ -110,9 +110,9 @@ def _require_divisors(formula: Formula, semantics: Semantics) -> None:
 
 
 def _require_one_kind(over: Mapping[str, TableSchema], logs: set[str]) -> None:
-    """Raise SynopsisError unless all tables, or none, belong to the log.
+    """Raise SynopsisError if only some of the tables belong to the log, or if ``over`` is empty.
 
-    A log and other tables have different states.  Also raise SynopsisError if ``over`` is empty.
+    A log and other tables have different states.
     """
     if not over:
         raise SynopsisError("the formula names no table", hint="Name its predicates after tables.")
@@ -133,13 +133,13 @@ NO_BOUND: Final = "no bound guaranteed (Theorem 3.2)"
 
 
 def verdict_on_history(semantics: Semantics) -> str:
-    """Return the verdict on the size of the state that a formula over the stored history needs."""
+    """Return the verdict on the size of the state if a formula reads the stored history."""
     return NOT_CONSTRUCTED if semantics == "set" else NO_BOUND
 
 
 @dataclass(frozen=True)
 class TwoSortedPlan:
-    """The formula to evaluate in place of a formula of 2-FOL.
+    """The formula that is evaluated in place of a formula of 2-FOL.
 
     ``history`` is the reason why the formula reads the stored history, or None if it has a synopsis.
     """

@@ -1,4 +1,4 @@
-"""Estimate from the sizes of a query's tables how many answers the query may have, and state the estimate in words."""
+"""Estimate the number of a query's answers from the sizes of its tables, in words."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Extent:
     """The number of rows of a table, and its first and last instants.
 
     The instants are in microseconds UTC, or None for an empty table.  A tracked table has one row for each begin and
-    each end of a period.  ``view`` marks a temporal view, whose number of rows is no bound because a refresh precedes
-    each read.
+    each end of a period.  ``view`` marks a temporal view.  The number of its rows bounds no number of answers, because
+    Weft refreshes the view before each read.
     """
 
     rows: int
@@ -74,7 +74,7 @@ def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool 
 def _each(summary: Summary) -> str:
     """Return the number of answers for each row, in words.
 
-    A row of a table in several SELECTs counts once for each SELECT.
+    If several SELECTs read a table, each row counts once for each SELECT.
     """
     alike: dict[tuple[int, str], list[str]] = {}
     for name, times in Counter(summary.bounded_by).items():

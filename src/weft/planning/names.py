@@ -1,7 +1,7 @@
 """Rename range variables and columns.
 
-A plan has numbered names, and a branch of one query has the query's own names.  A range variable that has the name of a
-column is renamed, because Spark would confuse the two.
+A plan has numbered names; the branches of a single query have the query's names.  A range variable must not have the
+name of a column, because Spark would confuse the two.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _NUMBERED: Final = re.compile(r"t(\d+)(.*)")
 
 
 def numbered(query: Query) -> Query:
-    """Return the query with range variables named t1, t2 … in the order of the text, and columns named c1, c2 …."""
+    """Return the query with range variables t1, t2 … in the order of the text, and columns c1, c2 …."""
     names = {alias: f"t{number}" for number, alias in enumerate(range_variables(query), 1)}
     return rename(numbered_columns(query), names)
 
 
 def numbered_columns(query: Query) -> Query:
-    """Return the query with its columns named c1, c2 …."""
+    """Return the query with columns c1, c2 …."""
     outputs = tuple(Output(f"c{number}", output.value) for number, output in enumerate(query.outputs, 1))
     return Query(query.input, outputs)
 
 
 def renumbered(event: Event, names: Sequence[str]) -> Event:
-    """Return a branch of a plan with the range variables ``names`` of a query.
+    """Return a branch of a plan in which ``names`` replace the numbered range variables.
 
-    The second name replaces t2, and the second name with the suffix ``_was`` replaces t2_was.
+    For example, the second name replaces t2, and with the suffix ``_was`` it replaces t2_was.
     """
     names_by_alias = {}
     for alias in range_variables(event.relation):
@@ -44,10 +44,10 @@ def renumbered(event: Event, names: Sequence[str]) -> Event:
 
 
 def without_clashes(event: Event, keep: Sequence[str]) -> Event:
-    """Return the event with new names for range variables that are called like a column that the event reads.
+    """Rename each range variable that has the name of a column, except those in ``keep``, and return the event.
 
     In a subquery over a table with a column ``sender``, Spark reads ``sender.name`` as a field of the column
-    ``sender``.  The range variables in ``keep`` are not renamed.
+    ``sender``.
     """
     columns: set[str] = set()
     for part in walk(event.relation):

@@ -41,12 +41,11 @@ PARAMETERS: Final = "_p"
 MOST_SOURCES: Final = 1_000
 """The maximal number of tables in all branches of a plan, including subqueries.
 
-The limit bounds the SQL to about 400 kB.  The compiler checks the limit before the derivation, to bound the time of the
-derivation.  The compiler checks the limit again after the derivation, because the rewriting for Spark
-(``derivation.localize``) adds tables.
+The limit bounds the SQL to about 400 kB.  The compiler checks it before the derivation, to bound the derivation's time,
+and again afterwards, because the rewriting for Spark (``derivation.localize``) adds tables.
 """
 BEGINNING: Final = Literal(-(2**62), TIMESTAMP, fixed=True)
-"""The start of the window for branches that refer to the start although the window has none."""
+"""The start of a window without a start, for branches whose conditions refer to it."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,8 @@ class Plan:
     def first(self) -> tuple[Event, ...]:
         """The branches that the first tick of a query runs, with parameters in place of constants.
 
-        If Q^M has the closed form and ``from_now`` is false, the first tick runs the branches of Q^M, otherwise the
-        branches of Q^I.
+        These are the branches of Q^M if Q^M has the closed form and ``from_now`` is false, otherwise the branches of
+        Q^I.
         """
         return minimum_bounding(self.lifted) if self.verdict.closed and not self.from_now else self.branches
 
@@ -109,7 +108,7 @@ class Plan:
 
     @cached_property
     def has_constants(self) -> bool:
-        """Whether constant rows can make answers appear when time begins."""
+        """Whether rows of constants can make answers appear when time begins."""
         return any(event.driver.kind == "beginning" for event in self.branches)
 
     @cached_property
@@ -119,7 +118,7 @@ class Plan:
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """The ids of the standing queries whose answers this query reads."""
+        """The ids of the queries whose answers this query reads."""
         return tuple(table.id for table in self.tables if table.source == "results")
 
     @cached_property
@@ -129,20 +128,17 @@ class Plan:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The range variables in the query's text, in the order of the t1, t2 … of ``shape``."""
+        """The range variables in the query's text, in the order of t1, t2 … in ``shape``."""
         return range_variables(self.lifted)
 
     @cached_property
     def shape(self) -> Plan:
-        """The plan that queries can share.
-
-        The shared plan has the range variables t1, t2 … and the columns c1, c2 …, and no constants.
-        """
+        """The plan that queries can share: it has range variables t1, t2 …, columns c1, c2 …, and no constants."""
         return Plan(numbered(self.lifted), (), self.from_now)
 
     @cached_property
     def with_numbered_columns(self) -> Plan:
-        """The plan with its columns named c1, c2 …, as a tick names them."""
+        """The plan with columns c1, c2 …, as a tick names them."""
         return replace(self, lifted=numbered_columns(self.lifted))
 
     @property
@@ -178,7 +174,7 @@ def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSch
 
 
 def bind_standing(text: str, tables: Mapping[str, TableSchema]) -> tuple[Query, tuple[TableSchema, ...]]:
-    """Return a standing query in which definitions replace the views that depend on NOW, and return these views.
+    """Return a standing query in which definitions replace the views that depend on NOW, and these views.
 
     Raise SqlError for an invalid query, and for a query that refers to the past or to the ends of rows.  While a row is
     in a table, its end is not yet recorded, so an earlier answer cannot depend on the end (laws 1 and 2).
@@ -244,15 +240,15 @@ def for_one(
 ) -> Branch:
     """Return a branch for one query, with the constants ``values``.
 
-    If ``names`` is given, the branch has the query's ``names`` for range variables.  ``window`` binds tau, t and t0; an
-    instant that it does not bind remains :tau, :t or :t0 in the SQL.
+    ``window`` binds tau, t and t0; an unbound instant remains :tau, :t or :t0 in the SQL.  ``names`` are the query's
+    range variables; None leaves the range variables as they are.
     """
     known = {f"p{number}": value for number, value in enumerate(values, 1)} | dict(window)
     return _ready(_bound(event if names is None else renumbered(event, names), known), whole)
 
 
 def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
-    """Return the schema of a plan's parameter table, whose columns are query_id, tau, p1, p2 …."""
+    """Return the schema of a plan's parameter table: query_id, tau, p1, p2 …."""
     fields = [("query_id", BIGINT), ("tau", TIMESTAMP), *((p.name, p.type) for p in shape.parameters)]
     return TableSchema(
         0, f"parameters__{plan_id}", tuple(Column(n, label, type) for n, (label, type) in enumerate(fields, 1)), "tau"
@@ -260,9 +256,8 @@ def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
 
 
 def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], whole: bool) -> Branch:
-    """Return a branch for all queries of a plan (NiagaraCQ; design section 5).
-
-    The branch is joined with the parameter table ``table``.
+    """Return a branch for all queries of a plan, joined with the parameter table ``table`` (NiagaraCQ; design section
+    5).
     """
     scan = Scan(table, PARAMETERS)
     known: dict[str, Scalar] = {column.name: scan.ref(column.name) for column in table.columns} | dict(window)
@@ -271,7 +266,7 @@ def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], who
 
 
 def at_instant(query: Query, s: Scalar) -> tuple[Branch, ...]:
-    """Return the branches whose union is the answer of ``query`` at the instant ``s``, as ``weft try`` runs them."""
+    """Return the branches that ``weft try`` runs; their union is the answer at the instant ``s``."""
     return tuple(_ready(event, whole=True) for event in snapshot(query, s))
 
 
@@ -317,7 +312,7 @@ def columns_of(query: Query) -> tuple[tuple[str, DataType], ...]:
 
 
 def columns_read(branch: Branch) -> dict[str, set[str]]:
-    """Return, for each table that a branch reads, the names of the columns that the branch reads."""
+    """Return the names of the columns that a branch reads, by table."""
     refs = mentioned(branch.event.projection).union(*(mentioned(output.value) for output in branch.leading))
     read: dict[str, set[str]] = {}
     for scan in scans(branch.event.projection):

@@ -1,7 +1,6 @@
 """Summarize a query before it is installed, in at most a dozen lines and with the names of the query's text.
 
-The summary is computed from the branches.  The drivers of the branches make answers appear, and at the instant of a
-driver the conditions of the query are true.
+The drivers of the branches say what makes answers appear.  The conditions of the query say what is true then.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from weft.planning.words import appears, condition_words, instant_words, named, 
 WIDTH: Final = 110
 """The maximal number of characters of a line.  ``cut`` shortens longer lines."""
 _CLAUSES: Final = 3
-"""The maximal number of lines for the causes of answers, and for the conditions."""
+"""The maximal number of causes, and of conditions, in the summary."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,8 @@ class Summary:
       appear only through rows of ``results``.
     - ``arriving``, ``beginning``, ``ending``: whether rows that arrive, begin (in a tracked table) or end can cause
       answers.
-    - ``bounded_by``: for each SELECT, the one table that it reads.  A row of this table causes at most one answer of
-      the SELECT, so the number of rows bounds the number of answers.  None if a SELECT reads several tables.
+    - ``bounded_by``: the table of each SELECT, or None if a SELECT reads several tables.  Each row of the table causes
+      at most one answer of the SELECT.
     - ``tables``: all tables that the query reads.
     - ``tracked``: the tables with recorded history.
     - ``results``: the tables of other queries' answers.
@@ -65,7 +64,7 @@ class Summary:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The lines that say what makes answers appear, and whether time alone does so."""
+        """The lines that state the causes of answers, and whether time alone is a cause."""
         return (*_when(self.when), *_holding(self.holding), *([self._time] if self.when else []))
 
     @property
@@ -110,16 +109,14 @@ def summary(plan: Plan) -> Summary:
 
 
 def cut(line: str) -> str:
-    """Return the line without superfluous white space, shortened to at most ``WIDTH`` characters."""
+    """Return the line with normalized white space, shortened to ``WIDTH`` characters."""
     indent = line[: len(line) - len(line.lstrip())]
     line = indent + " ".join(line.split())
     return line if len(line) <= WIDTH else line[: WIDTH - 2].rstrip() + " …"
 
 
 def first(lines: Sequence[str], most: int, others: str) -> list[str]:
-    """Return at most ``most`` lines.
-
-    If lines are omitted, the last line is ``others`` with the number of omitted lines.
+    """Return at most ``most`` lines; if lines are omitted, the last line is ``others`` with their number.
 
     >>> first("abcd", 3, "and {} more"), first("abc", 3, "and {} more")
     (['a', 'b', 'and 2 more'], ['a', 'b', 'c'])
@@ -132,9 +129,9 @@ def _by_time(event: Event) -> bool:
 
 
 def _as_rows_arrive(event: Event) -> bool:
-    """Return whether a row arrives at each instant of the event.
+    """Return whether some row arrives at each instant of the event.
 
-    This is so if the conditions exclude that all rows of the event arrived before the instant.
+    The conditions must exclude that all rows of the event arrived earlier.
     """
     before = (Plain(call("<", scan.start, event.instant)) for scan in sources(event.block) if isinstance(scan, Scan))
     return exclude_each_other((*conjuncts(condition(event.block)), *before))
@@ -175,7 +172,7 @@ def _clause(event: Event) -> str:
 def _demanded(parts: Sequence[Query], events: Sequence[Event]) -> tuple[str, ...]:
     """Return the conditions at the instant of an answer as clauses, without the condition that is the driver.
 
-    The first clause contains all conditions that do not depend on time.
+    The first clause combines the conditions that do not depend on time.
     """
     if not events:
         return ()
@@ -196,7 +193,7 @@ def _is_driver(item: Predicate, event: Event) -> bool:
 
 
 def _bound(parts: Sequence[Query]) -> tuple[str, ...] | None:
-    """Return the table of each SELECT of the query, or None if a SELECT reads more than one table."""
+    """Return the table of each SELECT, or None if a SELECT reads several tables."""
     tables = []
     for part in parts:
         read = sources(part.input)

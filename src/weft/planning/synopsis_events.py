@@ -1,7 +1,8 @@
-"""Compute SQL for the events of a synopsis, which are the rows of its predicates, and for its answers.
+"""Generate the SQL for the events of a synopsis and for its answers.
 
-The name of a predicate is a hash of the definition of its rows, so that equal subformulas of different queries are
-equal.  The SQL is for DuckDB (``sql.duckdb_dialect``).  An expression that Spark might compute differently is refused.
+An event is a row of a predicate.  The name of a predicate is a hash of the definition of its rows, so equal subformulas
+of different queries are equal.  The SQL is for DuckDB (``sql.duckdb_dialect``).  The module refuses an expression that
+Spark might compute differently.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from weft.sql.duckdb_dialect import unlike
 from weft.sql.null_on_overflow import all_within_range
 
 EVENT: Final = "e"
-"""The alias for the rows of a table in the SQL of events."""
+"""The alias of a table in the SQL of events."""
 ANSWER: Final = "a"
-"""The alias for encoded answers with the columns ``tp, c1 … ck [, n]``."""
+"""The alias of encoded answers, with the columns ``tp, c1 … ck [, n]``."""
 VALUES: Final = "v"
-"""The alias for decoded answers with the columns ``tp, v1 … vk [, n]``, in the SQL of outputs."""
+"""The alias of decoded answers, with the columns ``tp, v1 … vk [, n]``, in the SQL of outputs."""
 _HINT: Final = "Remove --keep synopsis: Weft then evaluates the query over the tables' history."
 
 
 @dataclass(frozen=True)
 class Events:
-    """The rows of a predicate: the SQL ``columns`` over the rows of ``table`` (as e) that satisfy all ``conditions``.
+    """The rows of a predicate: the SQL ``columns`` of the rows of ``table`` that satisfy all ``conditions``.
 
-    ``reads`` are the columns of the table that occur in ``columns`` or ``conditions``.
+    The alias of the table in the SQL is e.  ``reads`` are the columns of the table that occur in the SQL.
     """
 
     predicate: str
@@ -52,7 +53,7 @@ class FormulaEvents:
     """A formula of a query, and the events of the formula's predicates.
 
     ``values`` is SQL that decodes the formula's answers ``a.c1 … a.ck`` into v1 … vk.  ``outputs`` are the columns of
-    the query's answer, each as SQL over the decoded answers (as v) and a type.
+    the query's answer, each as a type and SQL over the decoded answers (as v).
     """
 
     formula: algebra.Formula
@@ -80,7 +81,7 @@ def of_atoms(
     """Return ``formula`` with the rows of ``tables`` as the events of its predicates.
 
     ``log`` means that the tables belong to a log with numbered states.  An answer has the time point, the values of
-    ``columns``, and a count of the type ``count`` unless ``count`` is None.
+    ``columns``, and a count if ``count`` gives a type for it.
     """
     events = {name: _whole_rows(table, log) for name, table in tables.items()}
     names = {algebra.POINTS: algebra.POINTS}
@@ -101,15 +102,15 @@ def of_atoms(
 def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[Column, DataType | None], ...]:
     """Return the columns of a table's predicate, each with the type of its terms.
 
-    The type is None if a formula cannot use the values of the column.  Values that no formula can use are encoded as
-    texts, so that rows that differ only in such a value remain distinct.
+    The type is None if a formula cannot use the values of the column.  Such values are encoded as text, so that rows
+    that differ only in them remain distinct.
     """
     hidden = ("ts", "tp") if log else ("ts",)
     return tuple((each, algebra.term_type(each.type)) for each in table.columns if each.name.lower() not in hidden)
 
 
 def _whole_rows(table: TableSchema, log: bool) -> Events:
-    """Return the events with all rows of a table except rows with a NULL, which match no terms."""
+    """Return all rows of a table as events, except rows with a NULL, which match no terms."""
     values, conditions, reads = [], [], []
     for column, type_ in terms_of(table, log=log):
         ref = f"{EVENT}.{render.quoted(column.name)}"
@@ -120,10 +121,7 @@ def _whole_rows(table: TableSchema, log: bool) -> Events:
 
 
 def _predicate(table: TableSchema, taken: Sequence[str], conditions: Sequence[str]) -> str:
-    """Return the name of a predicate, which is a hash of the definition of its rows.
-
-    The rows are the columns ``taken`` of the rows of ``table`` that satisfy ``conditions``.
-    """
+    """Return a hash of the definition of a predicate's rows as the name of the predicate."""
     definition = repr((table.id, tuple(taken), sorted(set(conditions))))
     return f"p{hashlib.sha256(definition.encode()).hexdigest()[:16]}"
 
@@ -169,7 +167,7 @@ def _variables(atom: algebra.Atom) -> list[algebra.Variable]:
 
 
 def _joined(formula: algebra.Formula) -> set[algebra.Variable]:
-    """Return the variables that are joined or compared.  Other variables only pass through to the answer."""
+    """Return the variables that are joined or compared; other variables only pass through to the answer."""
     places: Counter[algebra.Variable] = Counter()
     joined: set[algebra.Variable] = set()
     for atom in {part for part in algebra.subformulas(formula) if isinstance(part, algebra.Atom)}:
@@ -195,9 +193,9 @@ def _require_ordered(formula: algebra.Formula, carried: Mapping[algebra.Variable
 def _rows(
     project: Project, variables: Sequence[algebra.Variable], carried: Mapping[algebra.Variable, ValueEncoding]
 ) -> Events:
-    """Return the events of one table, under a predicate name that depends on their definition.
+    """Return the events of one table.
 
-    The name is a hash of Spark's SQL, so that a change of the SQL for DuckDB does not change the name.
+    The name of the predicate is a hash of Spark's SQL, so a change of DuckDB's SQL does not change the name.
     """
     table = _scan(project).table
     for demanded in conjuncts(condition(project.input)):
@@ -214,7 +212,7 @@ def _selected(
     carried: Mapping[algebra.Variable, ValueEncoding],
     rendered: Callable[[Scalar], str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the SQL of the columns and of the conditions for the events of one table."""
+    """Return the SQL for the columns and the conditions of one table's events."""
     own = {ref: ColumnRef(EVENT, ref.column, ref.type) for ref in _mentioned(project)}
     demanded = (part.condition for part in conjuncts(condition(project.input)) if isinstance(part, Plain))
     conditions = [rendered(substitute(each, own)) for each in demanded]
@@ -225,7 +223,7 @@ def _selected(
 
 
 def _local_sql(scalar: Scalar) -> str:
-    """Return SQL for DuckDB that yields the value that Spark computes for ``scalar``."""
+    """Return SQL for DuckDB that computes the same value as Spark."""
     return render.scalar(all_within_range(scalar))
 
 
@@ -260,10 +258,7 @@ def _with_carried(
 
 
 def _outputs(nest: Nest) -> tuple[tuple[str, DataType], ...]:
-    """Return the columns of the answer, each as SQL over ``v1 … vk`` and a type.
-
-    ``v1 … vk`` are the free variables of the formula, in order.
-    """
+    """Return the type of each answer column, and its SQL over the free variables ``v1 … vk`` of the formula."""
     places = {variable.name: f"v{n}" for n, variable in enumerate(algebra.free_variables(nest.formula), 1)}
     outputs = []
     for output in nest.outputs:

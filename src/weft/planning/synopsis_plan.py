@@ -1,7 +1,8 @@
 """Plan a query as a synopsis: its events, its formulas over the events, and its answers.
 
-The catalog stores the bound form, as for a plan (``planning.form``).  For SQL, this is the query, from which the
-formulas are derived again.  For a formula, this is the formula and its tables.  The signature is a hash of the form.
+The catalog stores the bound form, as for a plan (``planning.form``).  The form of an SQL query is the query, from which
+Weft derives the formulas again.  The form of a formula is the formula and its tables.  The signature is a hash of the
+form.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ AT: Final = "at"
 
 @dataclass(frozen=True)
 class FormulaOver:
-    """A formula, and the table of each of its predicates with the columns in order.
+    """A formula, and the table of each predicate, with the columns in the order of the predicate's terms.
 
-    ``columns`` are the free variables in the order of the answer's columns.  If the tables belong to a log, ``points``
-    is the table of all states; otherwise ``points`` is None, and each instant at which rows arrived is a state.  For a
-    formula of 2-FOL, ``asked`` is the formula's text, and ``why`` is the reason if the formula has no synopsis.  The
-    catalog does not store ``asked`` and ``why``.
+    ``columns`` are the free variables in the order of the answer's columns.  ``points`` is the table of all states if
+    the tables belong to a log.  If ``points`` is None, each instant at which rows arrived is a state.  A formula of
+    2-FOL also has its text, ``asked``, and the reason ``why`` if it has no synopsis; the catalog does not store these
+    two.
     """
 
     language: Language
@@ -68,7 +69,7 @@ class FormulaOver:
 class SynopsisPlan:
     """A synopsis whose answers are the distinct rows of all ``parts``.
 
-    With ``discard``, Weft deletes the rows of the tables after a tick has processed them.
+    With ``discard``, Weft deletes rows from the tables after a tick has processed the rows.
     """
 
     source: Query | FormulaOver
@@ -76,10 +77,7 @@ class SynopsisPlan:
 
     @cached_property
     def parts(self) -> tuple[FormulaEvents, ...]:
-        """The formulas of the query, with their events.
-
-        The property raises SynopsisError if the query has no synopsis.
-        """
+        """The formulas of the query, with their events; access raises SynopsisError if the query has no synopsis."""
         if isinstance(self.source, Query):
             return of_query(self.source)
         of, log = self.source, self.points is not None
@@ -87,10 +85,7 @@ class SynopsisPlan:
 
     @property
     def _count(self) -> DataType | None:
-        """The type of the counts of a formula's answers, or None if answers have no counts.
-
-        The type is STRING if a count may exceed a BIGINT.
-        """
+        """The type of the counts, or None if answers have no counts; STRING if a count may exceed a BIGINT."""
         if isinstance(self.source, Query) or self.semantics == "set":
             return None
         return STRING if stepped(prepared(self.source.formula, self.semantics)) else BIGINT
@@ -102,7 +97,7 @@ class SynopsisPlan:
 
     @property
     def semantics(self) -> Semantics:
-        """The semantics of the answers: sets, or one of the two ways to count."""
+        """The semantics of the answers: sets, or one of two ways to count."""
         return "set" if isinstance(self.source, Query) else self.source.semantics
 
     @property
@@ -114,7 +109,7 @@ class SynopsisPlan:
     def synopsis(self) -> Synopsis:
         """The initial state ∅, the step Δ and the answer Γ of the formulas.
 
-        The property raises Refused for a formula that cannot be computed.
+        Access raises Refused for a formula that cannot be computed.
         """
         return shared([part.formula for part in self.parts], self.semantics)
 
@@ -154,10 +149,10 @@ class SynopsisPlan:
     def relation(self, stored: Stored) -> str:
         """Return the name of a stored relation.
 
-        Two queries with the same states and the same relation have the same name for it.
+        Queries with the same states share a relation under one name.
         """
-        # Earlier versions stored the single instants of runs.  The different name prevents that this version reads such
-        # a table.
+        # Earlier versions stored the single instants of runs.  This version uses another name, so that it does not read
+        # such a table.
         form = ["runs"] if stored.runs else []
         key = json.dumps([self.states, stored.semantics, stored_formula.encoded(stored.formula), *form])
         return hashlib.sha256(key.encode()).hexdigest()[:20]
@@ -181,7 +176,8 @@ class SynopsisPlan:
                 "predicates": {name: _stored_table(table) for name, table in sorted(self.source.tables.items())},
                 "points": None if self.source.points is None else _stored_table(self.source.points),
             }
-        # The stored relations are included so that a version with other names for them does not read them as empty.
+        # The names of the stored relations are included so that a version with other names does not read empty
+        # relations.
         relations = [self.relation(each) for each in self.stored]
         special = {**({"discard": True} if self.discard else {}), **({"history": True} if self.history else {})}
         marks = {"synopsis": FORMAT, **special, "language": self.language}
@@ -190,10 +186,7 @@ class SynopsisPlan:
 
     @cached_property
     def signature(self) -> str:
-        """A hash of ``body``.
-
-        Two queries have equal hashes exactly if they are the same query over the same tables.
-        """
+        """A hash of ``body``, equal for two queries exactly if they are the same query over the same tables."""
         return hashlib.sha256(self.body.encode()).hexdigest()[:16]
 
 
@@ -208,7 +201,7 @@ def sql_synopsis(text: str, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
 
 
 def complete(plan: SynopsisPlan) -> SynopsisPlan:
-    """Derive all parts of the plan, so that errors occur now and not in a tick, and return the plan."""
+    """Derive all parts of the plan, so that errors are raised now and not in a tick, and return the plan."""
     assert plan.signature
     return plan
 
@@ -219,12 +212,12 @@ def is_synopsis(body: str) -> bool:
 
 
 def relations_of(body: str) -> tuple[str, ...]:
-    """Return the names of the relations that the synopsis of the stored plan ``body`` stores between ticks."""
+    """Return the names of the relations that the stored plan ``body`` keeps between ticks."""
     return tuple(json.loads(body)["relations"])
 
 
 def discards(body: str) -> bool:
-    """Return whether the stored plan ``body`` deletes the processed rows of its tables."""
+    """Return whether the stored plan ``body`` deletes rows that it has processed."""
     return bool(json.loads(body).get("discard"))
 
 
@@ -241,7 +234,7 @@ def tables_of(body: str) -> tuple[int, ...]:
 def restored_synopsis(body: str, expected: str, tables: Iterable[TableSchema]) -> SynopsisPlan:
     """Return the synopsis of the stored plan ``body``, with the current schemas ``tables``.
 
-    Raise PlanMismatch if the plan has another format, if it reads a missing table or column, or if its signature is not
+    Raise PlanMismatch if the plan has another format, if a table or column is missing, or if the signature is not
     ``expected``.
     """
     by_key: dict[TableKey, TableSchema] = {(table.source, table.id): table for table in tables}
@@ -276,10 +269,7 @@ def _stored_table(table: TableSchema) -> list[Any]:
 
 
 def _table(stored_table: Any, tables: Mapping[TableKey, TableSchema]) -> TableSchema:
-    """Return the table of a JSON value, with only the columns that it had at the installation of the query.
-
-    Columns that were added later do not belong to the predicate.
-    """
+    """Return the table of a JSON value, without the columns that were added after the query was installed."""
     (source, key), columns = stored_table
     table = tables.get((source, key))
     if table is None:

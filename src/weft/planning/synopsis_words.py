@@ -23,7 +23,7 @@ from weft.printable import InLines
 
 @dataclass(frozen=True)
 class PredicateRows:
-    """The rows of a predicate: its table, and the SQL of its columns and conditions over the table's rows (as e)."""
+    """The rows of a predicate: a table, and SQL for the columns and conditions (the alias of the table is e)."""
 
     name: str
     table: str
@@ -46,7 +46,7 @@ class Relation:
 class MissingBound:
     """A subformula without a bound, and the reason.
 
-    ``bounded`` is the nearest subformula with a bound, or None if no subformula has a bound.
+    ``bounded`` is the nearest subformula with a bound, or None.
     """
 
     formula: str
@@ -58,7 +58,7 @@ class MissingBound:
 class SynopsisExplanation(InLines):
     """The output of ``explain`` for a synopsis.
 
-    ``states`` is a clause that says what a state of the synopsis is.
+    ``states`` is a clause that describes a state.
     """
 
     signature: str
@@ -68,28 +68,28 @@ class SynopsisExplanation(InLines):
     predicates: tuple[PredicateRows, ...]
     relations: tuple[Relation, ...]
     gamma: tuple[str, ...]
-    """The formulas of the answers at a state, over the rows of the state and the relations R1, R2 … in order."""
+    """The formulas for the answers at a state, over the rows of the state and the relations R1, R2 …."""
     delta: tuple[str, ...]
-    """The rule for each relation after a state (``R1_now``).
+    """The rules that compute each relation after a state (``R1_now``).
 
     A rule refers to the rows of the state and to the relations before the state.
     """
     verdict: str
     faults: tuple[MissingBound, ...]
     history: str | None = None
-    """The reason why each tick reads the stored history, or None.  With a reason, the synopsis stores no relations."""
+    """The reason why each tick reads the stored history, or None if the synopsis stores relations."""
     how_many: str | None = None
     next_due: str | None = None
     name: str | None = None
     """The name of an installed query, or None.
 
-    For an installed query, ``how_many`` states the number of answers in words, and ``next_due`` states the next instant
-    at which the query is due.
+    Only an installed query has the fields ``how_many`` (the number of answers in words) and ``next_due`` (the next
+    instant at which the query is due).
     """
 
     @property
     def brief(self) -> tuple[str, ...]:
-        """About ten lines of text with the facts that a person should know before the installation."""
+        """About ten lines of text with the most important facts."""
         formulas = first(self.formulas, 3, "one of {} other formulas")
         stored = len(self.relations)
         if self.history:
@@ -142,7 +142,6 @@ def explain_synopsis(plan: SynopsisPlan) -> SynopsisExplanation:
 
 
 def _of_history(plan: SynopsisPlan, names: Mapping[str, str], events: tuple[Events, ...]) -> SynopsisExplanation:
-    """Return the explanation of a synopsis plan that reads the stored history."""
     source = plan.source
     assert isinstance(source, FormulaOver)
     formulas = (source.asked,) if source.asked else tuple(_text(each, names) for each in plan.synopsis.formulas)
@@ -187,9 +186,8 @@ def _states(plan: SynopsisPlan) -> str:
 
 
 def _names(events: tuple[Events, ...]) -> dict[str, str]:
-    """Return a readable name for each predicate.
-
-    The readable name is the name of the predicate's table, with a number if the table has several predicates.
+    """Return a readable name for each predicate: its table's name, with a number if the table has several
+    predicates.
     """
     seen: Counter[str] = Counter()
     names = {}
@@ -208,7 +206,7 @@ def _text(formula: Formula, names: Mapping[str, str]) -> str:
 
 
 def _rule(change: Change, names: Mapping[str, str]) -> str:
-    """Return the text of a rule of Δ, with the range of the instants that the rule can see."""
+    """Return the text of a rule of Δ, with the range of instants that the rule reads."""
     interval = change.interval
     seen = f" from {format_interval(interval.low)}" if interval.low else ""
     seen += "" if interval.high is None else f" up to {format_interval(interval.high)}"

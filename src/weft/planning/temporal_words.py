@@ -45,7 +45,7 @@ from weft.sql import render
 
 @dataclass(frozen=True)
 class Words:
-    """A renderer of expressions that writes a short name, such as p1, for each expression in ``names``."""
+    """A renderer of expressions that writes the short names in ``names``, such as p1."""
 
     names: Mapping[Temporal | Scalar, str] = field(default_factory=dict)
 
@@ -73,7 +73,7 @@ class Words:
                 return self._of_one(relation)
 
     def _of_one(self, relation: Selection | Projection | Extension | Aggregation | Fragment) -> str:
-        """Return the text of an operator that has one input."""
+        """Return the text of an operator with one input."""
         inner = self.relation(relation.input)
         match relation:
             case Selection(predicate=predicate):
@@ -94,7 +94,7 @@ class Words:
     def scalar(self, scalar: Scalar) -> str:
         """Return the text of a predicate or value.
 
-        AS_OF(r, :refreshed) in the text is the period set of r at the last refresh.
+        AS_OF(r, :refreshed) in the text means the period set of r at the last refresh.
         """
         known = self.names.get(scalar)
         return render.scalar(_spelled(scalar)) if known is None else known
@@ -121,7 +121,7 @@ class Words:
         return f"{measure.function.upper()}({argument}) AS {measure.output.column}"
 
     def step(self, step: DerivationStep) -> str:
-        """Return the text of a step of a derivation: the number of the equation that was used, and the result."""
+        """Return the text of a step of a derivation: the number of the equation, and the result."""
         of = [f"∇ = {self.relation(step.delta.deleted)}"] if step.delta.deleted is not None else []
         of += [f"Δ = {self.relation(step.delta.inserted)}"] if step.delta.inserted is not None else []
         return f"({step.rule}) {', '.join(of) or 'nothing'}"
@@ -146,7 +146,7 @@ def _spelled(scalar: Scalar) -> Scalar:
 
 _WIDE: Final = 64
 _SHORT: Final = 16
-"""The greatest lengths in characters of a part that has no name.
+"""The maximal length in characters of a part without a name.
 
 ``_WIDE`` applies to a part that occurs once, ``_SHORT`` to a part that occurs more often.
 """
@@ -167,7 +167,7 @@ class Naming:
     def lines(self, label: str, relation: Temporal, prefix: str) -> list[str]:
         """Return the line ``label = expression``, preceded by a line for each new name in the expression.
 
-        The name of a part is ``prefix`` and a number, the name of a predicate is p and a number.
+        A part is named ``prefix`` and a number; a predicate is named p and a number.
         """
         self._lines = []
         if relation not in self._names:
@@ -205,7 +205,7 @@ class Naming:
 
 
 def _below(relation: Temporal, known: dict[Temporal | Scalar, str]) -> tuple[list[Temporal], Counter[Temporal]]:
-    """Return the parts of an expression without duplicates, inner parts first, and the number of uses of each part."""
+    """Return the distinct parts of an expression, inner parts first, and the number of uses of each part."""
     order: list[Temporal] = []
     uses: Counter[Temporal] = Counter()
     waiting: list[tuple[Temporal, bool]] = [(relation, False)]

@@ -1,8 +1,7 @@
 """Decide whether conditions on instants, such as o.ts > e.ts + 90 days and o.ts <= e.ts, contradict each other.
 
-Each comparison of two instants bounds the difference of the instants.  The bounds contradict each other exactly if the
-sum of the bounds along some cycle is negative (difference constraints: Bellman 1958, Pratt 1977).  Time is in whole
-microseconds.
+A comparison of two instants bounds their difference.  Bounds contradict each other exactly if they form a cycle with a
+negative sum (difference constraints: Bellman 1958, Pratt 1977).  Time is in whole microseconds.
 """
 
 from __future__ import annotations
@@ -78,9 +77,9 @@ def _of_comparison(name: str, args: tuple[Scalar, ...]) -> Iterator[_Bound]:
 
 
 def _place(instant: Scalar) -> tuple[Scalar | None, int] | None:
-    """Return ``instant`` as a base and a distance from the base, or None if the distance is not constant.
+    """Return ``instant`` as a base and a constant distance (µs), or None if the distance is not constant.
 
-    The distance is in microseconds.  The base None is the beginning of 1970.
+    The base None is the beginning of 1970.
     """
     parts = shifted(instant)
     if parts.intervals:

@@ -1,9 +1,7 @@
 """The stored form of a temporal view, and the expressions that maintain it.
 
-A view is stored bound (``algebra.stored``), over the columns that its tables had at that time, so that neither a new
-column nor a new name changes its meaning.
-
-The catalog stores an auxiliary view as a bound query over one table, and its text.
+A view is stored bound (``algebra.stored``), over the columns that its tables had when it was bound, so a new column or
+name does not change its meaning.  The catalog stores an auxiliary view as its text and a bound query over one table.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from weft.sql.view_definitions import depends_on_now
 class ViewPlan:
     """A bound view and its maintenance.
 
-    If ``auxiliary`` is true, the view is maintained from the changes of its one table alone.
+    If ``auxiliary`` is true, the changes of its one table suffice to maintain the view.
     """
 
     query: Query
@@ -40,7 +38,7 @@ class ViewPlan:
 
     @cached_property
     def plan(self) -> Maintenance:
-        """The maintenance of the view: the effects of time and of changes of the tables, and the value to store."""
+        """The maintenance of the view: the effects of time and of table changes, and the value to store."""
         if self.auxiliary:
             return auxiliary_maintenance(auxiliary_of(self.query))
         return maintenance(self.value)
@@ -82,9 +80,8 @@ def restored_view(
 ) -> ViewPlan:
     """Return the view of the stored text ``form``.
 
-    ``reads`` has, for the id of each table, the ids of the columns that the table had when the view was bound.  The
-    view reads only these columns.  Raise PlanMismatch if the form has another format, or reads a missing table or
-    column.
+    ``reads`` maps the id of each table to the ids of the columns that the view may read.  Raise PlanMismatch if the
+    form has another format, or reads a missing table or column.
     """
     known: dict[TableKey, TableSchema] = {}
     for table in tables:
@@ -97,19 +94,19 @@ def restored_view(
 
 
 def restricted(table: TableSchema, ids: Iterable[int]) -> TableSchema:
-    """Return the table with only the columns ``ids`` and the columns of its start and end."""
+    """Return the table with only the columns ``ids`` and its two columns for start and end."""
     selected = {*ids}
     bounds = (table.start, table.end)
     return replace(table, columns=tuple(c for c in table.columns if c.id in selected or c.name in bounds))
 
 
 def signature(form: str) -> str:
-    """Return a hash of the stored text of a view, as a short name for the view."""
+    """Return a hash of the stored text of a view as its short name."""
     return hashlib.sha256(form.encode()).hexdigest()[:16]
 
 
 def query_of(auxiliary: Auxiliary) -> Query:
-    """Return the query of an auxiliary view, which selects its columns from its table under its conditions."""
+    """Return the query that selects an auxiliary view's columns from its table."""
     scan = Scan(auxiliary.table, auxiliary.table.name)
     demanded = conjunction(*(Plain(each) for each in sorted(auxiliary.conditions, key=repr)))
     rows = Select(scan, demanded) if auxiliary.conditions else scan
@@ -136,10 +133,7 @@ def text_of(auxiliary: Auxiliary) -> str:
 
 
 def over_tables(query: Query, others: Mapping[int, TableSchema]) -> Query:
-    """Return the query with tables replaced by the tables ``others``, which have the same columns.
-
-    The keys of ``others`` are the ids of the tables to replace.
-    """
+    """Return the query with each table whose id is in ``others`` replaced; the replacement has the same columns."""
 
     def change(node: Any) -> Any:
         return (

@@ -1,7 +1,7 @@
 """Explain how a view is maintained, in the paper's notation (``weft view explain``).
 
-Written out, expressions that share parts take pages, so parts get names (``planning.temporal_words``): E in the view's
-expression, G for the results of equations, D for the computed changes, p for predicates on time.
+Shared parts get names, because the expressions written out would fill pages (``planning.temporal_words``).  E names a
+part of the view's expression, G the result of an equation, D a computed change, p a predicate on time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weft.sql.scope import as_written
 
 @dataclass(frozen=True)
 class EventEffect:
-    """The effect of one kind of event on a view, as lines that state the computation and its equations."""
+    """The effect of one kind of event on a view, as lines with the computation and its equations."""
 
     event: str
     lines: tuple[str, ...]
@@ -34,12 +34,13 @@ class EventEffect:
 class ViewExplanation(InLines):
     """A view as an expression over ``sources`` (range variable, table), and its maintenance by event.
 
-    - ``parts``: the queries of auxiliary views among the tables, by name.
+    - ``parts``: the queries of the auxiliary views that the view reads, by name.
     - ``changing``: the tables whose changes can change the view.
-    - ``timely``: whether time alone can change it; ``time``: its conditions on time.
+    - ``timely``: whether time alone can change the view.
+    - ``time``: the view's conditions on time.
     - ``whole``: the events that read a whole table.
-    - ``called``: auxiliary view -> the table that it is a part of.
-    - ``status``: the lines on the state of the view.
+    - ``called``: the table of each auxiliary view.
+    - ``status``: lines on the state of the view.
     """
 
     view: tuple[str, ...]
@@ -56,7 +57,7 @@ class ViewExplanation(InLines):
 
     @property
     def brief(self) -> tuple[str, ...]:
-        """About ten lines of text with the facts that a person should know about the view."""
+        """About ten lines of text with the most important facts."""
         read = {self._table(each): None for each in self.changing}
         changing = f"It can change when a row of {' or '.join(read)} begins or ends." if read else "It never changes."
         if not self.timely:
@@ -82,15 +83,12 @@ class ViewExplanation(InLines):
         return as_written(alias.removesuffix(_STORED) if name in self.called else alias)
 
     def _table(self, name: str) -> str:
-        """Return the readable name of a table.
-
-        For an auxiliary view, this is the name of the table whose rows and columns it contains.
-        """
+        """Return the readable name of a table; for an auxiliary view, the name of the table that it is a part of."""
         return self.called.get(name, name)
 
 
 _STORED: Final = "_stored"
-"""The suffix of range variables of auxiliary views (``derivation.temporal.column_pruning``)."""
+"""The suffix of range variables over auxiliary views (``derivation.temporal.column_pruning``)."""
 
 
 def explained_view(
@@ -98,8 +96,7 @@ def explained_view(
 ) -> ViewExplanation:
     """Return the explanation of a view's maintenance after deletions, after insertions, and after time passes.
 
-    ``parts`` are the queries of auxiliary views by name.  ``called`` has, for the name of each auxiliary view, the name
-    of the table that the view is a part of.
+    ``parts`` maps the name of each auxiliary view to its query, ``called`` to the name of its table.
     """
     plan, naming = view_plan.plan, Naming()
     bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Base)}
@@ -134,7 +131,7 @@ def explained_view(
 
 
 def _timely(view: Temporal) -> tuple[str, ...]:
-    """Return the conditions of the view that refer to time, and its moving windows, in words."""
+    """Return the view's conditions that refer to time, and its moving windows, in words."""
     conditions: dict[str, None] = {}
     for part in each(view):
         if isinstance(part, (Selection, TemporalJoin)):
@@ -162,11 +159,7 @@ _KINDS: tuple[tuple[str, Kind], ...] = (("deleted from", "deletions"), ("inserte
 
 
 def _lines(derived: Derived, naming: Naming) -> list[str]:
-    """Return lines of text that explain a derivation.
-
-    The lines contain the equations, the results, the dropped terms with their reasons, and the tables that are read
-    whole.
-    """
+    """Return the equations, the results, the dropped terms and the tables that are read whole, as lines of text."""
     lines: list[str] = []
     for step in derived.trace:
         for sign, part in (("∇", step.delta.deleted), ("Δ", step.delta.inserted)):

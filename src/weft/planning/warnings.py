@@ -25,8 +25,8 @@ from weft.sql.scope import as_written
 class Note:
     """A message about a query before its installation.
 
-    The level ``warning`` means that the query is probably a mistake or expensive.  ``line`` is the short form of the
-    message; a message without a line is omitted from short output.
+    The level ``warning`` means that the query is probably wrong or expensive.  ``line`` is a short form for brief
+    output, which omits a message without a short form.
     """
 
     level: Literal["warning", "note"]
@@ -59,7 +59,7 @@ def _impossible(later: Sequence[Branch]) -> list[Note]:
 def _imprecise(plan: Plan) -> list[Note]:
     """Return a message for each NOT EXISTS that is evaluated as soon as a row arrives.
 
-    A query that requires no minimum age of the arriving row is imprecise (paper section 2).
+    Such a query requires no minimum age of the row and is imprecise (paper section 2).
     """
     branches = (with_constants(event, plan.values) for event in incremental(plan.lifted))
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
@@ -102,15 +102,15 @@ def _imprecise(plan: Plan) -> list[Note]:
 
 
 def _named(body: Relation) -> frozenset[str]:
-    """Return a key that is equal for a body in the query and the same body in a branch."""
+    """Return a key that identifies a NOT EXISTS body both in the query and in its branches."""
     return frozenset(range_variables(body))
 
 
 def _may_come_later(scan: Scan, body: Relation | None, judged: Scan, others: Iterable[Source]) -> bool:
-    """Return whether a row of ``scan`` can arrive later than a row of ``judged`` and block the row of ``judged``.
+    """Return whether a row of ``scan`` can arrive after a row of ``judged`` and exclude it from the answer.
 
-    The result is False if the conditions of ``body`` allow only earlier rows.  ``body`` is the body of the NOT EXISTS
-    in the query, or None if unknown.  The rows of ``others`` have arrived when the row of ``judged`` arrives.
+    ``body`` is the body of the NOT EXISTS in the query, or None if unknown.  If its conditions allow only earlier rows,
+    the result is False.  The rows of ``others`` arrive no later than the row of ``judged``.
     """
     if body is None:
         return True
@@ -120,7 +120,6 @@ def _may_come_later(scan: Scan, body: Relation | None, judged: Scan, others: Ite
 
 
 def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:
-    """Return warnings about the tables that every tick reads whole."""
     reached: dict[str, set[str]] = {}
     before: dict[str, None] = {}
     timed: dict[str, None] = {}
@@ -149,10 +148,7 @@ def _of_before(alias: str, known: Collection[str]) -> bool:
 
 
 def _written(alias: str, known: Collection[str]) -> str:
-    """Return the range variable as the query's text writes it.
-
-    A range variable with the name of a column has underscores appended in the SQL that runs.
-    """
+    """Return the range variable of the query's text, without the underscores that avoid a clash."""
     while alias not in known and alias.endswith("_"):
         alias = alias[:-1]
     return as_written(alias)
@@ -191,7 +187,7 @@ REPLACE_WITH_DEFINITION: Final = (
 
 
 def reads_periods(names: Sequence[str]) -> str:
-    """Return the reason why Weft does not run a stored plan that reads the stored periods of the views ``names``."""
+    """Return the reason why Weft does not run a stored plan that reads stored periods of the views ``names``."""
     views = f"the view {names[0]}" if len(names) == 1 else f"the views {', '.join(names)}"
     return (
         f"it reads the stored periods of {views}, whose definition has NOW(), a period function or a moving window, "
@@ -200,10 +196,7 @@ def reads_periods(names: Sequence[str]) -> str:
 
 
 def view_notes(plan: Plan) -> Iterator[Note]:
-    """Yield a note for each view in the query.
-
-    The note says whether the query reads the view's definition or its stored periods.
-    """
+    """Yield a note for each view in the query: the query reads either its definition or its stored periods."""
     for view in plan.definitions:
         yield Note(
             "note",

@@ -1,6 +1,6 @@
-"""Explain in words why a branch gives an answer: the row that arrives, or the instant that is reached.
+"""Explain in words why a branch gives an answer: a row arrives, or an instant is reached.
 
-The conditions of a query at one instant are described with the names of its text.
+The text describes the query's conditions at one instant, with the names of the query's text.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ The pattern also matches strings, which remain unchanged.
 """
 
 JUST_AFTER: Final = "just after "
-"""The words before an instant that mean the first microsecond after this instant."""
+"""The words before an instant that denote the next microsecond."""
 
 
 def length(micros: int, *, weeks: bool = True) -> str:
-    """Return a length of time in words, in the largest unit of which it is a multiple.
+    """Return a length of time in words, in the largest unit that divides it.
 
     >>> length(28 * 86_400_000_000), length(28 * 86_400_000_000, weeks=False), length(5_400_000_000)
     ('4 weeks', '28 days', '90 minutes')
@@ -72,7 +72,7 @@ def length(micros: int, *, weeks: bool = True) -> str:
 
 
 def why(event: Event) -> str:
-    """Return a clause that says why rows of this branch become answers, with the names of the query's text."""
+    """Return a clause that says why the branch gives answers, with the names of the query's text."""
     driver = event.driver
     nested = _nested(driver.inside)
     match driver.kind:
@@ -95,7 +95,7 @@ def why(event: Event) -> str:
 
 
 def named(scan: Scan) -> str:
-    """Return the name of a table, followed by its alias in the query's text if the alias differs."""
+    """Return the name of a table, followed by its alias if the alias differs."""
     table, alias = scan.table.name, as_written(scan.alias)
     return table if alias.lower() == table.lower() else f"{table} (as {alias})"
 
@@ -125,9 +125,9 @@ def reached(instant: Scalar) -> str:
 
 
 def turned(instant: Scalar) -> tuple[str | None, str]:
-    """Return two clauses which say that NOW reaches an instant.
+    """Return two clauses that say that NOW reaches an instant, one relative and one exact.
 
-    The first clause is relative to a column, or None if the instant is not near a column.  The second clause is exact.
+    The first clause is relative to a column, or None if the instant is not near a column.
     """
     parts = shifted(instant)
     exact = instant_words(instant)
@@ -199,7 +199,7 @@ def scalar_words(scalar: Scalar) -> str:
 
 
 def _without_reading(part: Any) -> Any:
-    """Return a nested column in place of the call that parses it, and an array element with a short name."""
+    """Return the column in place of a call that parses it, an array element with a short name, or ``part`` itself."""
     match part:
         case Call(name="from_json", args=(ColumnRef() as ref, _)) if ref.type.shape is not None:
             return ref
@@ -257,10 +257,9 @@ def condition_words(predicate: Predicate) -> str:
 
 
 def _compared(threshold: Scalar, after: str, at: str) -> str:
-    """Return a comparison of NOW with a threshold.
+    """Return a comparison of NOW with a threshold, in which ``at`` is the operator (>= or <).
 
-    If the threshold is one microsecond after an instant, the text compares NOW with the instant by ``after`` (> or <=)
-    instead of ``at`` (>= or <).
+    If the threshold is one microsecond after an instant, compare NOW with the instant by ``after`` (> or <=).
     """
     words = instant_words(threshold)
     if shifted(threshold).micros % 1_000 == 1:

@@ -58,7 +58,11 @@ WATCHED: Final[tuple[tuple[ModuleType, str, Label], ...]] = (
     ),
     (simplify, "_compared", _compared),
     (simplify, "_body", lambda args, result: "simplify: a body can have no row" if result is None else None),
-    (simplify, "_false_if_contradictory", lambda args, result: "simplify: a contradiction" if FALSE == result != args[0] else None),
+    (
+        simplify,
+        "_false_if_contradictory",
+        lambda args, result: "simplify: a contradiction" if FALSE == result != args[0] else None,
+    ),
     (localize, "_domain", _always("localize: a domain")),
     (
         monotone,

@@ -74,7 +74,11 @@ REFUSED = (
         "p.order_id IS NULL, or write NOT EXISTS (SELECT 1 FROM payments AS p WHERE p.order_id = o.id)",
     ),
     (f"SELECT o.id, p.amount FROM orders o {ABSENT} WHERE p.order_id IS NULL", "p.amount", "Remove it"),
-    (f"SELECT * FROM orders o {ABSENT} WHERE p.order_id IS NULL", "*", "SELECT a.*"),
+    (
+        f"SELECT * FROM orders o {ABSENT} WHERE p.order_id IS NULL",
+        "*",
+        "Select the columns of the other tables, not those of p",
+    ),
     (
         "SELECT o.id FROM orders o LEFT JOIN payments p ON p.order_id <=> o.id WHERE p.order_id IS NULL",
         "p.order_id may be NULL",

@@ -1,8 +1,8 @@
 """The documents as tests read them: their files, fenced blocks, headings and links, and consoles that can be run.
 
 A ``console`` block is what a terminal shows: ``$`` before a command, ``>`` before its further lines, then its output.
-A line of three dots stands for any lines.  Empty lines, spacing, elapsed seconds, sizes of files and instants from 2026
-on (the wall clock) are not compared.
+A line of three dots stands for any lines.  The comparison ignores empty lines, spacing, elapsed seconds and instants
+from 2026 on (the wall clock), and in transcripts the sizes of files.
 """
 
 from __future__ import annotations
@@ -123,12 +123,27 @@ def perform(
     return done.stdout
 
 
-def same(shown: Sequence[str], found: str) -> bool:
-    """Whether an output is the one that is shown."""
-    return _fits(_comparable(shown), _comparable(found.splitlines()))
+def same(shown: Sequence[str], found: str, *, sizes: bool = True) -> bool:
+    """Whether an output is the one that is shown, with its sizes or without them."""
+    return _fits(_comparable(shown, sizes), _comparable(found.splitlines(), sizes))
 
 
-def retyped(wanted: Sequence[Step], terminal: Callable[[str], str], bless: bool) -> list[str]:
+def assert_current(page: Path, output: Callable[[Block], list[str]], bless: bool) -> None:
+    """Assert that a page shows today's output, or write it into the page with ``bless``.
+
+    ``output`` returns the lines that a block should have.
+    """
+    text = page.read_text()
+    lines = text.splitlines()
+    for block, new in reversed([(block, output(block)) for block in blocks(text)]):
+        lines[block.begin : block.begin + len(block.lines)] = new
+    written = "\n".join(lines) + "\n"
+    if bless:
+        page.write_text(written)
+    assert written == text or bless, "run `make bless`, and read the difference"
+
+
+def retyped(wanted: Sequence[Step], terminal: Callable[[str], str], bless: bool, *, sizes: bool = True) -> list[str]:
     """Type the commands of a console; return its lines with today's output where that differs.
 
     Raises AssertionError for a difference, unless ``bless``.
@@ -137,7 +152,7 @@ def retyped(wanted: Sequence[Step], terminal: Callable[[str], str], bless: bool)
     for step in wanted:
         output = terminal(step.command)
         assert "Traceback" not in output
-        if same(step.shown, output):
+        if same(step.shown, output, sizes=sizes):
             shown = list(step.shown)
         else:
             assert bless, f"$ {step.command}\nis shown to say\n{chr(10).join(step.shown)}\nand says\n{output}"
@@ -147,15 +162,16 @@ def retyped(wanted: Sequence[Step], terminal: Callable[[str], str], bless: bool)
     return new
 
 
-def _comparable(lines: Sequence[str]) -> list[str]:
-    return [_masked(line) for line in lines if line.strip()]
+def _comparable(lines: Sequence[str], sizes: bool) -> list[str]:
+    return [_masked(line, sizes) for line in lines if line.strip()]
 
 
-def _masked(line: str) -> str:
+def _masked(line: str, sizes: bool) -> str:
     line = re.sub(r"\b20(?:2[6-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?( UTC|Z)?", "<now>", line)
     line = re.sub(r"\bin \d+\.\d s\b", "in <n> s", line)
-    line = re.sub(r"\b[\d.]+ (bytes|[kMG]B)\b", "<size>", line)
-    line = re.sub(r'"(seconds|bytes|free_bytes)": [\d.]+', r'"\1": <n>', line)
+    if not sizes:
+        line = re.sub(r"\b[\d.]+ (bytes|[kMG]B)\b", "<size>", line)
+        line = re.sub(r'"(seconds|bytes|free_bytes)": [\d.]+', r'"\1": <n>', line)
     return re.sub(r"[─ ]+", " ", line).strip()
 
 

@@ -12,6 +12,7 @@ import typer.main
 
 from docs.pages import ROOT, blocks
 from netnews import TABLES
+from weft.algebra.calendar import FIXED
 from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
 from weft.cli.app import app
 from weft.cli.troubles import INTERRUPTED, REFUSED
@@ -19,7 +20,6 @@ from weft.delivery.registry import _CHANNELS, CURSOR
 from weft.errors import Refused, SqlError, WeftError
 from weft.planning.plan import plan
 from weft.sql.functions import FUNCTIONS
-from weft.sql.literals import UNITS
 from weft.sql.lower_scalar import NOW_NAMES
 
 STAFF = TableSchema(
@@ -181,7 +181,7 @@ def test_every_name_of_now_and_every_unit_is_there() -> None:
     section = _section(SQL_PAGE, "NOW()")
     assert not {name for name in NOW_NAMES if f"`{name.upper()}" not in section}
     section = _section(SQL_PAGE, "Intervals")
-    assert not {name for name in UNITS if name not in section}
+    assert not {name for name in FIXED if name not in section}
 
 
 def test_the_paths_that_are_named_are_there() -> None:

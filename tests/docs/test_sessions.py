@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from docs.pages import PAGES, Block, blocks, name_of, perform, retyped, steps
+from docs.pages import PAGES, Block, assert_current, blocks, name_of, perform, retyped, steps
 from mail_server import Post, serving
 from weft.demo.play import weeks, write_week
 
@@ -49,17 +49,16 @@ def terminal(
 
 @pytest.mark.parametrize("page", SESSIONS, ids=name_of)
 def test_a_page_is_typed(page: Path, terminal: Callable[[str], str], post: Post, bless: bool) -> None:
-    text = page.read_text()
-    lines = text.splitlines()
-    for block in reversed(_typed(text, terminal, bless)):
-        begin, old, new = block
-        lines[begin : begin + len(old)] = new
-    written = "\n".join(lines) + "\n"
-    if bless:
-        page.write_text(written)
-    assert written == text or bless, "run `make bless`, and read the difference"
+    def output(block: Block) -> list[str]:
+        if block.language == "console":
+            return retyped(steps(block), terminal, bless)
+        return _snippet(block.lines) if block.language == "python" else list(block.lines)
+
+    assert_current(page, output, bless)
     shown = [
-        block.text for block in blocks(text) if block.language == "text" and "You receive this because" in block.text
+        block.text
+        for block in blocks(page.read_text())
+        if block.language == "text" and "You receive this because" in block.text
     ]
     assert [_letter(each.text) for each in post.letters] == [_letter(each) for each in shown]
 
@@ -70,21 +69,6 @@ def _letter(text: str) -> list[str]:
     text = re.sub(r"because the query (\w+) of \S+", r"because the query \1 of <user>", text)
     text = re.sub(r"--home \S+", "--home <home>", text)
     return [re.sub(r"[- ]+", " ", line).strip() for line in text.strip().splitlines()]
-
-
-def _typed(text: str, terminal: Callable[[str], str], bless: bool) -> list[tuple[int, tuple[str, ...], list[str]]]:
-    """Types every console and snippet; (first line, what is there, what it should be) of those that differ."""
-    changes = []
-    for block in blocks(text):
-        if block.language == "console":
-            new = retyped(steps(block), terminal, bless)
-        elif block.language == "python":
-            new = _snippet(block.lines)
-        else:
-            continue
-        if new != list(block.lines):
-            changes.append((block.begin, block.lines, new))
-    return changes
 
 
 def _snippet(lines: tuple[str, ...]) -> list[str]:

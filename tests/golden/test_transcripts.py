@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.pages import blocks, perform, retyped, steps
+from docs.pages import Block, assert_current, perform, retyped, steps
 from weft.runtime.session import session_started
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.md"))
@@ -31,17 +31,12 @@ def test_a_transcript_is_typed(
         printed = capsys.readouterr()
         return (printed.out + printed.err).replace(str(tmp_path), "/work")
 
-    text = page.read_text()
-    lines = text.splitlines()
-    typed = []
-    for block in blocks(text):
-        if block.language == "console":
-            new = retyped(steps(block), lambda each: perform(each, monkeypatch.setenv, captured, codes=True), bless)
-            typed.append((block, new))
+    def terminal(command: str) -> str:
+        return perform(command, monkeypatch.setenv, captured, codes=True)
+
+    def output(block: Block) -> list[str]:
+        typed = block.language == "console"
+        return retyped(steps(block), terminal, bless, sizes=False) if typed else list(block.lines)
+
+    assert_current(page, output, bless)
     assert session_started() == with_spark, "a transcript starts no Spark"
-    for block, new in reversed(typed):
-        lines[block.begin : block.begin + len(block.lines)] = new
-    written = "\n".join(lines) + "\n"
-    if bless:
-        page.write_text(written)
-    assert written == text or bless, "run `make bless`, and read the difference"

@@ -25,7 +25,6 @@ from weft.storage.ledger import ResultRow
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from weft.storage.ledger import ResultRow
     from weft.storage.values import Value
 
 

@@ -112,9 +112,6 @@ views: Final = Table(
     Column("depends_on_now", Integer, nullable=False, server_default="0"),
 )
 
-AUXILIARY: Final = views.c.mode == "auxiliary"
-"""The SQL condition that selects auxiliary views."""
-
 columns: Final = Table(
     "columns",
     metadata,

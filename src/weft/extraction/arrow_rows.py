@@ -21,7 +21,6 @@ from weft.extraction.row_values import BITS, Columns, no_column, shown, wrong_va
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
 from weft.storage.columns import INSTANT, arrow_type
 
-_DAY_US: Final = 86_400_000_000
 _EXACT: Final = 2**53
 """The smallest number at which a DOUBLE may represent several integers."""
 

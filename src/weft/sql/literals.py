@@ -109,8 +109,7 @@ def day(text: str, node: exp.Expr) -> Literal:
     return Literal(days, DATE)
 
 
-UNITS: Final = FIXED
-LONGEST: Final = 3_652_059 * UNITS["DAY"]
+LONGEST: Final = 3_652_059 * FIXED["DAY"]
 """The time from year 1 to year 9999.
 
 This limit on intervals ensures that sums of instants and intervals stay within 64 bits.
@@ -206,7 +205,7 @@ def length(micros: int, node: exp.Expr) -> Literal:
 def within_calendar(micros: float, node: exp.Expr) -> None:
     """Raise SqlError if ``micros`` is NaN, or exceeds the microseconds of the calendar."""
     if not abs(micros) <= LONGEST:
-        longest = f"an INTERVAL is at most {LONGEST // UNITS['DAY']:,} days long"
+        longest = f"an INTERVAL is at most {LONGEST // FIXED['DAY']:,} days long"
         raise SqlError(
             longest, where=place(node), hint="Write a shorter one: the calendar has only the years 1 to 9999."
         )
@@ -223,9 +222,9 @@ def unit_length(name: str, node: exp.Expr) -> int:
             "Write days (INTERVAL 30 DAYS), or move the row's instant: NOW() > DATEADD(MONTH, 1, ts). "
             "Temporal views also accept NOW() - INTERVAL 1 MONTH.",
         )
-    if folded not in UNITS:
-        raise SqlError(f"{name!r} is not a unit of time", where=place(node), hint=f"The units are {', '.join(UNITS)}.")
-    return UNITS[folded]
+    if folded not in FIXED:
+        raise SqlError(f"{name!r} is not a unit of time", where=place(node), hint=f"The units are {', '.join(FIXED)}.")
+    return FIXED[folded]
 
 
 def _text(node: exp.Interval) -> str:
@@ -244,7 +243,7 @@ def _amount(text: str, unit: str, node: exp.Expr) -> int:
     if match is None:
         raise SqlError(f"{text!r} is not a number of {unit.upper()}", where=place(node), hint=_LIKE)
     sign, digits, fraction = match.groups()
-    if fraction is not None and each != UNITS["SECOND"]:
+    if fraction is not None and each != FIXED["SECOND"]:
         raise SqlError(
             f"{text} {unit.upper()}: only seconds can have a fraction",
             where=place(node),

@@ -133,7 +133,7 @@ def _moved(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
         hint = "Write CAST(… AS INT)." if days.type.numeric else "Write it like DATE_ADD(day, 7)."
         raise SqlError(f"{name.upper()} takes days as an INT, not {days.type}", where=place(node), hint=hint)
     if isinstance(days, Literal) and isinstance(days.value, int):
-        literals.length(days.value * literals.UNITS["DAY"], node)
+        literals.length(days.value * FIXED["DAY"], node)
     kind = "date_sub" if name == "date_sub" else "date_add"
     return Call(kind, (value if value.type == DATE else Cast(value, DATE), days), DATE)
 
@@ -150,9 +150,9 @@ def _moved_by_unit(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
             raise SqlError(f"{name.upper()}({unit}, …) takes a constant number of units", where=place(node))
         span = Literal(constant * IN_MONTHS[unit], MONTHS, fixed=True)
     elif constant is not None:
-        span = literals.length(constant * literals.UNITS[unit], node)
+        span = literals.length(constant * FIXED[unit], node)
     else:
-        span = Call("*", (Literal(literals.UNITS[unit], INTERVAL), count), INTERVAL)
+        span = Call("*", (Literal(FIXED[unit], INTERVAL), count), INTERVAL)
     return Call("+", (converted(value, TIMESTAMP), span), TIMESTAMP)
 
 

@@ -38,7 +38,7 @@ def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialec
     elif formula.function in ("CNT", "SUM", "AVG") and _exact(formula):
         measured = _running(formula, rows, names)
     else:
-        measured = _anew(formula, rows, names)
+        measured = _recomputed(formula, rows, names)
     swept = [f"{name} AS v{number}" for number, name in enumerate(names, 2)]
     return f"SELECT {listed('y AS v1', swept, PERIOD)} FROM ({measured}) AS measured"
 
@@ -104,7 +104,7 @@ def _running(formula: Aggregate, rows: str, names: list[str]) -> str:
     return f"SELECT {listed(names, f'{measure} AS y', PERIOD)} FROM ({swept}) AS swept WHERE n > 0"
 
 
-def _anew(formula: Aggregate, rows: str, names: list[str]) -> str:
+def _recomputed(formula: Aggregate, rows: str, names: list[str]) -> str:
     """Return SQL that computes the aggregate of each interval between two bounds from the rows of the interval."""
     cuts = f"SELECT DISTINCT {listed(names, 'tp')} FROM ({bounds(rows, names, '1')}) AS bounds"
     following = f"LEAD(tp) {over(names, 'tp')} AS next"

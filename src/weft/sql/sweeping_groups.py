@@ -34,7 +34,7 @@ def aggregated(
     values = [f"{text(argument)} AS x{number}" for number, argument in enumerate(arguments, 1)]
     rows = f"SELECT {listed(groups, values, 'valid_from', 'valid_to')} FROM {name} AS a"
     groups_of = _Groups(len(groups), relation.measures, arguments, rows, since)
-    steps = groups_of.running() if all(map(_exact, relation.measures)) else groups_of.anew()
+    steps = groups_of.running() if all(map(_exact, relation.measures)) else groups_of.recomputed()
     return sweeps.coalesced(steps, groups_of.width)
 
 
@@ -115,7 +115,7 @@ class _Groups:
             return f"CAST(n{place} AS BIGINT)"
         return f"CASE WHEN n{place} > 0 THEN {_quotient(measure, (f'v{place}', f'h{place}'), f'n{place}')} END"
 
-    def anew(self) -> str:
+    def recomputed(self) -> str:
         """Return SQL that computes the measures of each fragment from the rows that are valid in the fragment."""
         keys = columns_of(self.count)
         bounds = (
@@ -127,7 +127,7 @@ class _Groups:
         following = f"LEAD(instant) {over(keys, 'instant')} AS next"
         fragments = f"SELECT {listed(keys, 'instant', following)} FROM ({bounds}) AS bounds"
         same = "".join(f" AND f.{key} IS NOT DISTINCT FROM r.{key}" for key in keys)
-        measures = [f"{self._anew(each)} AS c{place}" for place, each in enumerate(self.measures, self.count + 1)]
+        measures = [f"{self._recomputed(each)} AS c{place}" for place, each in enumerate(self.measures, self.count + 1)]
         own = columns_of(self.count, "f")
         return (
             f"SELECT {listed(own, measures, 'f.instant AS valid_from', 'f.next AS valid_to')} "
@@ -136,7 +136,7 @@ class _Groups:
             f"GROUP BY {listed(own, 'f.instant', 'f.next')}"
         )
 
-    def _anew(self, measure: Measure) -> str:
+    def _recomputed(self, measure: Measure) -> str:
         if measure.argument is None:
             return "CAST(COUNT(r.valid_from) AS BIGINT)"
         column = f"r.x{self.arguments.index(measure.argument) + 1}"

@@ -47,9 +47,9 @@ def prune_columns(query: Query) -> Query:
     for part in walk(query):
         if isinstance(part, Scan) and part.alias not in whole:
             own = attributes(Base(part.table, part.alias))
-            columns_kept = tuple(ref for ref in own if ref in known)
-            if columns_kept != own:
-                needed[part] = columns_kept
+            used = tuple(ref for ref in own if ref in known)
+            if used != own:
+                needed[part] = used
     inner = {scan: _unused_name(f"{scan.alias}_stored", taken) for scan in needed}
 
     def change(node: Relation | Predicate | Query) -> Relation | Predicate | Query:
@@ -72,8 +72,8 @@ def _without_local(node: Relation | Predicate | Query) -> Relation | Predicate |
         return node
     scans = [source for source in sources(node) if isinstance(source, Scan)]
     local = {part for scan in scans for part in _local(scan, node.predicate)}
-    columns_kept = conjunction(*(part for part in conjuncts(node.predicate) if part not in local))
-    return Select(node.input, columns_kept)
+    remaining = conjunction(*(part for part in conjuncts(node.predicate) if part not in local))
+    return Select(node.input, remaining)
 
 
 def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
@@ -106,9 +106,9 @@ def _with_pruned_tables(select: Select, needed: dict[Scan, tuple[ColumnRef, ...]
     return Select(joined, demanded)
 
 
-def _pruned(scan: Scan, local: tuple[Plain, ...], columns_kept: tuple[ColumnRef, ...], inner: str) -> Project:
+def _pruned(scan: Scan, local: tuple[Plain, ...], used: tuple[ColumnRef, ...], inner: str) -> Project:
     stored = Scan(scan.table, inner)
-    outputs = tuple(Output(ref.column, ColumnRef(inner, ref.column, ref.type)) for ref in columns_kept)
+    outputs = tuple(Output(ref.column, ColumnRef(inner, ref.column, ref.type)) for ref in used)
     there = (Output("held", Literal(True, BOOLEAN, fixed=True)),)
     demanded = rename(conjunction(*local), {scan.alias: inner})
     return Project(Select(stored, demanded) if local else stored, scan.alias, outputs or there)

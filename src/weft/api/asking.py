@@ -76,8 +76,8 @@ class Asking(Viewing):
 
     def _read_by(self, compiled: Plan) -> dict[str, Relation]:
         """Return the relations that a plan reads; raise Refused if rows of them were discarded."""
+        from weft.catalog.discarded import refuse_discarded
         from weft.execution.relations import relations
-        from weft.execution.synopsis.discarding import refuse_discarded
 
         refuse_discarded(self.opened.catalog, compiled.tables)
         return relations(self.opened.catalog, compiled.reads)

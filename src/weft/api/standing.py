@@ -23,7 +23,6 @@ from weft.planning.plan import columns_of, standing_plan
 from weft.planning.synopsis_plan import Language, SynopsisPlan, asks_history, is_synopsis
 from weft.planning.synopsis_words import Relation, require_bounded
 from weft.printable import Brief
-from weft.storage.ledger import Answers
 
 T = TypeVar("T")
 
@@ -143,6 +142,7 @@ def _canonical(home: OpenHome, query: NewQuery) -> NewQuery:
 def _accepted(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> QueryDefinition:
     """Return the result of ``defined``; raise Refused if one of the query's channels cannot accept its answers."""
     from weft.delivery.registry import require_accepted
+    from weft.storage.ledger import Answers
 
     definition = defined(home, query, schemas)
     require_accepted(
@@ -175,7 +175,7 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
         raise Refused("--duplicates applies to 2fol formulas", hint="Omit it: the answers of SQL are a set.")
     if query.discard_history:
         raise Refused("--discard-history applies to synopses", hint="Add --keep synopsis.")
-    from weft.execution.synopsis.discarding import refuse_discarded
+    from weft.catalog.discarded import refuse_discarded
     from weft.planning.form import stored_form
 
     # Compile the original text, so that errors point into it.
@@ -195,7 +195,7 @@ def defined(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema])
 
 
 def _synopsis(home: OpenHome, query: NewQuery, schemas: Mapping[str, TableSchema]) -> SynopsisPlan:
-    from weft.execution.synopsis.discarding import require_discardable, require_whole_history
+    from weft.catalog.discarded import require_discardable, require_whole_history
 
     if query.start == "now":
         raise SynopsisError(

@@ -41,8 +41,9 @@ STAGES = {
     # Whatever asks for Spark, wherever it is; all of the scenarios, too (conftest.py marks them).
     "spark": ("spark", ("tests",), ("-p", "no:xdist")),
 }
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""With it, each of the hundreds of processes that tests start would compile every module."""
+MEMORY = Path("/dev/shm")
+ROOM = 6 << 30
+"""Bytes that must be free in memory before the tests' homes are made there: a third of a run is waiting for a disk."""
 BESIDE = ["nice", "-n", "10"] if shutil.which("nice") else []
 MUTANTS = 400
 """Of thousands: all of them would take a day."""
@@ -60,6 +61,16 @@ def lint() -> dict[str, int]:
     return counts
 
 
+def environment(scratch: str) -> dict[str, str]:
+    """The environment of the tests: temporary files in ``scratch``, and each module compiled once."""
+    return {**os.environ, "TMPDIR": scratch, "PYTHONDONTWRITEBYTECODE": ""}
+
+
+def scratch_parent() -> Path | None:
+    """Where temporary files go: memory, if it has room, else the system's folder for them."""
+    return MEMORY if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM else None
+
+
 def tests(stage: str, *, long: bool, shown: IO[str] | None = None) -> dict[str, int]:
     """Runs one stage of tests; its counts, read from pytest's own report.
 
@@ -71,13 +82,19 @@ def tests(stage: str, *, long: bool, shown: IO[str] | None = None) -> dict[str, 
         return {}
     print(f"== {stage}: {' '.join(there)}", flush=True, file=shown)
     selection = ["-m", mark, "--timeout=14400"] if long else ["-m", f"{mark} and not slow"]
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(prefix="w", dir=scratch_parent()) as folder:
         report = Path(folder, "report.xml")
         command = [] if shown is None else BESIDE
         command = [*command, sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}"]
         command += [*options, *selection, *there]
         done = subprocess.run(
-            command, cwd=ROOT, env=ENVIRONMENT, check=False, stdin=subprocess.DEVNULL, stdout=shown, stderr=shown
+            command,
+            cwd=ROOT,
+            env=environment(folder),
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=shown,
+            stderr=shown,
         )
         counts = _read(report)
     if done.returncode not in (0, NO_TESTS) and not counts.get("failed"):

@@ -1,6 +1,6 @@
-"""The input and the state of a synopsis: batches of states, and the relations stored between batches.
+"""Define the input and the state of a synopsis: a batch of states, and the relations stored between batches.
 
-The module also derives the events of dated predicates and of time points (``algebra.formula``).
+The module also computes the events of dated predicates and of time points (``algebra.formula``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.storage import columns
 def arrow_type(type: DataType) -> pa.DataType:
     """Return the Arrow type for a variable of the given type.
 
-    Raise ExecutionError for a type that formulas do not have.
+    Raise ExecutionError if formulas do not support the type.
     """
     if type.name not in VARIABLE_TYPES:
         raise ExecutionError(
@@ -34,9 +34,9 @@ def arrow_type(type: DataType) -> pa.DataType:
 class Batch:
     """Consecutive states of a log.
 
-    ``points`` are the time points, with the columns ``tp`` (BIGINT, consecutive and ascending) and ``at`` (BIGINT, µs
-    UTC, never decreasing). ``events`` has, for each predicate, the rows ``tp, c1 … ck``. Columns are found by name,
-    rows may be in any order, and duplicates are allowed.
+    ``points`` has one row for each time point. Its columns ``tp`` and ``at`` are BIGINT: ``tp`` is consecutive and
+    ascending, and ``at`` (µs UTC) never decreases. ``events`` maps each predicate to a table with the columns ``tp, c1
+    … ck``. The order of columns and rows is irrelevant, and duplicates are allowed.
     """
 
     points: pa.Table
@@ -45,9 +45,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class State:
-    """The stored relations after the time point ``tp`` at the instant ``at``.
+    """The relations that a synopsis stores after a time point.
 
-    ``tp`` and ``at`` are None before the first time point. A relation that is missing from ``relations`` has no rows.
+    ``tp`` is the number of the time point, and ``at`` is its instant. Both are None before the first time point. A
+    relation that is missing in ``relations`` is empty.
     """
 
     tp: int | None = None
@@ -61,7 +62,7 @@ class State:
 
 
 EMPTY = State()
-"""The initial state ∅, before the first time point."""
+"""The state before the first time point."""
 
 
 def stored_schema(stored: Stored) -> pa.Schema:
@@ -70,7 +71,7 @@ def stored_schema(stored: Stored) -> pa.Schema:
 
 
 def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
-    """Raise ExecutionError if a batch does not continue the state or if the events of a predicate lack columns."""
+    """Raise ExecutionError if the batch does not follow the state or if the events of a predicate lack columns."""
     tps, ats = batch.points.column("tp"), batch.points.column("at")
     rows = batch.points.num_rows
     if not rows:
@@ -93,7 +94,7 @@ def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
 
 
 def with_dates(synopsis: Synopsis, batch: Batch) -> Batch:
-    """Return the batch with the rows of dated predicates and of time points that the synopsis needs."""
+    """Return the batch with two more kinds of events: those of dated predicates and those of time points."""
     events = dict(batch.events)
     for predicate, arity in synopsis.predicates:
         if predicate == POINTS:

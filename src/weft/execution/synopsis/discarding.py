@@ -1,9 +1,9 @@
-"""Discard the rows of a table once all its queries have processed them (``--discard-history``).
+"""Discard table rows that all queries have processed (``--discard-history``).
 
-The plan of a live synopsis says whether rows are discarded. If the catalog counts fewer present rows than rows ever
-stored, rows were discarded.
+The plan of a synopsis says whether its table rows may be discarded. A table has lost rows if the catalog counts fewer
+rows now than the table has ever received.
 
-The module also deletes the stored relations of synopses that no live query needs.
+The module also deletes stored relations that no query needs.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from weft.storage.removing import Remover
 
 
 def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
-    """Return the ids of the tables whose rows are or were discarded, each with the name of a query that discards them.
+    """Map the ID of each table with discarded rows to the name of the query that discards them.
 
-    The name is "" if no live query discards rows of the table.
+    A table is included even if its rows will be discarded only later. The name is "" if no present query discards rows.
     """
     names = dict.fromkeys(_partial(catalog), "")
     for query, plan in catalog.queries.with_plans_like(SynopsisPlan.MARK):
@@ -53,7 +53,7 @@ def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None
 
 
 def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
-    """Raise Conflict or Refused if rows of a table that the plan reads cannot be discarded."""
+    """Raise Conflict or Refused if the rows that the plan reads cannot be discarded."""
     if plan.history:
         raise Refused(
             "the formula is evaluated over the kept history at each tick, so no row can be discarded",
@@ -76,7 +76,7 @@ def require_discardable(catalog: CatalogParts, plan: SynopsisPlan) -> None:
 
 
 def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
-    """Raise Refused if a new query with this plan would need rows that were or will be discarded."""
+    """Raise Refused if a new query with this plan needs rows that were or will be discarded."""
     if plan.history:
         refuse_discarded(catalog, plan.tables)
     gone = _partial(catalog)
@@ -89,13 +89,12 @@ def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
 
 
 def _partial(catalog: CatalogParts) -> set[int]:
-    """Return the ids of the tables that have fewer rows than were ever stored."""
     there = {each.path: each.rows for each in catalog.tables.versions()}
     return {t.table_id for t in catalog.tables.all() if not t.tracked and there.get(t.path, t.rows) < t.rows}
 
 
 def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
-    """After a tick, discard the rows that all queries of their table have processed. Raise StorageError."""
+    """Discard the rows that all queries have processed by the end of a tick. Raise StorageError if a deletion fails."""
     queries = writer.queries.with_plans_like(SynopsisPlan.MARK)
     going = {key for _, plan in queries if discards(plan.body) for key in tables_of(plan.body)}
     if not going:
@@ -118,7 +117,7 @@ def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
 
 
 def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -> pc.Expression | None:
-    """Return a condition for the rows that all queries of a table have processed, or None if no row qualifies."""
+    """Return a condition for the rows that all queries of a table have processed, or None for no rows."""
     taus = [query.tau for query, _ in readers]
     least = min((tau for tau in taus if tau is not None), default=None)
     if least is None or None in taus:
@@ -131,15 +130,15 @@ def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -
     reached = [state[0] for state in states if state is not None]
     if len(reached) < len(logs):
         return None
-    # In a table with numbered states, a row belongs to the state with its number, whenever the row arrived.
+    # In a table with numbered states, the number of a row decides to which state the row belongs.
     return pc.field(TP) <= min(reached)
 
 
 def drop_unneeded(writer: Writer) -> None:
-    """Delete the stored relations that no live query needs, and finish interrupted deletions.
+    """Delete the stored relations that no query needs, and finish interrupted deletions.
 
-    No tick may be planned. The catalog forgets the relations first, so files that remain after an interruption do not
-    count as damage.
+    The caller must ensure that no tick is planned. The catalog forgets a relation before its files are deleted. After
+    an interruption, the remaining files therefore do not count as damage.
     """
     folder = writer.data / layout.SYNOPSES
     there = set(folder.names())

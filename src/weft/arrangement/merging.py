@@ -1,7 +1,7 @@
 """Choose the runs to merge, and merge their rows in order, with a bounded number of rows in memory.
 
-Runs of similar size form a tier, and a full tier becomes one run of the next tier. So n rows lie in O(log n) runs, and
-each row is written O(log n) times (size-tiered compaction of a log-structured merge tree).
+Runs of similar size form a tier. A full tier is merged into one run of the next tier. Thus n rows form O(log n) runs,
+and each row is written O(log n) times. This is the size-tiered compaction of log-structured merge trees.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from weft.arrangement.run import RunRecord, SortedRun, insertion_points
 
 BATCH_ROWS: Final = 1 << 19
 BATCH_BYTES: Final = 128 << 20
-"""Bounds for the rows that are sorted at once: their number, and their approximate size in bytes."""
+"""The maximum number of rows sorted at once, and their approximate maximum size in bytes."""
 
 FANOUT: Final = 8
 LEAST_TIER_ROWS: Final = 4096
 MERGED_AT_ONCE: Final = 300_000
-"""Greatest number of rows that a catch-up merges, so that no tick waits for a long merge. Larger merges are left to
-``merge``, unless the arrangement has more than ``MOST_RUNS`` runs.
+"""The maximum number of rows that a catch-up merges. The limit keeps ticks from waiting for a long merge.
+
+Larger merges are left to ``merge``, unless the arrangement has more than ``MOST_RUNS`` runs.
 """
 MOST_RUNS: Final = 40
 
@@ -61,7 +62,7 @@ def groups_to_merge(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
 
 
 def in_order(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of the runs in the order of their hashes, one range of hashes after another."""
+    """Yield all rows of the runs, sorted by hash."""
     batches = [batch for run in runs for batch in run.batches]
     step = _rows_at_once([run.record for run in runs])
     bounds = _bounds(batches, step)
@@ -78,10 +79,9 @@ def in_order(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
 
 
 def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in the order of their hashes, in batches of about ``step`` rows.
+    """Yield the rows sorted by hash, in batches of about ``step`` rows.
 
-    Far more than ``step`` rows may have the same hash (for example the key NULL). Rows with the same hash need no
-    sorting.
+    If a hash has far more than ``step`` rows (such as the key NULL), these rows are yielded without sorting.
     """
     if not parts:
         return
@@ -99,7 +99,7 @@ def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBat
 def _bounds(batches: Sequence[pa.RecordBatch], step: int) -> pa.Array:
     """Return hashes that divide the rows into ranges of about ``step`` rows.
 
-    A hash that more rows have gets its own range.
+    A hash with more rows gets its own range.
     """
     stride = max(1, step // _SAMPLES_A_BATCH)
     samples: list[int] = []

@@ -1,13 +1,13 @@
-"""Store the relations that synopses pass from tick to tick, readable as of earlier ticks.
+"""Store the relations that synopses pass from tick to tick. A relation stays readable as of earlier ticks.
 
-Each row of the Delta table is an entry: a row of the relation, the t of the tick from which the entry applies
-(``since``), and whether the row is ``gone`` from then on.  The relation as of an instant is the rows whose last entry
-up to that instant is not ``gone``.  So a tick that died can run again from the last t of its queries, regardless of the
-entries that it wrote before it died.  A paused query likewise continues from its own t, even if another query has
+Each row of the Delta table is an entry. An entry has a row of the relation, the ``t`` of its first tick (``since``),
+and a flag that says whether the row is ``gone`` since then. As of an instant, the relation has the rows whose last
+entry up to that instant is not ``gone``. Entries that a crashed tick wrote therefore have no effect if the tick runs
+again from the last ``t`` of its queries. A paused query also continues from its own ``t``, even if another query has
 advanced a shared relation.
 
-A process caches the entries that it has read or written, so that a tick reads only new files.  Data files never change
-and their names are never reused, so the list of file names shows whether the cache is current.
+A process caches the entries that it has read or written. A tick then reads only new files. Data files never change and
+their names are never reused. The list of file names therefore shows whether the cache is current.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ GONE: Final = "gone"
 _SLACK: Final = 1_000
 """The number of superseded rows above which Weft rewrites a table."""
 _FILES: Final = 32
-"""The number of files at which Weft rewrites a table; each file costs a new process some milliseconds."""
+"""The number of files at which Weft rewrites a table. Each file costs a new process some milliseconds."""
 _MOST_BYTES: Final = 256 * 2**20
-"""The maximum size of a process's cache in bytes, for all tables together."""
+"""The maximum size in bytes of a process's cache, for all tables together."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """The rows that a tick appends to a table or, with ``replaces``, writes in place of all its rows.
+    """The rows that a tick writes to a table. If ``replaces`` is true, they replace all rows of the table.
 
     ``wanted`` is the relation after the change.
     """
@@ -51,10 +51,10 @@ class Change:
 
 @dataclass
 class RelationLog:
-    """The stored log of a relation: the ``rows`` of its table and the names of its ``files``, oldest first.
+    """The stored log of a relation. ``files`` has the names of the table's files, oldest first.
 
-    ``last`` is the greatest ``since`` (µs UTC; None: no rows).  ``now`` is the latest relation (None: not computed
-    yet).
+    ``last`` is the greatest ``since`` (µs UTC), or None without rows. ``now`` is the latest relation, or None before
+    its first use.
     """
 
     relation: pa.Schema
@@ -82,10 +82,10 @@ class RelationLog:
         return _at(self.rows.filter(pc.less_equal(self.rows.column(SINCE), pa.scalar(t, INSTANT))), self.relation)
 
     def change_to(self, wanted: pa.Table, t: int, needed: Sequence[int], *, always: bool = False) -> Change | None:
-        """Return the change that makes the relation equal to ``wanted`` from ``t`` on; None if they are already equal.
+        """Return the change that makes the relation equal to ``wanted`` from ``t`` on. Return None if nothing changes.
 
-        ``needed`` are the instants as of which the relation must stay readable.  The table is rewritten if it has many
-        files, or about twice as many rows as these instants need.  With ``always``, unchanged rows are also written.
+        The relation stays readable as of the instants ``needed``. The table is rewritten if it has many files, or about
+        twice as many rows as these instants need. With ``always``, unchanged rows are also written.
         """
         come, gone = _differing(wanted, self.current())
         rows = pa.concat_tables([_stamped(wanted if always else come, t, gone=False), _stamped(gone, t, gone=True)])
@@ -100,7 +100,7 @@ class RelationLog:
         return Change(rows, replaces=False, wanted=wanted)
 
     def changed(self, change: Change) -> RelationLog:
-        """Return the log after a change; its ``files`` exclude the new file of the change."""
+        """Return the log after a change. Its ``files`` do not include the new file of the change."""
         rows = change.rows if change.replaces else pa.concat_tables([self.rows, change.rows])
         last = pc.max(change.rows.column(SINCE)).cast(pa.int64()).as_py()
         return RelationLog(self.relation, rows, () if change.replaces else self.files, last, change.wanted)
@@ -112,12 +112,14 @@ def table_schema(relation: pa.Schema) -> pa.Schema:
 
 
 _cached: dict[str, RelationLog] = {}
-"""The cached log of each table, the most recently used last."""
+"""The cached log of each table. The last one is the most recently used."""
 _cache_lock: Final = Lock()
 
 
 def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
-    """Return the stored log of a relation, empty without a table; raise StorageError if the table is damaged."""
+    """Return the stored log of a relation. Without a table, the log is empty. Raise StorageError if the table is
+    damaged.
+    """
     schema = table_schema(relation)
     if not has_commits(table):
         return RelationLog(relation, schema.empty_table())
@@ -136,7 +138,7 @@ def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
 
 
 def cache_written(table: Location, version: int, before: RelationLog, change: Change) -> None:
-    """Add a change that this process committed as ``version`` to the cache."""
+    """Add a change to the cache. This process has committed the change as ``version``."""
     snapshot = delta_snapshot(table, check_files=False)
     if snapshot.version == version:
         after = before.changed(change)
@@ -154,7 +156,6 @@ def _cache(table: Location, log: RelationLog) -> None:
 
 
 def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:
-    """Return the relation after all entries of a log."""
     if not log.num_rows:
         return relation.empty_table()
     columns = ", ".join(quoted(name) for name in relation.names)
@@ -167,7 +168,7 @@ def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:
 
 
 def _last(log: pa.Table, relation: pa.Schema, first: int) -> pa.Table:
-    """Return a shorter log with the same relation as of ``first`` and as of every later instant."""
+    """Return a shorter log that gives the same relation as of ``first`` and as of every later instant."""
     before = pc.less_equal(log.column(SINCE), pa.scalar(first, INSTANT))
     early, late = log.filter(before), log.filter(pc.invert(before))
     there = _at(early, relation)
@@ -182,7 +183,7 @@ def _stamped(rows: pa.Table, t: int, *, gone: bool) -> pa.Table:
 
 
 def _differing(left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return the rows that only ``left`` has and those that only ``right`` has; neither may contain duplicates."""
+    """Return the rows that only ``left`` has, and those that only ``right`` has. Both must be without duplicates."""
     if not left.num_rows or not right.num_rows or left is right:
         return (left.slice(0, 0), right.slice(0, 0)) if left is right else (left, right)
     columns = ", ".join(quoted(name) for name in left.column_names)

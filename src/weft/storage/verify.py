@@ -1,6 +1,4 @@
-"""Compare the Delta tables with the catalog (design section 7); check metadata and file sizes, but not file
-contents.
-"""
+"""Compare the Delta tables with the catalog (design section 7). The check covers metadata and file sizes only."""
 
 from __future__ import annotations
 
@@ -38,18 +36,20 @@ class Finding:
 
 
 _checked: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
-"""By table, the data files that this process has checked, and the last commit at that time with its file's mark."""
+"""The data files that this process has checked, by table, with the last commit at that time and the mark of its
+file.
+"""
 
 
 _LOOKS: Final = 20
-"""The maximum number of repetitions of a check that finds a problem while other processes write."""
+"""The maximum number of repetitions of a check while other processes write."""
 
 
 def verify(catalog: CatalogParts) -> list[Finding]:
-    """Check all Delta tables of a home and return the problems; the list is empty if the home is undamaged.
+    """Check all Delta tables of a home and return the problems.
 
-    An unrecorded commit is not a problem while its writer's reservation or tick is open; the next writer settles it.
-    The function needs no lease, and repeats the check if other processes write at the same time.
+    An unrecorded commit is not a problem while its writer's reservation or tick is open. The next writer settles such a
+    commit. The function needs no lease. If another process writes at the same time, a check with findings is repeated.
     """
     others = (stored.path for stored in catalog.tables.versions())
     for path in {*(table.path for table in catalog.tables.all()), layout.LEDGER, *others}:
@@ -93,10 +93,10 @@ def _check_new_files(catalog: CatalogParts) -> list[Finding]:
 
 
 def require_undamaged(catalog: CatalogParts) -> None:
-    """Raise StorageError if the home is damaged; a writer calls this function first.
+    """Raise StorageError if the home is damaged. Each writer calls this function first.
 
-    The first call in a process checks all files, and later calls check only new files.  Later damage is detected when a
-    damaged file is read, or by ``verify``.
+    The first call in a process checks all files, and later calls check only new files. Later damage is found by a read
+    of the damaged file or by ``verify``.
     """
     findings = _check_new_files(catalog)
     if findings:
@@ -157,7 +157,9 @@ def _file_findings(path: str, snapshot: DeltaSnapshot) -> list[Finding]:
 
 
 def _log_finding(path: str, error: StorageError, table: Location, stored: StoredVersion) -> Finding:
-    """Return the problem; if the damaged commit is the last one and unrecorded, the remedy is to move it away."""
+    """Return the problem. If the damaged commit is the last one and was never recorded, the remedy is to move its file
+    away.
+    """
     finding = _finding(path, error)
     last = last_commit(table)
     if last > stored.version and error.where == str(commit_file(table, last)):

@@ -203,7 +203,7 @@ class Arrangement:
             return gone
 
     def _load(self) -> None:
-        """Load the current state. Another process may have changed it."""
+        """Another process may have changed the state."""
         try:
             for _ in range(_ATTEMPTS):
                 raw = manifest_bytes(self.folder)
@@ -239,7 +239,7 @@ class Arrangement:
         self._take(None, None, ())
 
     def _damaged(self, why: str) -> ArrangementDamaged:
-        """Drop the state, prevent its manifest from being loaded again, and return the error to raise."""
+        """Drop the state and prevent another load of its manifest. Return the error to raise."""
         self._distrusted = self._raw
         self._refuse(why)
         return ArrangementDamaged(f"an arrangement is damaged: {why}", where=str(self.folder), hint=_HINT)
@@ -265,7 +265,6 @@ class Arrangement:
         return table.select(self.schema.names).cast(self.schema)
 
     def _merged(self, records: Sequence[RunRecord], group: Sequence[RunRecord]) -> list[RunRecord]:
-        """Merge the runs of the group. Return ``records`` with the new run in place of the group."""
         one = write_run(self.folder, self.schema, merging.in_order(self._opened(group)))
         failpoint("arrangement.merged")
         if one.rows != sum(record.rows for record in group):
@@ -281,14 +280,14 @@ class Arrangement:
         failpoint("arrangement.cleaned")
 
     def _clean(self) -> None:
-        """Delete the files that the manifest does not name: replaced runs, and files of killed processes."""
+        """Delete replaced runs and files of killed processes. The manifest does not name them."""
         named = {record.name for record in self._manifest.runs} if self._manifest else set()
         for path in self.folder.iterdir():
             if path.name == UNFINISHED or (path.suffix == RUN_SUFFIX and path.name not in named):
                 path.unlink(missing_ok=True)
 
     def _key_rows(self, keys: pa.Table, null_safe: bool) -> pa.RecordBatch | None:
-        """Return the keys as one batch with the types of the key columns. Return None if no key can match."""
+        """Return the keys with the types of the key columns, or None if no key can match."""
         kinds = [self.schema.field(name).type for name in self.key]
         if keys.num_columns != len(kinds):
             raise ArrangementError(
@@ -304,10 +303,6 @@ class Arrangement:
         return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows of a batch without their hashes and checksums.
-
-        Raise ArrangementDamaged if a checksum does not match its row.
-        """
         carried = pa.RecordBatch.from_arrays(batch.columns[: len(self.schema)], schema=self.schema)
         try:
             intact = pc.all(pc.equal(row_checksums(carried), batch.column("sum"))).as_py()
@@ -330,7 +325,7 @@ class Arrangement:
 
 
 def _equal_rows(rows: pa.RecordBatch, wanted: pa.RecordBatch) -> pa.Array:
-    """Compare the two batches row by row as keys: NULL equals NULL, and NaN equals NaN."""
+    """Compare two batches row by row. NULL equals NULL, and NaN equals NaN."""
     same = None
     for one, other in zip(rows.columns, wanted.columns, strict=True):
         equal = pc.fill_null(pc.equal(one, other), False)
@@ -342,7 +337,7 @@ def _equal_rows(rows: pa.RecordBatch, wanted: pa.RecordBatch) -> pa.Array:
 
 
 def _chunks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same rows in tables that are small enough for a sort in memory."""
+    """Split the tables into chunks that can be sorted in memory."""
     held: list[pa.Table] = []
     rows = size = 0
     for table in tables:

@@ -100,7 +100,7 @@ def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]
 
 
 def _key_hash(columns: Sequence[pa.Array]) -> str:
-    """Return the SQL expression for the hash of a key. Adding 0.0 changes -0.0 to 0.0."""
+    """Adding 0.0 changes -0.0 to 0.0."""
     terms = []
     for at, column in enumerate(columns):
         name = {pa.float32(): "FLOAT", pa.float64(): "DOUBLE"}.get(column.type)
@@ -131,18 +131,14 @@ def _bytes_of(column: pa.Array) -> pa.Array:
 
 
 def _computed(table: pa.Table, expressions: str) -> Any:
-    """Return the values of SQL expressions over a table.
-
-    Registering the table and parsing a statement would take three times as long.
+    """Compute SQL expressions over a table. A registered table and a parsed statement would take three times as
+    long.
     """
     return _connection().from_arrow(table).project(expressions).to_arrow_table()
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """Return the cached connection of this thread, which preserves row order.
-
-    Opening a connection takes longer than a look-up.
-    """
+    """Return the cached connection of this thread. Opening a connection takes longer than a look-up."""
     connection: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
     if connection is None:
         connection = duckdb.connect(":memory:")

@@ -81,7 +81,7 @@ def in_order(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
 def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows sorted by hash, in batches of about ``step`` rows.
 
-    If a hash has far more than ``step`` rows (such as the key NULL), these rows are yielded without sorting.
+    If a hash has far more than ``step`` rows (such as the key NULL), these rows need no sorting.
     """
     if not parts:
         return
@@ -97,10 +97,7 @@ def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBat
 
 
 def _bounds(batches: Sequence[pa.RecordBatch], step: int) -> pa.Array:
-    """Return hashes that divide the rows into ranges of about ``step`` rows.
-
-    A hash with more rows gets its own range.
-    """
+    """Return hashes that divide the rows into ranges of about ``step`` rows."""
     stride = max(1, step // _SAMPLES_A_BATCH)
     samples: list[int] = []
     for batch in batches:

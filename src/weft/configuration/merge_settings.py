@@ -32,7 +32,7 @@ _WORDS: Final = {
     "tuple": 'it should be a list of strings, such as ["a", "b"]',
     "path": "it should be a string in quotes",
 }
-"""The message for a value of the wrong type, by the first word of pydantic's error type."""
+"""Messages for a value of the wrong type. The key is the first word of pydantic's error type."""
 _NOT_SETTINGS: Final = ("WEFT_FAILPOINT", "WEFT_MESSAGE_ID", "WEFT_QUERY")
 
 
@@ -116,7 +116,6 @@ def _read_settings(home: Path | None) -> _Read:
 
 
 def _add_key(read: _Read, written: Written) -> None:
-    """Store one key of the file under its field. Raise Refused if the key is unknown."""
     path, key = written.path, ".".join(written.path)
     if key in _FIELDS:
         read.values[_FIELDS[key]] = written.value
@@ -210,7 +209,6 @@ def _validated(read: _Read, home: Path | None) -> Configuration:
 
 
 def _relative_to_home(checked: Configuration, read: _Read, home: Path) -> Configuration:
-    """Resolve the paths in the home's file relative to the home."""
     moved = {
         field: home / Path(value).expanduser()
         for field in ("files_root", "delta_root", "smtp_ca_file", "smtp_password_file")
@@ -238,7 +236,7 @@ def _refusal(read: _Read, error: ValidationError) -> Refused:
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    """Return the reason why a value is invalid, in Weft's words."""
+    """Explain in Weft's words why a value is invalid."""
     kind = str(error["type"])
     if kind == "string_too_short":
         return "it should not be empty"
@@ -248,7 +246,6 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 
 def _suggestion(error: Mapping[str, Any]) -> str:
-    """Return a suggestion if the setting allows only certain words. Otherwise return ``""``."""
     if error["type"] != "literal_error":
         return ""
     words = [word for word in str(error["ctx"]["expected"]).split("'") if word.isalnum()]
@@ -257,7 +254,7 @@ def _suggestion(error: Mapping[str, Any]) -> str:
 
 
 def _refuse_two_passwords(read: _Read) -> None:
-    """Raise Refused if one source has two passwords, because one would silently override the other."""
+    """Raise Refused if one source sets two passwords. One password would silently override the other."""
     for in_file in (True, False):
         ways = [path for field in _PASSWORD if (path := (field,)) in read.places]
         passwords = [read.places[path] for path in ways if (read.places[path][1] is not None) == in_file]
@@ -270,7 +267,7 @@ def _refuse_two_passwords(read: _Read) -> None:
 
 
 def _leave_one_password(read: _Read) -> None:
-    """Remove the password of the file if an environment variable sets the password in any way."""
+    """Remove the password of the file if an environment variable sets the password."""
     ways = [path for field in _PASSWORD if (path := (field,)) in read.places]
     if any(read.places[path][1] is None for path in ways):
         for path in ways:
@@ -287,7 +284,6 @@ def _refuse_misspelt(named: object) -> None:
 
 
 def _misspelt(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each unknown variable with the known variable that it resembles."""
     for name in names:
         if name.startswith(_PREFIX) and name not in _VARIABLES and name not in _NOT_SETTINGS:
             for near in difflib.get_close_matches(name, _VARIABLES, 1, _ALIKE):

@@ -78,7 +78,7 @@ _USUAL: Final = (
 )  # fmt: skip
 """Other common settings that Weft suggests after a misspelling."""
 _SHORT: Final = ("master", "memory")
-"""The keys in the section [spark] that Weft itself defines."""
+"""The keys that Weft itself defines in the section [spark]."""
 _ALIKE: Final = 0.65
 _SECRET: Final = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
 
@@ -129,7 +129,6 @@ def suggestion_for(name: str) -> str | None:
 
 
 def _misspelt(name: str, known: str) -> bool:
-    """Return whether the names differ in exactly one word, by one slip."""
     words, right = name.lower().split("."), known.lower().split(".")
     if len(words) != len(right):
         return False
@@ -138,10 +137,7 @@ def _misspelt(name: str, known: str) -> bool:
 
 
 def _one_slip(a: str, b: str) -> bool:
-    """Return whether two words differ by one missing, extra, wrong or swapped letter.
-
-    Words of less than five letters never match.
-    """
+    """Return whether two words of at least five letters differ by one missing, extra, wrong or swapped letter."""
     same = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     a, b, shortest = a[same:], b[same:], min(len(a), len(b))
     turned = a[:2] == b[:2][::-1] and a[2:] == b[2:]

@@ -71,7 +71,7 @@ def _where(file: Path, path: tuple[str, ...], places: Mapping[tuple[str, ...], i
 
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line of each key and [section] header. Python's TOML reader does not report lines."""
+    """Return the line of each key and section header. Python's TOML reader does not report lines."""
     lines: dict[tuple[str, ...], int] = {}
     section: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -87,7 +87,7 @@ def _lines(text: str) -> dict[tuple[str, ...], int]:
 
 
 def _path(line: str) -> tuple[str, ...]:
-    """Return the key in a line with a single key. Otherwise return an empty tuple."""
+    """Return the key in a line with a single key, or an empty tuple."""
     path: tuple[str, ...] = ()
     tree: Any = _loads(line)
     while isinstance(tree, dict) and len(tree) == 1:

@@ -95,7 +95,6 @@ def _make(java: Java, archive: ClassArchive, rehearse: Callable[[], None]) -> No
 
 
 def _make_base(java: Java, base: Path) -> None:
-    """Create an archive of Java's own classes."""
     draft = base.with_suffix(f".{os.getpid()}.draft")
     try:
         subprocess.run(
@@ -111,7 +110,7 @@ def _make_base(java: Java, base: Path) -> None:
 
 
 def _put(draft: Path, place: Path) -> None:
-    """Force a finished file to disk before it gets its final name."""
+    """Force a finished file to disk, and then give it its final name."""
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     draft.replace(place)
@@ -119,7 +118,7 @@ def _put(draft: Path, place: Path) -> None:
 
 @contextmanager
 def _alone(place: Path) -> Iterator[bool]:
-    """Try to lock the file for the ``with`` block. Yield whether the lock succeeded."""
+    """Yield whether this process could lock the file for the ``with`` block."""
     with place.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -74,6 +74,6 @@ def kill_unresponsive(jvm: Jvm) -> None:
 
 
 def _tasks(jvm: Jvm) -> int:
-    """Return the number of running tasks, including tasks of finished jobs."""
+    """Tasks may run longer than their job, so count the tasks."""
     executors = jvm.session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     return sum(each.numRunningTasks() for each in executors)

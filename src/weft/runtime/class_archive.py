@@ -80,7 +80,7 @@ class ClassArchive:
 
 _recording = False
 _missed: tuple[ClassArchive, str] | None = None
-"""The archive that the JVM of this process did not find, and the memory of the JVM."""
+"""The archive that this process did not find, and the memory of its JVM."""
 
 
 def class_archive(java: Java, class_path: Sequence[Path], options: Sequence[str]) -> ClassArchive:
@@ -95,7 +95,6 @@ def class_archive(java: Java, class_path: Sequence[Path], options: Sequence[str]
 
 
 def _java_marks(root: Path) -> list[str]:
-    """Return texts that identify a Java installation: its path, release file and installation time."""
     release, modules = root / "release", root / "lib" / "modules"
     description = release.read_text(errors="replace") if release.exists() else ""
     return [str(root), description, str(modules.stat().st_mtime_ns) if modules.exists() else ""]

@@ -133,7 +133,7 @@ def _disk(home: Path) -> Check:
 
 
 def _access(home: Path) -> str:
-    """Describe who may access the home. Raise Refused if the permissions differ from the settings."""
+    """Raise Refused if the permissions of the home differ from the settings."""
     chosen = configuration(home)
     access, mode = chosen.home_access, stat.S_IMODE(home.stat().st_mode)
     if access == "umask":

@@ -29,7 +29,8 @@ DELTA_VERSION: Final = "4.4.0"
 _MODULE: Final = "delta-spark_4.1_2.13"
 
 _EXCLUDED: Final = (
-    # Other jars are part of pyspark or serve only other catalogs. Excluding them shrinks the download from 86 to 13 MB.
+    # These jars are part of pyspark, or only other catalogs need them. Without them the download has 13 MB in place of
+    # 86.
     ("org.scala-lang", "*"),
     ("org.slf4j", "*"),
     ("org.roaringbitmap", "*"),
@@ -162,7 +163,6 @@ def _only_one_process(wanted: JarSet) -> Iterator[None]:
 
 
 def _resolve(java: Java, wanted: JarSet) -> None:
-    """Download the jars and a manifest into a temporary folder, and then rename the folder."""
     final = jar_folder(wanted)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix="resolving-") as text:
         work = Path(text)
@@ -180,7 +180,7 @@ def _resolve(java: Java, wanted: JarSet) -> None:
 
 
 def _retrieve(java: Java, work: Path, options: tuple[str, ...], jars: JarSet) -> str:
-    """Run Ivy and return its output. Ivy's exit code is 0 even after many errors."""
+    """Return the output of Ivy, because Ivy's exit code is 0 even after many errors."""
     settings = work / "ivysettings.xml"
     settings.write_text(_SETTINGS)
     wanted = work / "ivy.xml"

@@ -34,7 +34,7 @@ Since release 24, the JDK has no ``Subject.getSubject``, and Spark does not star
 
 _MISSING_MODULE_FLAG: Final = "--add-modules=jdk.incubator.vector"
 _STOREPASS: Final = "changeit"
-"""The password of the public list of certificate authorities in every JDK. It protects nothing."""
+"""The default password of the public list of certificate authorities. It protects nothing."""
 
 _SYSTEM_STORES: Final = (
     "/etc/ssl/certs/java/cacerts",
@@ -107,7 +107,6 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _examine(place: str, executable: Path) -> Java | PassedOver:
-    """Run a ``java`` to find its home and release. Reject it if it reports neither."""
     try:
         answer = subprocess.run(
             [str(executable), "-XshowSettings:properties", "-version"],
@@ -192,7 +191,7 @@ def _pem_bundle() -> Path | None:
 
 
 def _extended_store(bundle: Path, own: Path, keytool: Path) -> Path:
-    """Return a copy of the key store ``own`` with the missing certificates of ``bundle``. Reuse an earlier copy."""
+    """Add the missing certificates of ``bundle`` to a copy of the key store ``own``. Reuse an earlier copy."""
     digest = hashlib.sha256(bundle.read_bytes() + own.read_bytes()).hexdigest()[:12]
     store = cache_folder() / "java" / f"cacerts-{digest}"
     if store.exists():
@@ -210,7 +209,6 @@ def _extended_store(bundle: Path, own: Path, keytool: Path) -> Path:
 
 
 def _certificates(text: str) -> set[bytes]:
-    """Return the certificates of a PEM text in binary form."""
     bodies = re.findall(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", text, re.DOTALL)
     return {base64.b64decode("".join(body.split())) for body in bodies}
 

@@ -32,7 +32,7 @@ _MAIN: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _CONNECTION: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _POLL_SECONDS: Final = 0.02
 _FOREIGN_PREFIXES: Final = ("SPARK_", "PYSPARK_")
-"""The prefixes of environment variables that could make pyspark start another Spark."""
+"""Prefixes of environment variables that could make pyspark start another Spark."""
 _JAVA_NAMES: Final = (
     "org.apache.spark.SparkConf",
     "org.apache.spark.api.java.*",
@@ -48,7 +48,6 @@ _JAVA_NAMES: Final = (
     "org.apache.spark.sql.hive.*",
     "scala.Tuple2",
 )
-"""The Java names that pyspark imports into its gateway."""
 
 OPENED: Final = (
     "java.base/java.lang",
@@ -164,7 +163,6 @@ def _set_variables(wanted: Mapping[str, str | None]) -> None:
 
 
 def _launched_by_scripts(java: Java, wanted: Mapping[str, str], streams: dict[str, Any]) -> Any:
-    """Start Spark with pyspark's launcher. The launcher uses the environment of this process."""
     from pyspark import SparkConf
     from pyspark.java_gateway import launch_gateway
 
@@ -175,10 +173,10 @@ def _launched_by_scripts(java: Java, wanted: Mapping[str, str], streams: dict[st
 
 
 def _connected(port: int, secret: str) -> Any:
-    """Return a gateway to a running JVM, with the Java names that pyspark uses.
+    """Connect without ``pyspark.java_gateway.launch_gateway``, because that function passes the secret through the
+    environment.
 
-    ``pyspark.java_gateway.launch_gateway`` would pass the port and the secret through the environment. Another thread
-    might start a program, and that program would inherit the secret.
+    Another thread might start a program at this time, and the program would inherit the secret.
     """
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
     from py4j.java_gateway import java_import

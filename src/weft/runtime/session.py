@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     """The type of a session, for modules that must not import pyspark."""
 
 _LOG_LIMIT: Final = 16 * 1024 * 1024
-"""The maximum size of ``spark.log`` in bytes. A larger file becomes ``spark.log.1`` at the next start."""
+"""The size of ``spark.log`` in bytes above which it is renamed to ``spark.log.1`` at the next start."""
 
 _PATIENCE_SECONDS: Final = 10.0
 """The seconds that Weft waits for the JVM to end after a request, and again after a SIGTERM."""
@@ -208,10 +208,7 @@ def _jvm_error() -> type[Exception]:
 
 @contextmanager
 def _interrupt_handler_restored() -> Iterator[None]:
-    """Restore the Ctrl-C handler after the ``with`` block.
-
-    The handler of pyspark may call the JVM in the middle of another call.
-    """
+    """Restore the Ctrl-C handler. The handler of pyspark may call the JVM in the middle of another call."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -232,7 +229,7 @@ def _open_log(log: Path) -> Path:
 
 
 def _log_python_to(log: Path) -> None:
-    """Send the Python output of pyspark and py4j to the log file, including tracebacks of refused queries."""
+    """The output includes tracebacks of refused queries."""
     from pyspark.logger import PySparkLogger
 
     handler = logging.FileHandler(log, mode="a", encoding="utf-8", delay=True)
@@ -287,7 +284,7 @@ def _discard(running: _Running, patience: float = _PATIENCE_SECONDS) -> None:
 
 
 def _close(gateway: Any, patience: float = _PATIENCE_SECONDS) -> None:
-    """Stop the JVM behind a gateway, and reset pyspark for a later start."""
+    """Stop the JVM, and reset pyspark for a later start."""
     from pyspark import SparkContext
 
     SparkContext._gateway = None

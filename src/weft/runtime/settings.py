@@ -196,7 +196,7 @@ def scanning(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings to the session during the ``with`` block. Other threads wait for its end."""
+    """Change settings of the session during the ``with`` block. Other threads wait for the end of the block."""
     with turn():
         before = {name: str(spark.conf.get(name)) for name in wanted}
         try:

@@ -105,7 +105,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def _lives(jvm: Jvm) -> bool:
-    """Return whether the JVM still answers. Kill it if it does not.
+    """Return whether the JVM answers a query. Kill the JVM if it does not.
 
     A JVM that is about to exit returns unrelated errors for its last calls.
     """
@@ -124,7 +124,7 @@ def _lives(jvm: Jvm) -> bool:
 
 
 def _ended(jvm: Jvm, written: int) -> JvmEnded:
-    """Return why the JVM ended. The reason comes from its log, without the first ``written`` bytes.
+    """Return why the JVM ended, according to its log after the first ``written`` bytes.
 
     If the JVM was killed, the query is not the cause, even if another process wrote a matching line into the log.
     """
@@ -138,7 +138,7 @@ def _ended(jvm: Jvm, written: int) -> JvmEnded:
 
 
 def _sign(jvm: Jvm, written: int) -> str | None:
-    """Return the first of ``_CAUSES`` in the log. Return None if there is no cause or if the log was renamed."""
+    """Return the first cause in the log. Return None if there is none or if the log was renamed."""
     with suppress(OSError), jvm.log.open("rb") as log:
         log.seek(written)
         matches = (_THROWN.match(line.decode(errors="replace")) for line in log)

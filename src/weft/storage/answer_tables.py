@@ -36,7 +36,7 @@ _HOME: Final = "weft.home"
 _QUERY: Final = "weft.query"
 _NAME: Final = "weft.name"
 _GAPS: Final = "weft.gaps"
-"""The property with the skipped ordinals, as ranges: ``1-2,7-9``."""
+"""The property that lists the skipped ordinals as ranges, such as ``1-2,7-9``."""
 _HINT: Final = "Move the table away, or deliver to another path."
 _NO_NAME: Final = set(" ,;{}()\n\t=")
 """The characters that Delta forbids in column names."""
@@ -144,7 +144,7 @@ def _gaps(table: Location) -> list[tuple[int, int]]:
 
 
 def _record_gap(table: Location, before: int, first: int) -> None:
-    """Record that the table skips the ordinals between ``before`` and ``first``, if any."""
+    """Record that the table skips the ordinals between ``before`` and ``first``."""
     noted = _gaps(table)
     wanted = [gap for gap in noted if gap[1] <= before]  # drops the gap of an append that died
     if first > before + 1:
@@ -174,7 +174,7 @@ def _require_not_skipped(table: Location, answers: Answers, rows: Sequence[Resul
 
 
 def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
-    """Raise Conflict if an ordinal of ``rows`` belongs to another answer in the table.
+    """Raise Conflict if the table has another answer with the ordinal of a row.
 
     A missing ordinal is accepted, because the owner may delete rows.
     """
@@ -197,7 +197,6 @@ def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) 
 
 
 def _app_id(answers: Answers) -> str:
-    """Return the application ID of Delta transactions for these answers."""
     return f"weft-{answers.home_id}-{answers.query_id}"
 
 
@@ -225,7 +224,6 @@ def _without_instants(kind: pa.DataType) -> pa.DataType:
 
 
 def _differences(wanted: pa.Schema, there: pa.Schema) -> str:
-    """Describe the missing columns and the columns with other types."""
     ours = [f"{field.name} {field.type}" for field in wanted if field not in there]
     theirs = [f"{field.name} {field.type}" for field in there if field not in wanted]
     differences = [f"it has {', '.join(theirs)}"] if theirs else []
@@ -241,5 +239,5 @@ def _metadata(table: Location) -> Any:
 
 
 def _schema(table: Location) -> pa.Schema:
-    """Return the schema without field metadata, because a user may have added comments to columns."""
+    """Return the schema without field metadata, because users may add comments to columns."""
     return pa.schema([pa.field(field.name, field.type) for field in schema_of(open_table(table))])

@@ -102,7 +102,6 @@ def _reading(path: Location) -> Iterator[None]:
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """Convert string views and binary views to plain strings and bytes."""
     plain = []
     for field in rows.schema:
         kind = field.type

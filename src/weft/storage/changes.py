@@ -130,7 +130,6 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Compute ``unknown`` for one ``log``, which may be the history before a correction."""
     values = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
     by_key = _list(keys)
     agrees = columns_equal(values, "c", "h")

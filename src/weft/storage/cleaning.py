@@ -98,7 +98,7 @@ def delete(table: Location, files: DeletableFiles, remover: Remover, patience_se
 
 
 def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
-    """Return the log files that no reader needs if it started after ``before``, the oldest first."""
+    """Return the log files that are unnecessary for readers that started after ``before``, oldest first."""
     log = table / "_delta_log"
     names = log.names()
     old = [
@@ -122,7 +122,7 @@ def _force_log(table: Location) -> None:
 
 
 def _remove(file: Location) -> None:
-    """Delete the file and the checksum file that Spark may have written for it."""
+    """Delete the file and its checksum file. Spark may have written the checksum file."""
     for place in (file.parent / f".{file.name}.crc", file):
         with suppress(FileNotFoundError):
             place.remove()

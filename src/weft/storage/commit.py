@@ -146,9 +146,9 @@ def _append(
     *,
     replaced_at: int | None = None,
 ) -> int:
-    """Commit the files that ``write`` returns with their statistics, and return the version of the commit.
+    """Commit the files that ``write`` returns with their statistics. Return the version of the commit.
 
-    If ``replaced_at`` is set, the commit removes all earlier files of the table at this wall-clock time (µs UTC).
+    If ``replaced_at`` (µs UTC) is set, the commit also removes all earlier files of the table.
     """
     with table.shared():  # nobody deletes the files before the commit names them
         return _append_once(table, write, app_id, txn_version, replaced_at)
@@ -259,10 +259,7 @@ def write_data_file(rows: pa.Table, file: Location) -> None:
 
 
 def _repeating(rows: pa.Table) -> list[str]:
-    """Return the Parquet names of those columns for which a dictionary saves time and space.
-
-    Their values repeat often. Nested columns other than lists are ignored.
-    """
+    """Return the Parquet names of columns with many repeated values. A dictionary saves time and space for them."""
     names = []
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         sample = column.slice(0, _SAMPLE)

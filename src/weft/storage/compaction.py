@@ -151,7 +151,7 @@ def rewrite(
 
 
 def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list[DataFile], list[pa.RecordBatch]]:
-    """Return the first files of the group that together fit into ``held`` bytes of memory, and their rows."""
+    """Return as many files of the group as fit into ``held`` bytes of memory, and their rows."""
     taken: list[DataFile] = []
     batches: list[pa.RecordBatch] = []
     size = 0
@@ -214,7 +214,7 @@ def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> in
 
 
 def _is_whole(file: DataFile) -> bool:
-    """Return whether the new file is intact. Another process may have deleted it before the commit."""
+    """Another process may have deleted the file before the commit."""
     try:
         check_data_file(file)
     except StorageError:

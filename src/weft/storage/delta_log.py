@@ -26,7 +26,6 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 _PARQUET_ENDS: Final = b"PAR1"
 
 _MOST_CACHED: Final = 64
-"""The maximum number of tables in the cache of a process."""
 _Cached = TypeVar("_Cached")
 
 RESTORE_HINT: Final = "Restore the entire home from a backup; `weft doctor` lists all damage."
@@ -208,10 +207,7 @@ def check_data_file(file: DataFile) -> None:
 
 
 def _check_parquet(file: Location) -> None:
-    """Check the magic bytes at the start and the end of the file.
-
-    After a power cut, a file may have the right size and contain only zeros.
-    """
+    """After a power cut, a file may have the right size and contain only zeros. So check its magic bytes."""
     try:
         ends = file.ends(len(_PARQUET_ENDS))
     except OSError as error:
@@ -298,7 +294,7 @@ def return_table(table: Location, opened: Any) -> None:
 
 
 def _updated_handle(table: Location) -> Any:
-    """Return the cached handle after an update to the last commit. Return None if the log was replaced."""
+    """Update the cached handle to the last commit. Return None if the log was replaced."""
     opened, mark = _idle_handles.pop(table.path, (None, ()))
     if opened is None or commit_file(table, opened.version()).mark() != mark:
         return None
@@ -310,10 +306,6 @@ def _updated_handle(table: Location) -> Any:
 
 
 def _apply_new_entries(table: Location) -> int:
-    """Apply the log entries after the cached version, and return the last version.
-
-    The errors of ``check_log`` pass through.
-    """
     known = _current_position(table)
     if known is None:
         forget_log(table)

@@ -126,7 +126,7 @@ def make_durable(table: Location, version: int) -> None:
 
 
 def _follow_log(table: Location, version: int) -> None:
-    """Give the log files of a commit the permissions of their folder. delta-rs applies the umask."""
+    """Give the log files of a commit the permissions of their folder, because delta-rs applies the umask."""
     for name in (f"{version:020d}.json", f"{version:020d}.checkpoint.parquet", "_last_checkpoint"):
         (table / f"_delta_log/{name}").follow()
 

@@ -197,7 +197,7 @@ def _object_of(pairs: Iterable[tuple[Any, Any]]) -> str:
 
 
 def _offset(zone: str) -> int:
-    """Return the offset of a time zone such as ``+01:00`` in minutes east of Greenwich."""
+    """Convert a time zone such as ``+01:00`` to minutes east of Greenwich."""
     if zone in ("Z", "UTC"):
         return 0
     digits = zone[1:].replace(":", "")
@@ -206,7 +206,7 @@ def _offset(zone: str) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a numpy scalar or array to a plain Python value, without importing numpy."""
+    """Convert numpy scalars and arrays to plain Python values, without importing numpy."""
     plain: Callable[[], Any] | None = getattr(value, "tolist", None)
     if plain is None:
         raise TypeError(f"a {type(value).__name__} is no JSON")

@@ -129,7 +129,6 @@ def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], k
 def _stored(
     connection: duckdb.DuckDBPyConnection, schema: pa.Schema, files: Sequence[Location], keys: Sequence[str]
 ) -> list[pa.Table]:
-    """Return the file rows whose keys occur in the DuckDB table ``known``."""
     text = (
         "SELECT o.filename, list(o.file_row_number ORDER BY o.file_row_number)"
         " FROM read_parquet($1, filename = true, file_row_number = true) o"
@@ -140,7 +139,7 @@ def _stored(
 
 
 def _rows(path: str, numbers: Sequence[int], schema: pa.Schema) -> pa.Table:
-    """Return the rows of a file with these numbers (from 0). Read only the row groups with these rows."""
+    """Read only the row groups that contain one of the row numbers (from 0)."""
     wanted = pa.array(numbers, pa.int64())
     pieces = []
     with pq.ParquetFile(path) as file:

@@ -36,10 +36,7 @@ def nested_array(texts: Sequence[str | None], shape: DataType) -> pa.Array:
 
 
 def _value(value: Any, shape: DataType) -> Any:
-    """Convert a parsed value to ``shape``. Raise ValueError if the value has another type.
-
-    A field of another type becomes None, as in FROM_JSON.
-    """
+    """Raise ValueError if the value has another type. A field of another type becomes None, as in FROM_JSON."""
     match shape.name, value:
         case _, None:
             return None
@@ -62,9 +59,7 @@ def _value(value: Any, shape: DataType) -> Any:
 
 
 def _field(value: Any, kind: DataType) -> Any:
-    """Convert the value of a field. A value of another type becomes None, because the field may be newer than the
-    text.
-    """
+    """Return None for a value of another type, because the field may be newer than the text."""
     try:
         return _value(value, kind)
     except ValueError:
@@ -102,7 +97,6 @@ def _number(value: Any, shape: DataType) -> Any:
 
 
 def _decimal(written: str, shape: DataType) -> decimal.Decimal:
-    """Return the number, rounded as in Spark."""
     digits = decimal.Context(prec=shape.precision or MOST_DIGITS, rounding=decimal.ROUND_HALF_UP)
     try:
         return decimal.Decimal(written).quantize(decimal.Decimal(1).scaleb(-(shape.scale or 0)), context=digits)
@@ -111,7 +105,6 @@ def _decimal(written: str, shape: DataType) -> decimal.Decimal:
 
 
 def _pairs(value: Any, shape: DataType) -> Any:
-    """Replace each MAP by the list of pairs that Arrow accepts."""
     if value is None or not shape.nested:
         return value
     match shape.name:

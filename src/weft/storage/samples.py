@@ -32,7 +32,7 @@ def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tupl
 
 
 def _periods(file: DataFile, log: TableSchema, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
-    """Return at most ``limit`` periods from the newest file, because this file has the latest states."""
+    """Read the periods from the newest file, because this file has the latest states."""
     records = periods(read_log([file], log)).slice(0, limit).select(list(names)).to_pylist()
     return [tuple(row[name] for name in names) for row in records]
 

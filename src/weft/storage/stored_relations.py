@@ -30,11 +30,10 @@ from weft.storage.temporal_sql import temporal_sql
 SINCE: Final = "since"
 GONE: Final = "gone"
 _SLACK: Final = 1_000
-"""The number of superseded rows above which Weft rewrites a table."""
+"""Weft rewrites a table with more superseded rows."""
 _FILES: Final = 32
-"""The number of files at which Weft rewrites a table. Each file costs a new process some milliseconds."""
+"""Weft rewrites a table with this number of files. Each file costs a new process some milliseconds."""
 _MOST_BYTES: Final = 256 * 2**20
-"""The maximum size in bytes of a process's cache, for all tables together."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def table_schema(relation: pa.Schema) -> pa.Schema:
 
 
 _cached: dict[str, RelationLog] = {}
-"""The cached log of each table. The last one is the most recently used."""
+"""The cached log of each table, in the order of last use."""
 _cache_lock: Final = Lock()
 
 
@@ -168,7 +167,7 @@ def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:
 
 
 def _last(log: pa.Table, relation: pa.Schema, first: int) -> pa.Table:
-    """Return a shorter log that gives the same relation as of ``first`` and as of every later instant."""
+    """Shorten a log without changing the relation as of ``first`` or any later instant."""
     before = pc.less_equal(log.column(SINCE), pa.scalar(first, INSTANT))
     early, late = log.filter(before), log.filter(pc.invert(before))
     there = _at(early, relation)
@@ -183,7 +182,7 @@ def _stamped(rows: pa.Table, t: int, *, gone: bool) -> pa.Table:
 
 
 def _differing(left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return the rows that only ``left`` has, and those that only ``right`` has. Both must be without duplicates."""
+    """Return the rows that only ``left`` has, and those that only ``right`` has. Neither table may have duplicates."""
     if not left.num_rows or not right.num_rows or left is right:
         return (left.slice(0, 0), right.slice(0, 0)) if left is right else (left, right)
     columns = ", ".join(quoted(name) for name in left.column_names)

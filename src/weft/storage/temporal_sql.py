@@ -123,8 +123,7 @@ def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
 def _shared() -> duckdb.DuckDBPyConnection:
     """Return a new connection to the one DuckDB of this process.
 
-    Starting another DuckDB would take as long as a small refresh. Temporary tables, views and registered rows belong to
-    one connection.
+    Starting another DuckDB takes as long as a small refresh. Each connection has its own temporary tables and views.
     """
     import duckdb
 

@@ -36,9 +36,7 @@ class Finding:
 
 
 _checked: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
-"""The data files that this process has checked, by table, with the last commit at that time and the mark of its
-file.
-"""
+"""The checked data files of each table, with the last commit at that time and the mark of its file."""
 
 
 _LOOKS: Final = 20
@@ -72,7 +70,6 @@ def _write_state(catalog: CatalogParts) -> tuple[object, ...]:
 
 
 def _check_new_files(catalog: CatalogParts) -> list[Finding]:
-    """Return the problems in files that this process has not checked yet."""
     recorded = {stored.path: stored for stored in catalog.tables.versions()}
     tables = {table.table_id: table.path for table in catalog.tables.all()}
     unsettled = {tables[reservation.table_id] for reservation in catalog.reservations.still_open()}
@@ -157,9 +154,7 @@ def _file_findings(path: str, snapshot: DeltaSnapshot) -> list[Finding]:
 
 
 def _log_finding(path: str, error: StorageError, table: Location, stored: StoredVersion) -> Finding:
-    """Return the problem. If the damaged commit is the last one and was never recorded, the remedy is to move its file
-    away.
-    """
+    """If the catalog never recorded the damaged last commit, the remedy is to move its file away."""
     finding = _finding(path, error)
     last = last_commit(table)
     if last > stored.version and error.where == str(commit_file(table, last)):

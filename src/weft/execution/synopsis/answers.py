@@ -15,7 +15,6 @@ from weft.storage.temporal_sql import temporal_sql
 _GENERAL: Final = ledger_schema("query_id", "first_at", "row_hash", "row")
 NO_ANSWERS: Final = _GENERAL.empty_table()
 _VERSION: Final = "1"
-"""The version of the hashed encoding (see ``execution.answers``)."""
 
 
 def ledger_rows(part: FormulaEvents, answers: pa.Table, points: pa.Table, query: QueryRecord) -> pa.Table:

@@ -58,15 +58,12 @@ def _negated(formula: Formula) -> Formula:
 
 
 def _negates(formula: Formula) -> bool:
-    """Return False for a Not of a test, because the evaluation treats such a Not as another test."""
+    """Return False for a Not of a test, because the evaluation handles this Not as another test."""
     return isinstance(formula, Not) and not is_test(formula.formula)
 
 
 def _lessened(operations: Operations, left: Value, test: Formula) -> Value:
-    """Return the value of Q ∧ ¬test.
-
-    If the test holds for an answer, the count of the answer decreases by one. An answer with count 0 disappears.
-    """
+    """Subtract one from the count of each answer that passes the test. An answer with count 0 disappears."""
     assert isinstance(test, (Comparison, Matches))
     if left is None or not left.counted:
         return _joined(operations, [left], [Not(test)])
@@ -76,7 +73,7 @@ def _lessened(operations: Operations, left: Value, test: Formula) -> Value:
 
 
 def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
-    """Yield the parts of a conjunction. A difference Q1 ∧ ¬Q2 is one part."""
+    """A difference Q1 ∧ ¬Q2 is one part."""
     if isinstance(formula, And) and not (isinstance(formula.right, Not) if counts else _negates(formula.right)):
         yield from _parts(formula.left, counts=counts)
         yield from _parts(formula.right, counts=counts)
@@ -106,7 +103,7 @@ def _joined(operations: Operations, values: list[Value], tests: list[Formula]) -
 
 
 def _tested(operations: Operations, value: Value, tests: list[Formula]) -> Value:
-    """Apply the tests whose variables are bound. Remove these tests from the list ``tests``."""
+    """Apply the tests whose variables are bound, and remove them from ``tests``."""
     if value is None:
         return None
     dialect, steps = operations.engine.dialect, value
@@ -138,7 +135,6 @@ def _tested(operations: Operations, value: Value, tests: list[Formula]) -> Value
 
 
 def _divisible(operations: Operations, value: Steps, test: Formula) -> Steps:
-    """Return the rows unchanged. Raise DivisionByZero if the test divides by 0 in a row."""
     for division in dividing(test):
         query = first_divided_by_0(value, division, operations.engine.dialect)
         (tp,) = operations.engine.rows(query).column("tp").to_pylist()
@@ -148,7 +144,6 @@ def _divisible(operations: Operations, value: Steps, test: Formula) -> Steps:
 
 
 def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:
-    """Return the first test that can be applied now, or None."""
     known = set(steps.variables)
     for each in tests:
         if set(free_variables(each)) <= known or binding(each, known) or group_variables(each, known):

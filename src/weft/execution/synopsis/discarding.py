@@ -117,7 +117,7 @@ def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
 
 
 def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -> pc.Expression | None:
-    """Return a condition for the rows that all queries of a table have processed, or None for no rows."""
+    """Return a condition for the rows that all queries have processed. Return None if there are no such rows."""
     taus = [query.tau for query, _ in readers]
     least = min((tau for tau in taus if tau is not None), default=None)
     if least is None or None in taus:

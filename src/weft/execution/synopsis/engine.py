@@ -70,7 +70,6 @@ class DuckdbEngine:
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Replace errors of DuckDB by errors that a user can understand."""
     try:
         yield
     except LimitExceeded:

@@ -113,6 +113,5 @@ class _Step:
         return pa.schema([pa.field("tp", pa.int64()), *columns, *count])
 
     def _stored_rows(self, values: BatchValues, stored: Stored) -> pa.Table | None:
-        """Return the rows of a stored relation after the batch, or None if the relation is empty."""
         query = values.query_to_store(stored)
         return None if query is None else self.engine.rows(query).cast(stored_schema(stored))

@@ -108,9 +108,7 @@ class News:
         return read_data_files(files, schema, (field >= bounds["min"]) & (field <= bounds["max"]))
 
     def _instants(self) -> pa.Table:
-        """Return the instants of new rows in ascending order, with the columns ``at``, ``ts`` and ``rows`` (a row
-        count).
-        """
+        """The column ``rows`` has the number of rows that arrived at the instant."""
         part = Slice(TS, self.tau, self.t)
         counted: list[pa.Table] = []
         for table in self.tables:

@@ -87,7 +87,7 @@ class PastOperators:
         return self._looked_back(formula, left, right, negated=negated)
 
     def _where(self, value: Value, left: Value, *, negated: bool) -> Value:
-        """Return the answers in ``value`` for which Q1 holds at the same time point. Their counts do not change."""
+        """Return the answers in ``value`` for which Q1 holds at the same time point."""
         operations = self.operations
         left = operations.distinct(left)
         if not negated:
@@ -95,7 +95,7 @@ class PastOperators:
         return value if left is None else operations.where(value, operations.without(operations.distinct(value), left))
 
     def _looked_back(self, formula: Once | Since, left: Value, right: Value, *, negated: bool) -> Value:
-        """Return the value of ◇ or since. Record the query for the relation to store."""
+        """Return the value of ◇ or since, and record the query for the relation to store."""
         operations, extent, interval = self.operations, self.operations.extent, formula.interval
         stored, variables = stored_of(formula, operations.semantics), free_variables(formula)
         before = self._stored(stored, variables)
@@ -131,7 +131,6 @@ class PastOperators:
         return operations.relation(query, result.variables, counted=window.counted, points=False)
 
     def _counted_since(self, stored: Stored, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
-        """Return the value of since2 or ◇2: the sum of the counts of Q1 since the last answer of Q2."""
         operations, variables = self.operations, free_variables(stored.formula)
         right = operations.ordered(right, variables)
         window = Window(ALWAYS, each=False, counted=False)

@@ -60,7 +60,6 @@ def path_of(relation: str) -> str:
 
 
 def _output(relation: str) -> tuple[str, str]:
-    """Return the name of an output and the path of its table."""
     return f"synopsis-{relation}", path_of(relation)
 
 
@@ -165,7 +164,7 @@ class TickSynopses:
         return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
 
     def _take_in(self, some: Sequence[SynopsisMember]) -> _Results:
-        """Return the results of queries that process the same states.
+        """Evaluate queries that process the same states.
 
         Queries over the full history process all states again, and their old answers are dropped.
         """
@@ -202,7 +201,7 @@ class TickSynopses:
         return {} if change is None else {relation: (log, change)}
 
     def _state(self, plan: SynopsisPlan, synopsis: Synopsis, tau: int | None, last: tuple[int, int]) -> State:
-        """Return the state of the queries as of ``tau``. ``last`` is the last processed state."""
+        """``last`` is the last state before ``tau`` that the queries processed."""
         assert tau is not None
         relations = {}
         for stored in synopsis.stored:
@@ -241,7 +240,6 @@ class TickSynopses:
         return [query.tau for query, _ in queries if query.tau is not None]
 
     def _numbered(self, results: _Results, members: Sequence[SynopsisMember]) -> pa.Table:
-        """Return the new answers in the form of the ledger, numbered within each query."""
         rows = pa.concat_tables([NO_ANSWERS, *results.answers])
 
         def numbered(some: list[SynopsisMember]) -> pa.Table:
@@ -331,7 +329,7 @@ class _Answers:
 
 
 def _read_through(files: Sequence[DataFile], queries: Sequence[int], keys: pa.Table) -> pa.Table:
-    """Return the answers ``keys`` that the ledger has. Read one file at a time, which bounds the memory."""
+    """Return the answers ``keys`` that the ledger has. Read one file at a time to save memory."""
     wanted = pc.field("row_hash").isin(pc.unique(keys.column("row_hash")))
     parts = [batch for file in answer_files(files, queries) for batch in file_batches(file, ANSWER, wanted)]
     return pa.Table.from_batches([each for each in parts if each.num_rows], ANSWER)

@@ -120,13 +120,13 @@ class Stepper:
         return self.operands[formula]
 
     def _looked_at(self, formula: algebra.Formula) -> tuple[object, ...]:
-        """Return the operands of a ◇ or since. Add the time only if the operator has an interval."""
+        """Add the time to the operands only if the operator has an interval."""
         assert isinstance(formula, (algebra.Once, algebra.Since))
         operands = (self.of(part) for part in self._parts(formula))
         return (*operands, True if formula.interval.everything else self.now)
 
     def _after(self, part: algebra.Formula, stored: Stored) -> Anchors:
-        """Return the anchors to store. If nothing changed, return the same object as before."""
+        """If nothing changed, return the same object as before."""
         before = self.before.get(stored, _NONE)
         looked_at = (self.of(part.formula),) if isinstance(part, algebra.Previous) else (before, *self._looked_at(part))
         last = self.last_stored.get(part)
@@ -210,7 +210,6 @@ class Stepper:
         return {(measured(formula, items), *group): 1 for group, items in groups.items()}
 
     def _conjunction(self, formula: algebra.And) -> Rows:
-        """Return the value of a conjunction by the rules of ``conjoining``."""
         right = formula.right
         if isinstance(right, algebra.Not) and (self.semantics != "set" or not is_test(right.formula)):
             return self._without(
@@ -237,7 +236,6 @@ class Stepper:
         return table.ordered(algebra.free_variables(formula)).rows
 
     def _without(self, table: _Table, taken: algebra.Formula) -> _Table:
-        """Return the value of Q1 ∧ ¬Q2. ``table`` is the value of Q1, and ``taken`` is Q2."""
         remaining: Rows = {}
         variables = algebra.free_variables(taken)
         others = {} if is_test(taken) else self.of(taken)
@@ -295,9 +293,7 @@ class _Table:
         return self._paired(other, times)
 
     def _met(self, other: _Table, times: Callable[[int, int], int]) -> Rows:
-        """Return the rows that match a row of ``other``. The variables of ``other`` must be a subset of
-        ``variables``.
-        """
+        """Join with a table whose variables are a subset of ``variables``."""
         places, met = _places(self.variables, other.variables), {}
         for row, count in self.rows.items():
             number = other.rows.get(tuple(row[place] for place in places))

@@ -89,7 +89,6 @@ def _within(interval: Interval, distance: int) -> bool:
 
 
 def _holding(formula: Once | Since, of: Of) -> Callable[[Row], bool]:
-    """Return a function that says whether Q1 holds for a row at the current time point."""
     if isinstance(formula, Once):
         return lambda row: True
     negated = isinstance(formula.left, Not)
@@ -149,10 +148,7 @@ def _timed(anchors: Anchors) -> Iterator[tuple[tuple[Row, Run], int]]:
 
 
 def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
-    """Yield the runs of each row.
-
-    Two runs are joined if the second starts at most ``reach`` microseconds after the end of the first.
-    """
+    """Join two runs of a row if the second starts at most ``reach`` microseconds after the end of the first."""
     by_row: dict[Row, list[Run]] = {}
     for (row, at), _ in _timed(anchors):
         by_row.setdefault(row, []).append(at)
@@ -167,10 +163,7 @@ def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
 
 
 def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
-    """Merge the anchors of a row up to the instant ``since`` into one anchor at their latest instant.
-
-    Every later time point sees these anchors.
-    """
+    """Merge the anchors of a row up to the instant ``since``. Every later time point sees all of them."""
     recent: Anchors = {}
     old: dict[Row, tuple[Run, int]] = {}
     for (row, at), count in _timed(anchors):
@@ -183,7 +176,6 @@ def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
 
 
 def _counted_since(formula: Once | Since, of: Of, before: Anchors) -> Rows:
-    """Return the value of since2 or ◇2: the sum of the counts of Q1 since the last answer of Q2."""
     marks = _new(formula, of)
     rows: Rows = {}
     left = Not(formula) if isinstance(formula, Once) else formula.left
@@ -246,7 +238,7 @@ def _computed(operation: str, values: Sequence[Any], *, exact: bool) -> Any:
 
 
 def _divided(operation: str, a: int, b: int) -> int:
-    """Return the quotient, truncated toward zero, or the remainder, which has the sign of the dividend."""
+    """Divide as SQL does: a quotient is truncated toward zero, and a remainder has the sign of the dividend."""
     quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     return quotient if operation == "/" else a - b * quotient
 
@@ -307,7 +299,7 @@ def _place(number: Any) -> tuple[bool, Any]:
 
 
 def _less(one: Any, other: Any) -> bool:
-    """Return whether ``one`` is less than ``other``. NaN is greater than any number."""
+    """NaN is greater than any other number."""
     return bool(one < other or (one == one and other != other))
 
 

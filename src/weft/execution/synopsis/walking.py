@@ -52,7 +52,6 @@ class Walk:
         return _table(answers_so_far, schema)
 
     def _places(self, formula: Formula) -> list[int]:
-        """Return the position of each answer column in a row of the formula."""
         number = self.synopsis.formulas.index(formula)
         variables = free_variables(formula)
         return [variables.index(each) for each in self.synopsis.answers[number]]
@@ -110,7 +109,7 @@ def _table(rows: Sequence[Sequence[object]], schema: pa.Schema) -> pa.Table:
 
 
 def _decimal(count: int) -> str:
-    """Return the decimal digits of a count. Python's own conversion stops at 4,300 digits."""
+    """Python's own conversion stops at 4,300 digits."""
     return str(Decimal(count))
 
 

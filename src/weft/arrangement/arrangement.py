@@ -53,7 +53,7 @@ class Arrangement:
     """Rows of a table, sorted by a hash of their key columns and stored on the local disk.
 
     Only the holder of the home's lease may write an arrangement. Any number of processes may read it. An object of this
-    class is not thread-safe. ``why_rebuilt`` is the reason for ignoring the stored state, or None.
+    class is not thread-safe. ``why_rebuilt`` says why the stored state was ignored, or is None.
     """
 
     def __init__(self, folder: Path, key: Sequence[str], schema: pa.Schema) -> None:
@@ -90,7 +90,7 @@ class Arrangement:
 
     @property
     def rows(self) -> int:
-        """The number of rows in the covered files. It is 0 if the arrangement has no state."""
+        """The number of rows in the covered files, or 0 without a state."""
         return self._manifest.rows if self._manifest else 0
 
     @property
@@ -106,16 +106,14 @@ class Arrangement:
     def gone(self, files: Sequence[DataFile]) -> list[str]:
         """Return the covered files that are not among ``files``.
 
-        If no compaction replaced these files, ``catch_up`` builds the arrangement again.
+        If no compaction replaced these files, ``catch_up`` builds the whole arrangement again.
         """
         self._load()
         there = sizes(files)
         return [place for place in self._manifest.files if place not in there] if self._manifest else []
 
     def behind(self, files: Sequence[DataFile], moved: Sequence[Compaction] = ()) -> int | None:
-        """Return the number of rows that ``catch_up`` would read. Return None if the log lacks the row count of a
-        file.
-        """
+        """Return the number of rows that ``catch_up`` would read. If the log lacks a row count, return None."""
         self._load()
         missing = self._manifest.missing(files, moved) if self._manifest else None
         return _rows_of(files if missing is None else missing)
@@ -130,8 +128,8 @@ class Arrangement:
 
         ``read`` yields the rows of new files as tables. The tables have at least the columns of the schema, in any
         order. ``moved`` has the compactions that replaced covered files, in log order. If a covered file is missing for
-        another reason, the arrangement is built again. Raise ArrangementError if a write fails. Raise it also if
-        ``read`` returns more or fewer rows than the log records.
+        another reason, the arrangement is built again. Raise ArrangementError if a write fails or if the row counts of
+        ``read`` and the log differ.
         """
         with self._writing():
             self._load()
@@ -153,12 +151,12 @@ class Arrangement:
             self._commit(sizes(files), records)
 
     def lookup(self, keys: pa.Table, *, null_safe: bool = False, most: int | None = None) -> pa.Table:
-        """Return all rows whose key equals a row of ``keys``, without duplicates and with the columns of the schema.
+        """Return each row whose key equals a row of ``keys``, once and with the columns of the schema.
 
         The columns of ``keys`` correspond to the key columns by position. NULL equals NULL only with ``null_safe``. If
-        a row occurs twice in ``keys``, the result may contain extra rows: those of another key with the same hash. This
-        happens in about rows × keys / 2⁶⁴ of all cases. Raise ArrangementDamaged if stored rows have changed. Raise
-        ArrangementError if the arrangement has no state or if more than ``most`` rows match.
+        a row occurs twice in ``keys``, the result may contain rows of another key with the same hash. The probability
+        is about rows × keys / 2⁶⁴. Raise ArrangementDamaged if stored rows have changed. Raise ArrangementError if the
+        arrangement has no state or if more than ``most`` rows match.
         """
         if self._manifest is None:
             raise ArrangementError("the arrangement has no state to look up in", where=str(self.folder), hint=_HINT)
@@ -185,7 +183,7 @@ class Arrangement:
         return pa.Table.from_batches(checked, self.schema)
 
     def merge(self) -> int:
-        """Merge runs of similar size to make look-ups faster. Return the decrease in the number of runs.
+        """Merge runs of similar size to make look-ups faster. Return the number of runs that disappeared.
 
         Raise ArrangementError if a write fails.
         """

@@ -1,8 +1,9 @@
-"""Compute the hash that orders the rows of an arrangement, and the checksum of each row, with DuckDB's hash().
+"""Compute two hashes of each row with DuckDB's hash(): the hash of its key columns, and a checksum.
 
-Columns are hashed by their bytes: text as bytes, instants and dates as integers, decimals as 16 bytes. Therefore,
-hashes and checksums do not depend on DuckDB's types. Key values that Spark considers equal have equal hashes: -0.0 and
-0.0, two NaNs, and two NULLs for `<=>`. Checksums distinguish -0.0 from 0.0.
+The hash of the key orders the rows of an arrangement. Columns are hashed by their bytes: text as bytes, instants and
+dates as integers, decimals as 16 bytes. Hashes and checksums therefore do not depend on DuckDB's types. Key values that
+Spark considers equal have equal hashes: -0.0 and 0.0, two NaNs, and two NULLs for `<=>`. In a checksum, these values
+differ.
 """
 
 from __future__ import annotations
@@ -83,10 +84,9 @@ def row_checksums(batch: pa.RecordBatch) -> pa.Array:
 
 
 def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Return three arrays: the distinct hashes of the keys, the index of one key for each hash, and the number of its
-    keys.
+    """Return the distinct hashes of the keys in ascending order.
 
-    The hashes are ascending.
+    The second array has the index of one key for each hash. The third array has the number of keys with this hash.
     """
     columns = [_key_form(column) for column in keys.columns]
     table = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])
@@ -117,7 +117,7 @@ def _key_form(column: pa.Array) -> pa.Array:
 
 
 def _bytes_of(column: pa.Array) -> pa.Array:
-    """Return the column's memory with a type that DuckDB reads as bytes or integers."""
+    """Reinterpret the column with a type that DuckDB reads as bytes or integers."""
     kind = column.type
     if pa.types.is_string(kind):
         return column.view(pa.binary())
@@ -131,9 +131,7 @@ def _bytes_of(column: pa.Array) -> pa.Array:
 
 
 def _computed(table: pa.Table, expressions: str) -> Any:
-    """Compute SQL expressions over a table. A registered table and a parsed statement would take three times as
-    long.
-    """
+    """Compute SQL expressions over a table. Registering the table and parsing a statement would take longer."""
     return _connection().from_arrow(table).project(expressions).to_arrow_table()
 
 

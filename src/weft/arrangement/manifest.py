@@ -1,8 +1,8 @@
 """Read and write the manifest of an arrangement, and delete arrangements.
 
-The manifest is one file that lists the runs of the arrangement and the data files that they cover. It has a line of
-JSON and a line with its CRC-32, and is always replaced as a whole. Location and size identify a data file, because
-Delta never changes a file.
+The manifest is one file that lists the runs of the arrangement and the covered data files. The file has one line of
+JSON and one line with the CRC-32 of the JSON. A new manifest replaces the whole file. Location and size identify a data
+file, because Delta never changes a file.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Manifest:
         """Return the ``files`` that are not yet covered. Return None if the arrangement must be built again.
 
         ``moved`` has the compactions since the last write of the manifest, in log order. If all input files of a
-        compaction are covered, its output files count as covered. If another covered file is missing in ``files``, the
-        result is None.
+        compaction are covered, its output files count as covered. If any other covered file is missing in ``files``,
+        the result is None.
         """
         covered = dict(self.files)
         for compaction in moved:

@@ -1,4 +1,4 @@
-"""Choose the runs to merge, and merge their rows in order, with a bounded number of rows in memory.
+"""Choose runs, and merge their rows in sorted order. The number of rows in memory is bounded.
 
 Runs of similar size form a tier. A full tier is merged into one run of the next tier. Thus n rows form O(log n) runs,
 and each row is written O(log n) times. This is the size-tiered compaction of log-structured merge trees.
@@ -17,14 +17,14 @@ from weft.arrangement.run import RunRecord, SortedRun, insertion_points
 
 BATCH_ROWS: Final = 1 << 19
 BATCH_BYTES: Final = 128 << 20
-"""The maximum number of rows sorted at once, and their approximate maximum size in bytes."""
+"""The limits of one sort in memory: the number of rows, and their approximate size in bytes."""
 
 FANOUT: Final = 8
 LEAST_TIER_ROWS: Final = 4096
 MERGED_AT_ONCE: Final = 300_000
 """The maximum number of rows that a catch-up merges. The limit keeps ticks from waiting for a long merge.
 
-Larger merges are left to ``merge``, unless the arrangement has more than ``MOST_RUNS`` runs.
+Larger merges wait for a call of ``merge``, unless the arrangement has more than ``MOST_RUNS`` runs.
 """
 MOST_RUNS: Final = 40
 

@@ -1,7 +1,7 @@
 """A run: rows sorted by the hash of their key, in one Arrow IPC file that is mapped into memory.
 
 The columns of the arrangement are ``c0, c1, …``. The next columns are ``hash`` and ``sum`` (the checksum of the row).
-The checksums do not cover the hashes, the boundaries of texts, the NULLs and the structure of the file. The manifest
+The checksums do not cover the hashes, the boundaries of texts, the NULLs, or the structure of the file. The manifest
 therefore has a CRC-32 of these bytes. Each process verifies the CRC-32 first, because a wrong offset would make Arrow
 read beyond the file.
 
@@ -65,7 +65,7 @@ class SortedRun:
     greatest: pa.Array
 
     def lookup(self, wanted: pa.Array) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-        """Yield the rows with a hash in ``wanted``, in batches. For each row, yield the index of its hash in
+        """Yield batches of the rows whose hash is in ``wanted``. A second array has the index of each hash in
         ``wanted``.
 
         ``wanted`` must be ascending and distinct.
@@ -80,7 +80,7 @@ class SortedRun:
 
 
 def run_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of a run's file for the schema of the arrangement."""
+    """Add the columns ``hash`` and ``sum`` to the schema of an arrangement."""
     fields = [pa.field(f"c{at}", field.type) for at, field in enumerate(schema)]
     return pa.schema([*fields, pa.field("hash", pa.uint64()), pa.field("sum", pa.uint64())])
 
@@ -94,7 +94,7 @@ def sorted_rows(batch: pa.RecordBatch, key: Sequence[int]) -> pa.RecordBatch:
 
 
 def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RunRecord:
-    """Write rows that are sorted by hash to a new file. Return the manifest's entry for the run.
+    """Write sorted rows to a new file. Return the manifest's entry for the run.
 
     The file is not forced to disk. Raise OSError or an Arrow exception if the write fails.
     """
@@ -183,7 +183,7 @@ def _identity(path: Path, record: RunRecord) -> tuple[object, ...]:
 
 
 HAS_SEARCH_SORTED: Final = hasattr(pc, "search_sorted")
-"""Whether this version of Arrow has search_sorted. Arrow 26.0 added it, and needs a Python newer than 3.10."""
+"""Whether this version of Arrow has search_sorted, which needs Arrow 26.0 and a Python newer than 3.10."""
 
 
 def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
@@ -213,7 +213,8 @@ def halving(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
 
 
 def matches(values: pa.Array, wanted: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the positions of the wanted values in ``values``, and the index in ``wanted`` for each position.
+    """Return the positions of wanted values in ``values``. A second array has the index in ``wanted`` for each
+    position.
 
     The positions are UINT64, and the indices are INT64. Both arguments must be ascending, and ``wanted`` must be
     distinct.

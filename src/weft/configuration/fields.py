@@ -21,7 +21,7 @@ FILE: Final = "weft.toml"
 
 @dataclass(frozen=True)
 class Place:
-    """The key of a setting in the file, and its environment variable. Each may be None.
+    """The key of a setting in the file, and its environment variable. The key or the variable may be None.
 
     Weft never shows the value of a ``secret`` setting.
     """
@@ -246,7 +246,7 @@ class Configuration(BaseModel):
         return self.smtp_port or {"starttls": 587, "implicit": 465, "none": 25}[self.smtp_tls]
 
     def zone_of(self, user: str, email: str | None = None) -> str:
-        """Return the time zone of the person with the address ``email``, or of ``user``, or UTC."""
+        """Return the time zone for the address ``email``. If it is not set, return that of ``user``, or else UTC."""
         zones = {each.email: each.zone for each in self.users.values() if each.email is not None}
         own = self.users.get(user)
         return (zones.get(email) if email else None) or (own.zone if own is not None else None) or "UTC"

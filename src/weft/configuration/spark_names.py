@@ -108,7 +108,7 @@ def secret(name: str) -> bool:
 def suggestion_for(name: str) -> str | None:
     """Return the correct name of a misspelled setting. Return None if no setting has a similar name.
 
-    A name of two words is compared with Weft's own keys in [spark]. A longer name resembles a known name if one word
+    If the name has two words, only Weft's own keys in [spark] are considered. A longer name is similar if one word
     differs by one slip, or if only ``sql`` is missing.
 
     >>> suggestion_for("spark.memroy"), suggestion_for("spark.sql.shufle.partitions")

@@ -1,7 +1,8 @@
 """Cancel the Spark jobs of one command while other commands continue.
 
-Some tasks never check for cancellation, such as a nested-loop join in generated code, or a regular expression that
-backtracks. Such a task would occupy a core forever. Weft therefore kills the JVM, as after a time limit (``watchdog``).
+Some tasks never check for cancellation. Examples are a nested-loop join in generated code, and a regular expression
+that backtracks. Such a task would occupy a core forever. Weft therefore kills the JVM, as after a time limit
+(``watchdog``).
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 _numbers: Final = itertools.count(1)
 
 _LEAVE_SECONDS: Final = 3.0
-"""The time after which Weft kills the JVM if cancelled tasks are still running."""
+"""The seconds after which Weft kills the JVM if cancelled tasks are still running."""
 
 
 @contextmanager
 def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
-    """Cancel the Spark jobs of the ``with`` block if the command is cancelled. Then raise Stopped.
+    """If the command is cancelled, cancel the Spark jobs of the ``with`` block and raise Stopped.
 
-    ``session`` returns the session. It is called only if the command can be cancelled. Do not use this function in a
+    ``session`` returns the session, and is called only if the command can be cancelled. Do not use this function in a
     tick, because the tick would blame a query for the failure.
     """
     cancel_token = current_cancel_token()

@@ -1,6 +1,6 @@
 """Use a class-data archive: a file with Spark's classes that a starting JVM maps into memory.
 
-Without an archive, each JVM loads some 18,000 classes from jars. This takes a large part of a short command's time.
+Without an archive, each JVM loads some 18,000 classes from jars, which takes a large part of a short command's time.
 Java writes an archive of its loaded classes when a JVM ends (``-XX:ArchiveClassesAtExit``, see
 ``runtime/archiving.py``).
 
@@ -26,7 +26,7 @@ from weft.configuration import configuration
 from weft.runtime.java import Java, cache_folder
 
 _FORMAT: Final = "1"
-"""The version of the archive's contents. Increase it if commands need other classes."""
+"""The version of the archive's contents. Increase the version if commands need other classes."""
 
 _LOWEST_PRIORITY: Final = 19
 _ROOM: Final = 1 << 30
@@ -37,7 +37,7 @@ _ROOM: Final = 1 << 30
 class ClassArchive:
     """The paths of the archive for one Java, its jars and its options. The files may not exist yet.
 
-    ``own_base`` is the base archive of Java's own classes. It is None if the Java installation includes one.
+    ``own_base`` is the base archive of Java's own classes, or None if the Java installation includes one.
     """
 
     file: Path
@@ -105,7 +105,7 @@ def _digest(parts: Sequence[str]) -> str:
 
 
 def archive_options(archive: ClassArchive, memory: str) -> tuple[str, ...]:
-    """Return the Java options for using the archive. Within ``recording``, return the options for writing it.
+    """Return the Java options for using the archive. Within ``recording``, return the options for writing the archive.
 
     The result is empty if the archive does not exist or is turned off. ``memory`` is the memory of the JVM. A
     background creation uses the same amount.
@@ -127,7 +127,7 @@ def archive_options(archive: ClassArchive, memory: str) -> tuple[str, ...]:
 
 @contextmanager
 def recording() -> Iterator[None]:
-    """Make each JVM that starts in the ``with`` block write the draft of its archive at its end."""
+    """Make a JVM that starts in the ``with`` block write the draft of its archive when the JVM ends."""
     global _recording
     _recording = True
     try:

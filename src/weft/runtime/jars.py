@@ -29,8 +29,8 @@ DELTA_VERSION: Final = "4.4.0"
 _MODULE: Final = "delta-spark_4.1_2.13"
 
 _EXCLUDED: Final = (
-    # These jars are part of pyspark, or only other catalogs need them. Without them the download has 13 MB in place of
-    # 86.
+    # These jars are part of pyspark, or only other catalogs need them. They would increase the download from 13 to 86
+    # MB.
     ("org.scala-lang", "*"),
     ("org.slf4j", "*"),
     ("org.roaringbitmap", "*"),

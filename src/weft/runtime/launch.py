@@ -5,8 +5,8 @@ and a second JVM only to build the command line. The class path contains only ja
 requires this (``runtime/class_archive.py``). On a cluster, Weft uses pyspark's launcher, which knows the options of
 each master.
 
-A typed command ends before Java's optimizing compiler would save time. Its JVM therefore uses only the quick compiler.
-A long-running process uses both compilers, as does a Python program that calls Weft.
+A typed command ends before Java's optimizing compiler would save time, so its JVM uses only the quick compiler. A
+long-running process uses both compilers, as does a Python program that calls Weft.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def start_jvm(
 ) -> Any:
     """Start the JVM, connect to it, and return py4j's gateway with the process as ``proc``.
 
-    ``wanted`` has Spark's settings. ``jars`` are the jars besides pyspark's own. ``more`` are jars at the end of the
-    class path that the class-data archive omits. ``sink`` receives the output of the JVM. Exceptions of pyspark, py4j
-    and the operating system pass through. After an exception, no JVM process remains.
+    ``wanted`` has Spark's settings. ``jars`` are the jars besides pyspark's own. ``more`` are further jars at the end
+    of the class path, which the class-data archive omits. ``sink`` receives the output of the JVM. Exceptions of
+    pyspark, py4j and the operating system pass through. After an exception, no JVM process remains.
     """
     streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
     if not in_one_process(wanted["spark.master"]):
@@ -119,7 +119,7 @@ def start_jvm(
 
 
 def jvm_environment(java: Java) -> dict[str, str]:
-    """Return this process's environment variables without those that would start another Spark.
+    """Return the environment variables except for those that would make pyspark start another Spark.
 
     The environment itself does not change, because other threads read it and start programs with it.
     """
@@ -135,7 +135,7 @@ def jvm_environment(java: Java) -> dict[str, str]:
 
 @contextmanager
 def foreign_variables_hidden() -> Iterator[None]:
-    """Hide environment variables that would make pyspark use another Spark. This applies to the ``with`` block.
+    """During the ``with`` block, hide environment variables that would make pyspark use another Spark.
 
     No other variable changes, because other threads read the environment at the same time.
     """

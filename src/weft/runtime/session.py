@@ -5,7 +5,7 @@ does not call it. The file ``logs/spark.log`` of the home receives the output of
 of pyspark and py4j.
 
 The JVM runs in a separate process session, so Ctrl-C and SIGTERM reach only Weft. When Weft's process ends, the
-standard input of the JVM ends. The JVM then stops.
+standard input of the JVM is closed, and the JVM stops.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     """The type of a session, for modules that must not import pyspark."""
 
 _LOG_LIMIT: Final = 16 * 1024 * 1024
-"""The size of ``spark.log`` in bytes above which it is renamed to ``spark.log.1`` at the next start."""
+"""The maximum size of ``spark.log`` in bytes. At the next start, a larger file is renamed to ``spark.log.1``."""
 
 _PATIENCE_SECONDS: Final = 10.0
 """The seconds that Weft waits for the JVM to end after a request, and again after a SIGTERM."""
@@ -65,7 +65,7 @@ class _Running:
 
 @dataclass(frozen=True)
 class Jvm:
-    """The current JVM of this process. An old object cannot kill a later JVM."""
+    """The current JVM of this process. An old object of this class cannot kill a later JVM."""
 
     session: SparkSession
     log: Path
@@ -96,9 +96,9 @@ def spark_session(
     """Return the session of a home. Other homes do not see its temporary views and settings.
 
     The first call in a process starts the JVM. ``master`` and ``kafka`` apply only to this start. ``master`` is Spark's
-    master URL; the default is the URL in the settings, or all cores of this machine. ``kafka`` returns whether to load
-    the Kafka connector. Spark's log goes to the folder ``logs`` of the first ``home``, or of the cache folder if
-    ``home`` is None.
+    master URL. By default, it is the URL in the settings, or else all cores of this machine. ``kafka`` returns whether
+    to load the Kafka connector. Spark's log goes to the folder ``logs`` of the first ``home`` (None: of the cache
+    folder).
 
     If the JVM has died, a new JVM and new sessions replace the old ones. If Spark cannot start, raise ExecutionError
     with the path of the log.
@@ -229,7 +229,7 @@ def _open_log(log: Path) -> Path:
 
 
 def _log_python_to(log: Path) -> None:
-    """The output includes tracebacks of refused queries."""
+    """Send the output of pyspark and py4j to the log file, including tracebacks of refused queries."""
     from pyspark.logger import PySparkLogger
 
     handler = logging.FileHandler(log, mode="a", encoding="utf-8", delay=True)
@@ -314,10 +314,11 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def plain_errors(doing: str) -> Iterator[None]:
-    """Convert exceptions of Spark or the JVM to ExecutionError in the ``with`` block. ``doing`` completes "while …".
+    """During the ``with`` block, convert exceptions of Spark or the JVM to ExecutionError. ``doing`` completes "while
+    …".
 
-    After Ctrl-C, raise KeyboardInterrupt. pyspark calls the JVM while it handles Ctrl-C. Otherwise, an error in that
-    call would hide the interrupt.
+    After Ctrl-C, raise KeyboardInterrupt. pyspark calls the JVM while it handles Ctrl-C, and an error in that call
+    would hide the interrupt.
     """
     try:
         yield

@@ -3,10 +3,10 @@
 A tick has two kinds of parts: scans of entire tables, and joins among small relations.
 
 The new rows of a tick and its look-ups are small and have one partition each. Joins among them therefore need no
-exchange. Two features are off for these joins: broadcasts (one job each) and adaptive execution (one job per stage).
-The union of all branches is then one job with one task per branch. Code generation is also off, because the constants
-change at every tick. Compiling the code each time took several times as long as the work. Scans do not change from tick
-to tick and use these features.
+exchange. Broadcasts (one job each) and adaptive execution (one job per stage) are off for these joins. The union of all
+branches is then one job with one task per branch. Code generation is also off, because the constants change at every
+tick. Compiling the code each time took several times as long as the work. Scans do not change from tick to tick and use
+these features.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _ROWS_ONLY: Final = {
     "spark.sql.optimizer.excludedRules": ",".join(_COSTLY_RULES),
     # Spark estimates the size of a join as the product of its inputs, and would otherwise partition the join.
     "spark.sql.maxSinglePartitionBytes": str(2**62),
-    # If the input of a join is another join, Spark uses this number of partitions.
+    # If the input of a join is another join, Spark divides the input into this number of partitions.
     "spark.sql.shuffle.partitions": "1",
 }
 _GIVEN: Final = {
@@ -106,7 +106,8 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _local(master) else {}),
         "spark.driver.memory": jvm_memory(chosen),
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+UseParallelGC"
-        # If the memory is exhausted, the JVM exits at once. It would otherwise continue without some threads.
+        # If the memory is exhausted, the JVM exits at once. Without this option, it would continue without some
+        # threads.
         " -XX:+ExitOnOutOfMemoryError",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -132,7 +133,7 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
 
 
 def in_one_process(master: str) -> bool:
-    """Return whether Spark runs in one process on this machine with this master URL.
+    """Return whether Spark with this master URL runs in one process on this machine.
 
     >>> in_one_process("local[2]"), in_one_process("local-cluster[2,1,1024]"), in_one_process("spark://host:7077")
     (True, False, False)
@@ -162,7 +163,7 @@ def local_master() -> str:
 
 @contextmanager
 def small(spark: SparkSession, *, when: bool = True) -> Iterator[None]:
-    """Make Spark plan for small relations in the ``with`` block. Do nothing if ``when`` is false.
+    """During the ``with`` block, make Spark plan for small relations. Do nothing if ``when`` is false.
 
     The relations of a first delivery are not small.
     """
@@ -172,14 +173,14 @@ def small(spark: SparkSession, *, when: bool = True) -> Iterator[None]:
 
 @contextmanager
 def rows_only(spark: SparkSession) -> Iterator[None]:
-    """Make Spark plan for rows in memory in the ``with`` block. The block must not read files."""
+    """During the ``with`` block, make Spark plan for rows in memory. The block must not read files."""
     with _settings(spark, _ROWS_ONLY):
         yield
 
 
 @contextmanager
 def arrow_input(spark: SparkSession) -> Iterator[None]:
-    """Make Spark process Arrow input as columns in the ``with`` block. The block must be within ``rows_only``.
+    """During the ``with`` block, make Spark process Arrow input as columns. The block must be within ``rows_only``.
 
     Spark does not know the number of rows in Arrow input.
     """
@@ -189,7 +190,7 @@ def arrow_input(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def scanning(spark: SparkSession) -> Iterator[None]:
-    """Make Spark plan for scans of entire tables in the ``with`` block. Cached relations keep their plans."""
+    """During the ``with`` block, make Spark plan for scans of entire tables. Cached relations keep their plans."""
     with _settings(spark, _SCAN):
         yield
 

@@ -1,8 +1,8 @@
 """Limit the run time of a query, and find out why the JVM ended (design section 8, 4).
 
-Some computations do not check for cancellation, such as a regular expression that backtracks, or a nested-loop join in
-generated code. Weft therefore kills the JVM if a query exceeds its time, and ``spark_session`` starts another JVM. A
-query can also end the JVM itself: Spark exits if a task runs out of memory or of Java's stack.
+Some computations do not check for cancellation. Examples are a nested-loop join in generated code, and a regular
+expression that backtracks. If a query exceeds its time, Weft therefore kills the JVM, and ``spark_session`` starts
+another JVM. A query can also end the JVM itself: Spark exits if a task runs out of memory or of Java's stack.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from weft.runtime.session import Jvm, interrupted, running_jvm, spark_errors
 from weft.runtime.turn import turn
 
 _ANSWER_SECONDS: Final = 30.0
-"""The seconds that a JVM has to answer a trivial query before Weft kills it."""
+"""If a JVM does not answer a trivial query within this time (seconds), Weft kills the JVM."""
 
 _EXIT_SECONDS: Final = 10.0
-"""The seconds that an unresponsive JVM has to exit by itself and report the cause."""
+"""Weft waits for this time (seconds) until an unresponsive JVM exits by itself and reports the cause."""
 
 _CAUSES: Final = {
     "OutOfMemoryError": ("needed more memory than Spark's JVM has", "memory"),
@@ -66,7 +66,7 @@ class _Alarm:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Limit Spark's work in the ``with`` block to ``seconds``. Kill the JVM if the work takes longer.
+    """During the ``with`` block, limit Spark's work to ``seconds``. Kill the JVM if the work takes longer.
 
     The function first waits for its turn. Raise LimitExceeded if the limit expired, and JvmEnded if the JVM ended for
     another reason. Exceptions of Spark pass through if the JVM is alive.

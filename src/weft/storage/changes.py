@@ -1,10 +1,9 @@
 """Convert changes of a source into rows for the history log of its tracked table.
 
-Changes are an Arrow table with the columns of the source and three more. ``_op`` is the operation: ``D`` ends the row
-with this key, ``T`` ends all rows (see ``without_truncations``), and any other value inserts or replaces the row.
-``_own`` is the source's time of the change (microseconds UTC, or NULL). ``_order`` is the position in the feed and is
-unique for each key. Changes with the same ``_own`` are one transaction. Two NULL keys are equal, as in
-``storage.periods``.
+Changes are an Arrow table with the columns of the source and three more. ``_op`` is the operation. ``D`` ends the row
+with this key, and ``T`` ends all rows (see ``without_truncations``). Any other value inserts or replaces the row.
+``_own`` is the time of the change at the source (µs UTC, or NULL). Changes with the same ``_own`` are one transaction.
+``_order`` is the position in the feed and is unique for each key. Two NULL keys are equal, as in ``storage.periods``.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def log_of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Tab
 
 
 def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Replace each truncation by one deletion for each key that has a row at that position.
+    """Replace each truncation by deletions, one for each key that has a row at this point.
 
     The keys come from the open periods ``there`` and from earlier changes.
     """
@@ -85,11 +84,12 @@ def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str])
 def fill_missing_cells(
     changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Sequence[str]
 ) -> tuple[pa.Table, int]:
-    """Fill in missing cells of changes. Return the new changes and the number of changes whose cells were not found.
+    """Fill in missing cells of changes. Return the new changes and the number of changes without a source for their
+    cells.
 
     Each row of ``lacking`` describes the missing cells of one change. ``_order`` is the position of the change, and
-    ``_columns`` names the cells. Their values come from the last row with this key before the position ``_before``.
-    That row is in ``there`` or in another change.
+    ``_columns`` names the cells. The values of the cells come from the last row with the given key before the position
+    ``_before``. This row is in ``there`` or in another change.
     """
     if not lacking.num_rows:
         return changes, 0
@@ -119,10 +119,10 @@ def fill_missing_cells(
 def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the changes that the history does not contain yet, in the order of the feed.
 
-    ``log`` is the history of the changed keys. Among the changes of a key with the same source time, only the last one
-    counts. A change is known if its time is not after the key's last recorded instant and the history has the same
-    state at that time. It is also known if the history had this state before a correction. Reading a feed twice
-    therefore has no effect.
+    ``log`` is the history of the changed keys. If several changes of a key have the same source time, only the last one
+    counts. The history contains a change if the key had the resulting state at the source time, now or before a
+    correction. A change after the last recorded instant of its key is always new. Reading a feed twice therefore has no
+    effect.
     """
     for instant in correction_instants(log):
         changes = _unknown(known_at(log, instant - 1), changes, keys)
@@ -156,8 +156,8 @@ def transaction_instants(
     """Return the instant of each transaction by its source time, in the order of the feed.
 
     ``changes`` has the changes of all affected tables. The instant of a transaction is its source time, or ``clock`` if
-    the source time is None. ``latest`` is the maximum instant (None: no limit). The instants ascend and start at
-    ``floor``: an instant that is too small becomes the microsecond after the previous one.
+    the source time is None. ``latest`` is the maximum instant (None: no limit). The instants ascend, starting at
+    ``floor``. An instant that is not after the previous one becomes the next microsecond.
     """
     first: dict[int | None, int] = {}
     for each in changes:
@@ -178,8 +178,8 @@ def log_rows(
 ) -> pa.Table:
     """Return the rows that the changes add to the history log.
 
-    ``there`` has the open periods of the changed keys. All of them start before the changes. A change adds no log row
-    if it does not affect its row.
+    ``there`` has the open periods of the changed keys. All open periods start before the changes. A change without an
+    effect adds no log row.
     """
     names = values_of(log)
     row, by_key = _list(names), _list(keys)
@@ -210,7 +210,7 @@ def state_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.T
     """Compute the changes between full states of a source.
 
     ``dated`` contains all rows of the source at each source time, with ``_own`` and ``_order``. A row ends at the first
-    state without its key. The open periods ``there`` are the state before the first one.
+    state without its key. The open periods ``there`` are the state before the first full state.
     """
     values = [name for name in dated.column_names if name not in (OWN, ORDER)]
     row, by_key, same = _list(values), _list(keys), columns_equal(keys, "a", "b")

@@ -2,8 +2,8 @@
 
 The unneeded files are log files before a checkpoint, and data files that the log does not name. Compaction or a purge
 removed such a data file, or its writer died before the commit. The retention of a file starts at its removal from the
-log or at its last write. The retention protects readers unknown to Weft. Weft's own readers hold a shared lock on the
-table's folder (``Location.shared``).
+log or at its last write. The retention protects readers that Weft does not know. Weft's own readers hold a shared lock
+on the table's folder (``Location.shared``).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def deletable_files(table: Location, keep_us: int, at: int) -> DeletableFiles:
         return_table(table, opened)
     except delta_errors() as error:
         raise StorageError(f"the files of a table could not be listed: {error}", where=str(table)) from error
-    # Weft did not write files with other names, so they stay.
+    # Files with other names stay, because Weft did not write them.
     places = dict.fromkeys(table / name for name in names if _DATA.fullmatch(name))
     data = tuple(place for place in places if place not in named and place.exists())
     log = _behind_a_checkpoint(table, at - max(keep_us, _LISTED_US))
@@ -71,8 +71,8 @@ def delete(table: Location, files: DeletableFiles, remover: Remover, patience_se
 
     The caller must hold the lease and must have checked the table for damage. The function checks the lease while no
     other process uses the table. A later writer locks the table until its commit, so its new files stay. An earlier
-    writer cannot commit a deleted file, because all its transaction numbers are spent: settling spends those of loads
-    and ticks, and this function spends those of compactions. Raise LeaseLost or StorageError.
+    writer cannot commit a deleted file, because its transaction numbers are spent. Settling spends the numbers of loads
+    and ticks. This function spends the numbers of compactions. Raise LeaseLost or StorageError.
     """
     if not files.data and not files.log:
         return True
@@ -98,7 +98,7 @@ def delete(table: Location, files: DeletableFiles, remover: Remover, patience_se
 
 
 def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
-    """Return the log files that are unnecessary for readers that started after ``before``, oldest first."""
+    """Return the log files before the newest checkpoint that existed at ``before``, oldest first."""
     log = table / "_delta_log"
     names = log.names()
     old = [

@@ -27,7 +27,7 @@ _ARROW: Final = {
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """Return the Arrow type of a Weft type. A nested type maps to the type of JSON text."""
+    """Return the Arrow type of a Weft type. A nested type becomes the type of its JSON text."""
     match kind:
         case DataType(name="DECIMAL"):
             return pa.decimal128(kind.precision, kind.scale)
@@ -44,7 +44,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
 def stored_schema(table: TableSchema, names: Iterable[str] | None = None) -> pa.Schema:
     """Return the Arrow schema of the table, in the table's order. All columns are nullable.
 
-    ``names`` selects columns and ignores case.
+    ``names`` selects columns. The comparison of names ignores case.
     """
     wanted = None if names is None else {name.lower() for name in names}
     columns = [column for column in table.columns if wanted is None or column.name.lower() in wanted]

@@ -89,8 +89,8 @@ def compactable(
 ) -> list[tuple[DataFile, ...]]:
     """Return groups of small files to compact. The files of a group are adjacent in the order of ``neighbours``.
 
-    A file is at most half of its group. A file is therefore rewritten only after its group has doubled, even if
-    compaction runs often.
+    No file is larger than all other files of its group together. Frequent calls therefore do not rewrite a large file
+    for a few new rows.
     """
     groups: list[tuple[DataFile, ...]] = []
     group: list[DataFile] = []
@@ -120,8 +120,8 @@ def rewrite(
 ) -> Rewritten | None:
     """Write the rows of the first files of the group as one file, and force the file to disk.
 
-    The number of files is limited by memory. If fewer than two files fit, return None. The function needs no lease.
-    Raise StorageError if a file is damaged, if its row count differs from the log, or if the new file cannot be
+    The function takes as many files as fit into memory. If fewer than two files fit, return None. The function needs no
+    lease. Raise StorageError if a file is damaged, if its row count differs from the log, or if the new file cannot be
     written.
     """
     from weft.storage.commit import file_statistics, first_line, new_data_file, schema_of, write_data_file
@@ -202,7 +202,7 @@ def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> in
         commit_files(opened, new, rewritten.removed, {REMOVING: token}, at, news=False)
     except delta_errors() as error:
         problem = error
-    # A commit may succeed and still report an error, such as a failed checkpoint. The log shows the truth.
+    # A commit may succeed and still report an error, such as a failed checkpoint. Only the log is reliable.
     version = _find(table, rewritten.added.location, since)
     if version is not None:
         return_table(table, opened)
@@ -231,10 +231,9 @@ def _find(table: Location, file: Location, since: int) -> int | None:
 
 
 def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:
-    """Return, in log order, the compactions since the removal of the first of the files ``gone`` (paths).
+    """Return the compactions since the first removal of one of the files ``gone`` (paths), in log order.
 
-    Return [] if the log does not reach back to that removal. Return [] also if a commit that changed rows removed one
-    of the files.
+    Return [] if the log does not reach back to that removal, or if a change of rows removed one of the files.
     """
     wanted, rewrites = set(gone), []
     for version in range(latest_version(table) or 0, -1, -1):

@@ -1,7 +1,7 @@
 """Compute a retroactive correction of a tracked table: the new periods of a key, and the log rows to append.
 
-The history log is append-only. The ``ts`` of the new log rows is the instant of the correction, so the state of
-knowledge before the correction stays readable (``storage.periods``). At any time, a key has at most one row.
+The history log is append-only. The ``ts`` of the new log rows is the instant of the correction. The knowledge before
+the correction therefore stays readable (``storage.periods``). At any time, a key has at most one row.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class Held:
 
 
 def corrected(there: Held, within: Period, changed: pa.Table | None, names: Sequence[str]) -> Held:
-    """Return the history with new values in the period ``within``. If ``changed`` is None, no row is valid in it.
+    """Return the history with new values in the period ``within``. If ``changed`` is None, no row is valid in this
+    period.
 
-    ``changed`` has the new values for each row of ``there``, in the order of ``there.periods``. ``changed`` may have
-    one more row. That row becomes valid in all gaps of the period.
+    ``changed`` has the new values for each row of ``there``, in the order of ``there.periods``. An additional row of
+    ``changed`` becomes valid in all gaps of the period.
     """
     begin, end = within
     result = Held()
@@ -103,9 +104,7 @@ def _differing(left: Sequence[Period], right: Sequence[Period]) -> Iterable[int]
 
 
 def log_rows_of(before: Held, after: Held, instant: int, log: TableSchema) -> pa.Table:
-    """Return the rows to append to the history log. At ``instant``, they change the history from ``before`` to
-    ``after``.
-    """
+    """Return the log rows that change the history from ``before`` to ``after``. Their ``ts`` is ``instant``."""
     schema = stored_schema(log)
     pieces = []
     for held, row, begin, end in _gained(before, after):

@@ -3,9 +3,9 @@
 delta-rs treats an empty commit file as a commit without changes. This module therefore checks the log files first and
 reports a truncated commit. Each error is a StorageError that names the file and the remedy.
 
-A process reads each log entry once and applies new entries to its cached snapshot (``_LogPosition``). The log is read
-from the start again after ``forget_log``, and after the restore of a copy. A restore changes the file of the cached
-commit.
+A process reads each log entry once and applies new entries to its cached snapshot (``_LogPosition``). After
+``forget_log`` or the restore of a copy, the process reads the whole log again. A changed file of the cached commit
+reveals a restore.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DeltaSnapshot:
 
     @property
     def rows(self) -> int | None:
-        """The number of rows according to the log. It is None if the log lacks the row count of a file."""
+        """The number of rows according to the log, or None if the log lacks the row count of a file."""
         total = 0
         for file in self.files:
             if file.rows is None:
@@ -87,7 +87,7 @@ _cache_lock: Final = Lock()  # threads write different tables concurrently
 
 
 def has_commits(table: Location) -> bool:
-    """Return whether a Delta table exists. A folder without commits is not a table; a dead writer may have left it."""
+    """Return whether a Delta table exists. A folder without commits is not a table."""
     if _current_position(table) is not None:
         return True
     return bool(_numbered(table, _COMMIT)) or bool(_numbered(table, _CHECKPOINT))
@@ -101,8 +101,7 @@ def last_commit(table: Location) -> int:
 def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapshot:
     """Return the table at its last commit. With ``check_files``, check the size and the magic bytes of each data file.
 
-    Raise StorageError if the table does not exist. Raise StorageError also if a file of the log or a data file is
-    missing or truncated.
+    Raise StorageError if the table does not exist, or if one of its files is missing or truncated.
     """
     _apply_new_entries(table)
     followed = _positions.get(table.path)
@@ -207,7 +206,7 @@ def check_data_file(file: DataFile) -> None:
 
 
 def _check_parquet(file: Location) -> None:
-    """After a power cut, a file may have the right size and contain only zeros. So check its magic bytes."""
+    """Check the magic bytes. After a power cut, a file may have the right size and contain only zeros."""
     try:
         ends = file.ends(len(_PARQUET_ENDS))
     except OSError as error:
@@ -268,7 +267,7 @@ def delta_errors() -> tuple[type[Exception], ...]:
 
 
 def open_table(table: Location) -> Any:
-    """Return a delta-rs ``DeltaTable`` at the last commit. Only the caller may use it.
+    """Return a delta-rs ``DeltaTable`` at the last commit. Only the caller may use this object.
 
     Raise StorageError if the log is missing or damaged.
     """
@@ -341,7 +340,7 @@ def _cache(cache: dict[str, _Cached], table: Location, value: _Cached) -> None:
 def _next_snapshot(
     before: DeltaSnapshot, version: int, actions: Sequence[Mapping[str, Any]], instants: frozenset[str]
 ) -> DeltaSnapshot | None:
-    """Return the snapshot after one more commit. Return None if the commit changes more than files."""
+    """Return the snapshot after one more commit. Return None if the commit changes the metadata or the protocol."""
     from weft.storage.statistics import parse_statistics
 
     files = before.files

@@ -1,8 +1,8 @@
 """Delete rows and files that no query needs any more, without Spark.
 
 A file without needed rows is removed. The needed rows of other files move to a new file. One commit with the removal
-fence (``storage.removing``) makes both changes. The commit has the number of the tick as its transaction number of
-``DISCARDING``. After such a commit, ``verify`` accepts fewer rows than the catalog records.
+fence (``storage.removing``) makes both changes. The tick's number is the commit's transaction number of ``DISCARDING``.
+After such a commit, ``verify`` accepts fewer rows than the catalog records.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover
     """Delete the rows that satisfy ``gone``. Return the new version and row count, or None without a table.
 
     ``tick_id`` is the tick that made the rows unnecessary. ``remover`` holds the lease. ``at`` is the wall-clock time
-    (µs UTC). If another process is reading the table, its old files stay until the next tick. Raise StorageError or
+    (µs UTC). If another process is reading the table, the old files stay until the next tick. Raise StorageError or
     LeaseLost.
     """
     if not has_commits(table):
@@ -73,8 +73,7 @@ def _commit(
 
 
 def has_discarded(table: Location) -> bool:
-    """Return whether rows of the table were ever discarded. The table may then have fewer rows than the catalog
-    records.
+    """Return whether rows of the table were ever discarded. Such a table may have fewer rows than the catalog records.
 
     A tick may crash after it discards rows and before the catalog records the new row count. The next tick that
     discards rows records the current count.

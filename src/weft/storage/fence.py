@@ -1,8 +1,8 @@
 """Fence off a dead writer without Spark: look for its commit, and prevent a late commit.
 
 Each commit carries a ``txnAppId`` and an ascending ``txnVersion``. ``storage/commit.py`` refuses a version that is not
-greater than the last one. A suspended writer may wake up after another writer gave up its reservation. To make a late
-commit fail, a writer therefore spends the version of a reservation before it gives up the reservation.
+greater than the last one. While a writer is suspended, another writer may give up its reservation. Giving up a
+reservation includes spending the version of the reservation. If the suspended writer then wakes up, its commit fails.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
 def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") -> OwnCommit | None:
     """Return the commit with this transaction, or None.
 
-    The ``ts`` bounds come from the data files of the commit. Raise StorageError if the log or one of these files is
-    damaged.
+    The ``ts`` bounds come from the data files of the commit. Raise StorageError if the log or such a file is damaged.
     """
     version = find_version(table, app_id, txn_version)
     if version is None:
@@ -76,8 +75,8 @@ def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") 
 def spend(table: Location, app_id: str, txn_version: int) -> None:
     """Commit the transaction number alone. No writer can use the number afterwards.
 
-    Do nothing if the number is already spent or used, or if the table was lost. The original writer may commit just
-    before this function, so the caller must look for its commit afterwards. Raise StorageError if the table cannot be
+    Do nothing if the number is already spent or used, or if the table was lost. The original writer may have committed
+    shortly before, so the caller must look for that commit afterwards. Raise StorageError if the table cannot be
     written, for example because another writer commits at the same time.
     """
     if not has_commits(table):

@@ -18,7 +18,7 @@ _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _ZONE: Final = r"Z|UTC|[+-]\d\d(?::?[0-5]\d)?"
 _CLOCK: Final = rf"[T ]((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:\.(\d{{1,6}}))?(?: ?({_ZONE}))?)?"
 _INSTANT: Final = re.compile(rf"({_DAY.pattern})(?:{_CLOCK})?", re.ASCII)
-"""An instant that Spark accepts in JSON. A time zone may only follow seconds."""
+"""The form of an instant that Spark accepts in JSON. A time zone is allowed only after seconds."""
 _FAR: Final = re.compile(r"([+-]?\d{4,7})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d\.\d{6})Z)?", re.ASCII)
 """A date or an instant in any year, as Spark writes it."""
 _CYCLE_YEARS: Final = 400
@@ -44,7 +44,7 @@ class _Ambiguous(dict[str, Any]):
 
 
 def parsed(text: str) -> Any:
-    """Parse a JSON text. Numbers become texts, and ``ambiguous`` detects objects with duplicate names.
+    """Parse a JSON text. Numbers become texts. Use ``ambiguous`` to detect objects with duplicate names.
 
     Raise ValueError if the JSON is invalid, or if a number or name is too long for Spark's parser. Raise RecursionError
     if the nesting is too deep.
@@ -109,7 +109,7 @@ def instant_of(text: str) -> dt.datetime | None:
 def expanded_year_time(text: str, *, instant: bool) -> int | None:
     """Convert a text with an expanded year to days since 1970, or to microseconds if ``instant`` is true.
 
-    Spark's TO_JSON writes an expanded year for dates and instants outside Python's years. For any other text, return
+    Spark's TO_JSON writes dates and instants outside Python's years with an expanded year. For any other text, return
     None.
 
     >>> expanded_year_time("+10000-01-01", instant=False)

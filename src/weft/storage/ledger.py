@@ -1,4 +1,4 @@
-"""Read the ledger. It contains each answer of each query once, in the order of appearance (design section 6).
+"""Read the ledger, which contains each answer of each query once, in the order of appearance (design section 6).
 
 A home has one ledger, a Delta table: ``query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, tick BIGINT, row_hash
 BINARY, row ARRAY<STRING>``. The ordinals of a query are 1, 2, 3 … without a gap. A gap therefore reveals a lost row.
@@ -46,7 +46,7 @@ class ResultRow:
 
 @dataclass(frozen=True)
 class Answers:
-    """The identity of a query with answers: home ID, query ID (None before installation), name and columns."""
+    """The query to which answers belong: home ID, query ID (None before installation), name and columns."""
 
     home_id: str
     query_id: int | None
@@ -55,10 +55,10 @@ class Answers:
 
 
 def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
-    """Yield the query's committed answers after the ordinal ``after``, in order and at most ``limit``.
+    """Yield at most ``limit`` committed answers with ordinals greater than ``after``, in order.
 
-    The generator keeps one batch in memory, and those rows that are out of order in their file. Raise StorageError if
-    an answer is missing or occurs twice.
+    The generator keeps one batch in memory, plus rows that are out of order in their file. Raise StorageError if an
+    answer is missing or occurs twice.
     """
     first = max(after, 0) + 1
     last = query.rows if limit is None else min(query.rows, first + limit - 1)
@@ -107,7 +107,7 @@ class Added:
 
 
 def ledger_schema(*names: str) -> pa.Schema:
-    """Return the Arrow schema of the ledger. ``names`` selects columns, and the order stays that of the ledger."""
+    """Return the Arrow schema of the ledger. ``names`` selects columns but not their order."""
     import pyarrow
 
     every = pyarrow.schema(
@@ -126,7 +126,7 @@ def ledger_schema(*names: str) -> pa.Schema:
 def require_ledger(data: Location) -> Location:
     """Return the location of the ledger. Create an empty ledger if it does not exist.
 
-    A fence needs a table with a log. Raise StorageError if the ledger cannot be created.
+    The ledger must exist, because a fence needs a table with a log. Raise StorageError if the ledger cannot be created.
     """
     ledger = data / layout.LEDGER
     if has_commits(ledger):
@@ -139,7 +139,10 @@ def require_ledger(data: Location) -> Location:
 
 
 def added_by_query(data: Location, version: int) -> dict[int, Added]:
-    """Return the answers that one commit of the ledger added, by query ID. Raise StorageError if the log is damaged."""
+    """Return the number and the greatest first instant of a commit's answers, by query ID.
+
+    Raise StorageError if the log is damaged.
+    """
     rows: Counter[int] = Counter()
     last: dict[int, int] = {}
     schema = ledger_schema("query_id", "first_at")

@@ -49,7 +49,7 @@ def columns_equal(names: Sequence[str], left: str, right: str) -> str:
 
 
 def first_per_key(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
-    """Return the first row of each key in the order of the column ``order``. The result is sorted by this column.
+    """Return the first row of each key. The column ``order`` defines the order of the rows and of the result.
 
     Keys are compared like Spark's ``<=>``: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
     """
@@ -100,8 +100,8 @@ def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], k
 
     ``new`` contains rows that the files lack, with the columns of ``known``. The column ``place`` of ``known`` has
     distinct values and is not compared. NULL equals NULL and NaN equals NaN. If a file lacks a column, its values are
-    NULL. The function reads all keys of the files, but other columns only from row groups with a matching key. Raise
-    StorageError if a file is missing or damaged.
+    NULL. The function reads the key columns of all files. It reads other columns only from row groups with a matching
+    key. Raise StorageError if a file is missing or damaged.
     """
     values = [name for name in known.column_names if name not in (*keys, place)]
     if not values or not known.num_rows:

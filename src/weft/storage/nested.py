@@ -17,8 +17,8 @@ from weft.storage.json_text import NOT_FINITE, day_of, expanded_year_time, insta
 def nested_value(text: str, shape: DataType) -> Any:
     """Convert a JSON text of the type ``shape`` to dicts, lists, dates, aware datetimes and Decimals.
 
-    A field is None if the text lacks it or has a value of another type for it. (A field may be newer than the text.)
-    Raise StorageError if the whole text has another type.
+    A missing field becomes None, because the field may be newer than the text. A field with another type becomes None,
+    too. Raise StorageError if the whole text has another type.
 
     >>> nested_value('{"a": [1, null], "c": 7}', DataType.parse_nested("STRUCT<a: ARRAY<INT>, b: DATE>"))
     {'a': [1, None], 'b': None}
@@ -36,7 +36,9 @@ def nested_array(texts: Sequence[str | None], shape: DataType) -> pa.Array:
 
 
 def _value(value: Any, shape: DataType) -> Any:
-    """Raise ValueError if the value has another type. A field of another type becomes None, as in FROM_JSON."""
+    """Raise ValueError if the value is not of the type ``shape``. A field of another type becomes None, as in
+    FROM_JSON.
+    """
     match shape.name, value:
         case _, None:
             return None

@@ -1,9 +1,9 @@
-"""Fence commits that remove files from the log of a table, and deletions of these files.
+"""Fence the commits that remove files from a table's log, and the deletion of those files.
 
-delta-rs allows two commits to remove the same file. Each commit that removes files therefore uses the token of its
-writer's lease as the transaction number of ``REMOVING``. The writer compares the token with the number in the log and
-commits through one handle. If another writer has committed in between, delta-rs refuses the commit. The number
-therefore never decreases. A writer without the lease cannot remove files.
+delta-rs allows two commits to remove the same file. A commit that removes files therefore has a transaction number for
+``REMOVING``: the token of the writer's lease. The writer compares the token with the number in the log and commits
+through one handle. If another writer has committed in between, delta-rs refuses the commit. The number therefore never
+decreases. A writer that has lost its lease cannot remove files.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
     """Open a delta-rs handle for commits that remove files. Each commit needs ``removal_properties(token)``.
 
     ``doing`` completes the message "another writer took this home over while …". During the ``with`` block, no other
-    process deletes files of the table. At its end, the commits are on disk. Raise LeaseLost if a later lease holder has
-    removed files. Raise StorageError in place of ``delta_errors``.
+    process deletes files of the table. At the end of the block, the commits are on disk. Raise LeaseLost if a later
+    lease holder has removed files. Raise StorageError if the block raises one of ``delta_errors``.
     """
     with table.shared():
         opened = open_table(table)

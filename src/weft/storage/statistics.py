@@ -1,6 +1,6 @@
 """Write and read the column statistics in Delta's log.
 
-Delta truncates instants to milliseconds, even in maxima. It records no bound if its text format cannot represent the
+Delta truncates instants to milliseconds, even in maxima. Delta records no bound if its text format cannot represent the
 year. Bounds may therefore be missing or wider than the values, but never narrower.
 """
 
@@ -88,8 +88,8 @@ def micros_in_bounds(actions: pa.Table) -> pa.Table:
 def parse_statistics(text: str | None, instants: Collection[str]) -> tuple[int | None, dict[str, Any], dict[str, Any]]:
     """Parse the JSON statistics of a file: row count (None: not recorded), least values, greatest values.
 
-    The values are by column name. ``instants`` are the timestamp columns. Their bounds are in microseconds. Other
-    columns have bounds only if the bounds are integers.
+    The dictionaries map column names to values. ``instants`` are the timestamp columns, with bounds in microseconds.
+    For other columns, only integer bounds are returned.
 
     >>> parse_statistics('{"numRecords": 2, "minValues": {"a": 1}, "maxValues": {"a": 7, "b": "x"}}', ())
     (2, {'a': 1}, {'a': 7})

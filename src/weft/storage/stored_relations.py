@@ -1,12 +1,12 @@
 """Store the relations that synopses pass from tick to tick. A relation stays readable as of earlier ticks.
 
-Each row of the Delta table is an entry. An entry has a row of the relation, the ``t`` of its first tick (``since``),
-and a flag that says whether the row is ``gone`` since then. As of an instant, the relation has the rows whose last
-entry up to that instant is not ``gone``. Entries that a crashed tick wrote therefore have no effect if the tick runs
-again from the last ``t`` of its queries. A paused query also continues from its own ``t``, even if another query has
-advanced a shared relation.
+Each row of the Delta table is an entry: a row of the relation, an instant ``since``, and a flag ``gone``. The flag says
+whether the relation loses or gains the row at this instant. As of an instant, the relation has the rows whose last
+entry up to that instant is not ``gone``. A tick that runs again after a crash starts from an earlier instant. It
+therefore ignores the entries of the crashed run. A paused query also continues from its own instant, even if another
+query has advanced a shared relation.
 
-A process caches the entries that it has read or written. A tick then reads only new files. Data files never change and
+A process caches the entries that it has read or written. A tick then reads only new files. Data files never change, and
 their names are never reused. The list of file names therefore shows whether the cache is current.
 """
 
@@ -30,9 +30,9 @@ from weft.storage.temporal_sql import temporal_sql
 SINCE: Final = "since"
 GONE: Final = "gone"
 _SLACK: Final = 1_000
-"""Weft rewrites a table with more superseded rows."""
+"""If a table has more superseded rows than this, Weft rewrites the table."""
 _FILES: Final = 32
-"""Weft rewrites a table with this number of files. Each file costs a new process some milliseconds."""
+"""If a table has this number of files, Weft rewrites the table. Each file costs a new process some milliseconds."""
 _MOST_BYTES: Final = 256 * 2**20
 
 
@@ -83,8 +83,8 @@ class RelationLog:
     def change_to(self, wanted: pa.Table, t: int, needed: Sequence[int], *, always: bool = False) -> Change | None:
         """Return the change that makes the relation equal to ``wanted`` from ``t`` on. Return None if nothing changes.
 
-        The relation stays readable as of the instants ``needed``. The table is rewritten if it has many files, or about
-        twice as many rows as these instants need. With ``always``, unchanged rows are also written.
+        The relation stays readable as of the instants ``needed``. The table is rewritten if it has many files or about
+        twice as many rows as needed. With ``always``, unchanged rows are also written.
         """
         come, gone = _differing(wanted, self.current())
         rows = pa.concat_tables([_stamped(wanted if always else come, t, gone=False), _stamped(gone, t, gone=True)])
@@ -116,7 +116,7 @@ _cache_lock: Final = Lock()
 
 
 def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
-    """Return the stored log of a relation. Without a table, the log is empty. Raise StorageError if the table is
+    """Return the stored log of a relation, which is empty without a table. Raise StorageError if the table is
     damaged.
     """
     schema = table_schema(relation)
@@ -137,7 +137,7 @@ def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
 
 
 def cache_written(table: Location, version: int, before: RelationLog, change: Change) -> None:
-    """Add a change to the cache. This process has committed the change as ``version``."""
+    """Add a change to the cache after its commit as ``version``."""
     snapshot = delta_snapshot(table, check_files=False)
     if snapshot.version == version:
         after = before.changed(change)

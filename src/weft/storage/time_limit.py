@@ -1,6 +1,7 @@
-"""Limit the computing time of a query in this process. DuckDB is interrupted, and Python loops check the limit.
+"""Limit the computing time of a query in this process.
 
-A limit applies to a ``with`` block, and to all DuckDB connections that the block opens (``temporal_sql``).
+DuckDB is interrupted, and Python loops check the limit. A limit applies to a ``with`` block, and to all DuckDB
+connections that the block opens (``temporal_sql``).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class _Limit:
     connections: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Interrupt all connections repeatedly from the time limit to the end of the block."""
+        """Interrupt all connections from the time limit to the end of the block, again and again."""
         wait = min(self.seconds, TIMEOUT_MAX)
         while not self.ended.wait(wait):
             self.over = True
@@ -69,7 +70,7 @@ def require_time() -> None:
 
 @contextmanager
 def interrupted_in_time(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Interrupt the statements of the connection when the time limit expires. This applies to the ``with`` block."""
+    """During the ``with`` block, interrupt the statements of the connection when the time limit expires."""
     limit = _current.get()
     if limit is None:
         yield

@@ -24,11 +24,12 @@ Columns: TypeAlias = Sequence[tuple[str, DataType]]
 OWN: Final[Columns] = ((ORDINAL, BIGINT), (FIRST_AT, TIMESTAMP), ("_tick", BIGINT))
 """The columns that precede the columns of the query."""
 _PIECE: Final = 10_000
-"""The number of rows converted at once. This limits the Python values in memory."""
+"""The number of rows converted at once. The limit saves memory for Python values."""
 
 
 def answers_schema(columns: Columns) -> pa.Schema:
-    """Return the Arrow schema of answers, including nested types. Duplicate names get a number, ignoring case.
+    """Return the Arrow schema of answers, including nested types. Duplicate names get a number. The comparison ignores
+    case.
 
     >>> answers_schema([("a", BIGINT), ("A", TIMESTAMP)]).names
     ['_ordinal', '_first_at', '_tick', 'a', 'A_2']

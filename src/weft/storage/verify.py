@@ -36,7 +36,7 @@ class Finding:
 
 
 _checked: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
-"""The checked data files of each table, with the last commit at that time and the mark of its file."""
+"""The checked data files of each table, with the last commit at the time of the check and the mark of its file."""
 
 
 _LOOKS: Final = 20
@@ -46,8 +46,9 @@ _LOOKS: Final = 20
 def verify(catalog: CatalogParts) -> list[Finding]:
     """Check all Delta tables of a home and return the problems.
 
-    An unrecorded commit is not a problem while its writer's reservation or tick is open. The next writer settles such a
-    commit. The function needs no lease. If another process writes at the same time, a check with findings is repeated.
+    While the reservation or tick of a writer is open, its unrecorded commit is not a problem. The next writer settles
+    such a commit. The function needs no lease. If another process writes at the same time, a check with findings is
+    repeated.
     """
     others = (stored.path for stored in catalog.tables.versions())
     for path in {*(table.path for table in catalog.tables.all()), layout.LEDGER, *others}:
@@ -92,8 +93,8 @@ def _check_new_files(catalog: CatalogParts) -> list[Finding]:
 def require_undamaged(catalog: CatalogParts) -> None:
     """Raise StorageError if the home is damaged. Each writer calls this function first.
 
-    The first call in a process checks all files, and later calls check only new files. Later damage is found by a read
-    of the damaged file or by ``verify``.
+    The first call in a process checks all files, and later calls check only new files. A read of a damaged file or a
+    call of ``verify`` finds later damage.
     """
     findings = _check_new_files(catalog)
     if findings:

@@ -20,8 +20,8 @@ _VERSION: Final = "1"
 def ledger_rows(part: FormulaEvents, answers: pa.Table, points: pa.Table, query: QueryRecord) -> pa.Table:
     """Return the answers of one formula as ledger rows without duplicates.
 
-    The ``ts`` of a row is the ``ts`` of the first state with this answer. ``answers`` has the columns ``tp, c1 … ck [,
-    n]``. Raise ExecutionError if the computation of an output fails.
+    ``first_at`` is the ``ts`` of the first state with the answer. ``answers`` has the columns ``tp, c1 … ck [, n]``.
+    Raise ExecutionError if the computation of an output fails.
     """
     if not answers.num_rows:
         return NO_ANSWERS

@@ -1,4 +1,4 @@
-"""Define the input and the state of a synopsis: a batch of states, and the relations stored between batches.
+"""Define the input of a synopsis, a batch of states, and the relations stored between batches.
 
 The module also computes the events of dated predicates and of time points (``algebra.formula``).
 """
@@ -34,9 +34,9 @@ def arrow_type(type: DataType) -> pa.DataType:
 class Batch:
     """Consecutive states of a log.
 
-    ``points`` has one row for each time point. Its columns ``tp`` and ``at`` are BIGINT: ``tp`` is consecutive and
-    ascending, and ``at`` (µs UTC) never decreases. ``events`` maps each predicate to a table with the columns ``tp, c1
-    … ck``. The order of columns and rows is irrelevant, and duplicates are allowed.
+    ``points`` has one row for each time point, with two BIGINT columns. ``tp`` is consecutive and ascending, and ``at``
+    (µs UTC) never decreases. ``events`` maps each predicate to a table with the columns ``tp, c1 … ck``. The order of
+    columns and rows is irrelevant, and duplicates are allowed.
     """
 
     points: pa.Table
@@ -48,7 +48,7 @@ class State:
     """The relations that a synopsis stores after a time point.
 
     ``tp`` is the number of the time point, and ``at`` is its instant. Both are None before the first time point. A
-    relation that is missing in ``relations`` is empty.
+    relation is empty if ``relations`` does not contain it.
     """
 
     tp: int | None = None
@@ -94,7 +94,7 @@ def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
 
 
 def with_dates(synopsis: Synopsis, batch: Batch) -> Batch:
-    """Return the batch with two more kinds of events: those of dated predicates and those of time points."""
+    """Add the events of dated predicates and of time points to a batch."""
     events = dict(batch.events)
     for predicate, arity in synopsis.predicates:
         if predicate == POINTS:

@@ -1,9 +1,9 @@
 """Evaluate conjunctions.
 
-The parts are joined one by one; parts that share variables come first. A test is applied as soon as its variables are
-bound. A test ``x = t`` binds ``x`` if no part has bound ``x`` before. A test with a division is applied last, because
-other parts of the conjunction may remove the rows with divisor 0. A division by 0 rejects the whole batch, and the
-error names the term.
+Parts that share variables are joined first. A test is applied as soon as its variables are bound. A test ``x = t``
+binds ``x`` if no part has bound ``x`` before. A test with a division is applied last, because other parts of the
+conjunction may remove the rows with divisor 0. If a division by 0 remains, the whole batch is rejected with an error
+that names the term.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from weft.sql.sweeping import listed
 def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula], Value]) -> Value:
     """Return the value of Q1 ∧ Q2, Q1 ∧ ¬Q2 or a single test.
 
-    ``value`` returns the value of a part. The conjunction must have finitely many answers, as checked by
-    ``derivation.synopsis.range_restriction``.
+    ``value`` returns the value of a part. The check ``derivation.synopsis.range_restriction`` ensures finitely many
+    answers.
     """
     if isinstance(formula, And) and _negates(formula.right):
         return operations.without(value(formula.left), value(_negated(formula.right)))
@@ -58,7 +58,7 @@ def _negated(formula: Formula) -> Formula:
 
 
 def _negates(formula: Formula) -> bool:
-    """Return False for a Not of a test, because the evaluation handles this Not as another test."""
+    """A Not of a test is evaluated like a test, so the result is False."""
     return isinstance(formula, Not) and not is_test(formula.formula)
 
 
@@ -73,7 +73,7 @@ def _lessened(operations: Operations, left: Value, test: Formula) -> Value:
 
 
 def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
-    """A difference Q1 ∧ ¬Q2 is one part."""
+    """Yield a difference Q1 ∧ ¬Q2 as one part."""
     if isinstance(formula, And) and not (isinstance(formula.right, Not) if counts else _negates(formula.right)):
         yield from _parts(formula.left, counts=counts)
         yield from _parts(formula.right, counts=counts)

@@ -1,7 +1,7 @@
 """Discard table rows that all queries have processed (``--discard-history``).
 
-The plan of a synopsis says whether its table rows may be discarded. A table has lost rows if the catalog counts fewer
-rows now than the table has ever received.
+The plan of a synopsis says whether its table rows may be discarded. If the catalog counts fewer rows than a table has
+ever received, rows of that table were discarded.
 
 The module also deletes stored relations that no query needs.
 """
@@ -29,9 +29,10 @@ from weft.storage.removing import Remover
 
 
 def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
-    """Map the ID of each table with discarded rows to the name of the query that discards them.
+    """Return the IDs of the tables whose rows were or will be discarded.
 
-    A table is included even if its rows will be discarded only later. The name is "" if no present query discards rows.
+    The value for an ID is the name of a query that discards the rows. If no present query discards them, the name is
+    "".
     """
     names = dict.fromkeys(_partial(catalog), "")
     for query, plan in catalog.queries.with_plans_like(SynopsisPlan.MARK):
@@ -41,7 +42,7 @@ def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
 
 
 def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None:
-    """Raise Refused if rows of one of the tables ``read`` are or will be discarded."""
+    """Raise Refused if rows of one of these tables were or will be discarded."""
     discarded = discarded_tables(catalog)
     for table in read:
         if table.source == "table" and table.id in discarded:
@@ -117,7 +118,7 @@ def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
 
 
 def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -> pc.Expression | None:
-    """Return a condition for the rows that all queries have processed. Return None if there are no such rows."""
+    """Return a condition for the rows that all queries have processed. If no row qualifies, return None."""
     taus = [query.tau for query, _ in readers]
     least = min((tau for tau in taus if tau is not None), default=None)
     if least is None or None in taus:
@@ -130,7 +131,7 @@ def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -
     reached = [state[0] for state in states if state is not None]
     if len(reached) < len(logs):
         return None
-    # In a table with numbered states, the number of a row decides to which state the row belongs.
+    # A row with a state number belongs to that state, even if the row arrived earlier or later.
     return pc.field(TP) <= min(reached)
 
 

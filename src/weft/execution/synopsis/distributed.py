@@ -1,8 +1,8 @@
 """Run the SQL of a batch on Spark. The number of jobs depends on the formula alone.
 
 Each step is a lazy local checkpoint. Spark plans a step once, computes the step when a later step reads it, and caches
-the result. Later plans then contain only the result. With Spark's ordinary cache, each plan would contain the plans of
-all earlier steps, and Spark would compare each plan with all cached plans.
+the result. The plans of later steps contain only this result. With Spark's ordinary cache, each plan would contain the
+plans of all earlier steps.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ class SparkEngine:
 
 @contextmanager
 def spark_engine(spark: SparkSession, *, few: bool = False) -> Iterator[SparkEngine]:
-    """Provide an engine in a separate Spark session, so that its table names do not collide with others.
+    """Provide an engine in its own Spark session, which prevents collisions of table names.
 
     Set ``few`` if batches have at most some thousands of rows. The engine then uses one partition and no generated
-    code, because planning takes most of the time. An arithmetic overflow raises an error in this session.
+    code, because planning takes most of the time. In this session, an arithmetic overflow raises an error.
     """
     session = spark.newSession()
     for name in ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone"):
         session.conf.set(name, spark.conf.get(name) or "")
     session.conf.set("spark.sql.ansi.enabled", "true")
-    # A broadcast would be a separate job. Spark would decide on it by an estimated row count.
+    # Each broadcast would be a separate job, and Spark would choose broadcasts by estimated row counts.
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     with rows_only(session) if few else scanning(session):
         yield SparkEngine(session)

@@ -37,7 +37,7 @@ class Engine(Protocol):
 
 
 def hint_for(message: str) -> str | None:
-    """Return a hint that explains an engine's error message to the user, or None."""
+    """Return a hint for the user about an error message of an engine, or None."""
     large = re.search("overflow|out of range|failed to cast decimal", message, re.IGNORECASE)
     if not large:
         return None

@@ -38,13 +38,15 @@ def evaluate(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.
 
 
 def evaluate_shared(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
-    """Evaluate a synopsis with several formulas like ``evaluate``, with DuckDB in this process."""
+    """Evaluate a synopsis with any number of formulas on DuckDB. The result has the form described in ``evaluate``."""
     with duckdb_engine() as engine:
         return evaluate_on(synopsis, state, batch, engine)
 
 
 def evaluate_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
-    """Evaluate a synopsis with several formulas like ``evaluate``, with the given engine."""
+    """Evaluate a synopsis with any number of formulas on an engine. The result has the form described in
+    ``evaluate``.
+    """
     batch = with_dates(synopsis, batch)
     check(synopsis, state, batch)
     step = _Step(synopsis, state, batch, engine)

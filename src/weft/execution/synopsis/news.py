@@ -1,4 +1,4 @@
-"""Read the states that a tick processes, with their events, from data files.
+"""Read the states that a tick processes, and the events of these states, from data files.
 
 A table of states has one row for each state: ``tp`` is the number of the state, and ``at`` is its time. The column
 ``ts`` decides which tick processes the state. Without a table of states, each instant with new rows is a state.
@@ -32,7 +32,7 @@ AT_ONCE: Final = 100_000
 
 @dataclass(frozen=True)
 class News:
-    """The rows that arrived in the period [tau, t), in µs UTC. If ``tau`` is None, the period has no start.
+    """The table rows that arrived in the period [tau, t), in µs UTC. If ``tau`` is None, the period has no start.
 
     ``log`` is the table of states, or None.
     """
@@ -44,7 +44,7 @@ class News:
     t: int
 
     def states(self, last: int | None, at_once: int = AT_ONCE) -> Iterator[pa.Table]:
-        """Yield the states after the time point ``last`` in batches of about ``at_once`` rows.
+        """Yield the states after the time point ``last``, in batches of about ``at_once`` rows.
 
         If ``last`` is None, begin with the first state. Each batch has the columns ``tp BIGINT``, ``at BIGINT`` and
         ``ts TIMESTAMP``. Raise ExecutionError if the number of the first state is not ``last + 1``.
@@ -108,7 +108,7 @@ class News:
         return read_data_files(files, schema, (field >= bounds["min"]) & (field <= bounds["max"]))
 
     def _instants(self) -> pa.Table:
-        """The column ``rows`` has the number of rows that arrived at the instant."""
+        """The column ``rows`` counts the rows that arrived at an instant."""
         part = Slice(TS, self.tau, self.t)
         counted: list[pa.Table] = []
         for table in self.tables:

@@ -32,9 +32,9 @@ from weft.sql.sweeping import listed
 class PastOperators:
     """Evaluates temporal operators over one batch.
 
-    ``stored`` has the relations stored before the batch. ``at`` is the instant of the time point before the batch, or
-    None for the first batch. ``keeping`` maps each relation to a query for the rows to store after the batch. The query
-    is None if the relation becomes empty.
+    ``stored`` has the relations stored before the batch. ``at`` is the instant of the last time point before the batch,
+    or None for the first batch. ``keeping`` maps each relation to a query for the rows to store after the batch. If a
+    relation becomes empty, its query is None.
     """
 
     operations: Operations
@@ -79,8 +79,8 @@ class PastOperators:
     def since(self, formula: Since, left: Value, right: Value, *, negated: bool) -> Value:
         """Return the value of Q1 since Q2.
 
-        If ``negated`` is true, Q1 is a negation and ``left`` is the value of its operand. Otherwise, ``left`` is the
-        value of Q1.
+        ``left`` is the value of Q1. If ``negated`` is true, Q1 is a negation, and ``left`` is the value of the negated
+        formula.
         """
         if formula.counting != "any":
             right = self._where(right, left, negated=negated)

@@ -1,6 +1,6 @@
-"""Compute operations on relations over time points with an engine.
+"""Compute operations on relations over time points. An engine runs the queries.
 
-An operation with an empty operand may need no query.
+If an operand is empty, an operation may need no query.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Operations:
 
     @property
     def everything(self) -> Steps:
-        """The relation without columns that is true at all time points."""
+        """A relation without columns that is true at all time points."""
         query = f"(SELECT CAST({self.extent.first} AS BIGINT) AS from_tp, CAST({self.extent.end} AS BIGINT) AS to_tp)"
         return Steps(query, (), points=self.extent.end == self.extent.first + 1)
 
@@ -55,9 +55,9 @@ class Operations:
         return self.registered[key]
 
     def merged(self, values: list[Value], variables: tuple[Variable, ...]) -> Value:
-        """Return the value of ∨ or ∃: the union of the values after their projection to ``variables``.
+        """Project the values to ``variables`` and return their union, which is the value of ∨ or ∃.
 
-        The count of a row is the sum of its counts. Under minmax, it is the maximum.
+        The count of a row is the sum of its counts in all values. Under minmax, the count is the maximum.
         """
         there = [value for value in values if value is not None]
         if not there or (len(there) == 1 and set(there[0].variables) == set(variables)):
@@ -82,7 +82,7 @@ class Operations:
         return self.relation(query, variables, counted=bool(count), points=points)
 
     def distinct(self, value: Value) -> Value:
-        """Return the value of ε: each answer with the count 1."""
+        """Return the value of ε, in which each answer has the count 1."""
         if value is None or not value.counted:
             return value
         rows = f"SELECT {listed(value.values(), PERIOD)} FROM {value.source} AS given"
@@ -90,16 +90,14 @@ class Operations:
         return self.relation(query, value.variables, counted=False, points=value.points)
 
     def where(self, value: Value, when: Value) -> Value:
-        """Return the rows of ``value`` that match a row of ``when`` at the same time point. Their counts do not
-        change.
-        """
+        """Return the rows of ``value`` that match a row of ``when`` at the same time point. Counts do not change."""
         return self.joined(value, when, least=False)
 
     def joined(self, left: Value, right: Value, *, least: bool | None = None) -> Value:
         """Return the value of ∧: the natural join of two values at each time point.
 
-        The count of a joined row is the product of the two counts. If ``least`` is true, it is the smaller count. If
-        ``least`` is None, the semantics chooses the rule.
+        The count of a joined row is the product of the two counts. If ``least`` is true, the count is the smaller of
+        the two. If ``least`` is None, the semantics determines the count.
         """
         if left is None or right is None:
             return None

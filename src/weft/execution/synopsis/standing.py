@@ -2,9 +2,9 @@
 
     new table rows -> batches of states -> answers for the ledger, and new contents of the stored relations
 
-Two queries are evaluated together and share stored relations if they process the same states from the same state on.
-This module does not use Spark. The tick writes the last processed states first. If this output is missing after a
-crash, the tick has written no results of synopses.
+Queries that process the same states are evaluated together and share stored relations. This module does not use Spark.
+The tick writes the last processed states first. If this output is missing after a crash, the tick has written no
+results of synopses.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ from weft.storage.stored_relations import Change, RelationLog, cache_written, re
 from weft.storage.time_limit import time_limit
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
-"""Schema of the last processed states: name of the sequence of states, number of the state, time of the state (µs
-UTC).
+"""The schema of the last processed states.
+
+``states`` names a sequence of states. ``tp`` and ``at`` are the number and the time (µs UTC) of its last processed
+state.
 """
 GONE_THROUGH: Final = "synopses"
 """The name of the output with the last processed states."""
@@ -78,7 +80,7 @@ class SynopsisMember:
 
 @dataclass
 class _Results:
-    """The answers, the changes of stored relations by name, and the last processed states."""
+    """The results of some queries. ``relations`` has the changes of stored relations by name."""
 
     answers: list[pa.Table] = field(default_factory=list)
     relations: dict[str, tuple[RelationLog, Change]] = field(default_factory=dict)
@@ -87,7 +89,7 @@ class _Results:
 
 @dataclass(frozen=True)
 class _Written:
-    """An output to write. For a change of a relation log, ``log`` is the log and ``change`` is the change."""
+    """An output to write. If the output changes a relation log, ``log`` and ``change`` are set."""
 
     output: Output
     log: RelationLog | None = None
@@ -114,9 +116,9 @@ class TickSynopses:
         return self.outputs.find(GONE_THROUGH, _STATES_PATH) is not None
 
     def extend(self, members: Sequence[SynopsisMember]) -> Mapping[int, Added]:
-        """Advance the queries to the ends of their windows. Return the new answers by query ID.
+        """Advance each query to the end of its window. Return the new answers by query ID.
 
-        Raise LeaseLost or StorageError if a write fails. A failing query is set aside before the first write.
+        Raise LeaseLost or StorageError if a write fails. A query that fails is set aside before the first write.
         """
         with phase(TAKING_IN):
             results = _joined(self._evaluated(members))
@@ -138,7 +140,7 @@ class TickSynopses:
         for each in self._arrived(members):
             key = (each.plan.states, each.member.tau, each.plan.semantics, each.plan.history)
             together.setdefault(key, []).append(each)
-        # If the ledger already has the answers of this tick, count them all: no query may be set aside.
+        # If the ledger already has the answers of this tick, they must be counted, so no query may be set aside.
         done = self.outputs.find(ANSWERS, layout.LEDGER) is not None
         for some in together.values():
             if done:
@@ -166,7 +168,7 @@ class TickSynopses:
     def _take_in(self, some: Sequence[SynopsisMember]) -> _Results:
         """Evaluate queries that process the same states.
 
-        Queries over the full history process all states again, and their old answers are dropped.
+        A query over the full history processes all states again. Its old answers are dropped.
         """
         plan, member = some[0].plan, some[0].member
         synopsis = shared([part.formula for each in some for part in each.plan.parts], plan.semantics)
@@ -217,7 +219,7 @@ class TickSynopses:
         rows = dict(zip(there.column("states").to_pylist(), there.to_pylist(), strict=True))
         rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in results.states.items()}
         wanted = pa.Table.from_pylist(list(rows.values()), STATES)
-        # Write this output even if it is unchanged: its presence says that other outputs may exist.
+        # Write this output even if it is unchanged. Its presence says that other outputs may exist.
         change = log.change_to(wanted, self.tick.t, self._needed, always=True)
         assert change is not None
         self._commit([self._written(GONE_THROUGH, _STATES_PATH, log, change)])
@@ -235,7 +237,7 @@ class TickSynopses:
 
     @cached_property
     def _needed(self) -> list[int]:
-        """The τ of each synopsis query. A query or this tick may be repeated from its τ."""
+        """The τ of each synopsis query. A query or this tick may be repeated from this instant."""
         queries = self.writer.queries.with_plans_like(SynopsisPlan.MARK)
         return [query.tau for query, _ in queries if query.tau is not None]
 
@@ -259,7 +261,7 @@ class TickSynopses:
     def _new(self, rows: pa.Table, members: Sequence[SynopsisMember]) -> pa.Table:
         """Return the answers that the ledger lacks, without duplicates."""
         rows = arrow_answers.each_once(rows)
-        # An answer that contains a time point is always new. The ledger may already have other answers.
+        # An answer that contains a time point is always new. The ledger may already contain any other answer.
         queries = [each.member.query for each in members if each.plan.language == "sql" and each.member.query.rows]
         ledger = self.writer.data / layout.LEDGER
         if not queries or not rows.num_rows or not has_commits(ledger):
@@ -289,9 +291,9 @@ def _after(answers: pa.Table, last: int) -> pa.Table:
 
 
 def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
-    """Return the last state that the queries of a plan processed before ``tau``, or None.
+    """Return the last state before ``tau`` that the queries of a plan processed, or None.
 
-    The result is the number and the time (µs UTC) of the state.
+    The result has the number and the time (µs UTC) of the state.
     """
     if tau is None:
         return None

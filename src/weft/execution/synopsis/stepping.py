@@ -1,8 +1,8 @@
 """Evaluate formulas with fixpoints in this process, one state at a time.
 
-No SQL operator evaluates a fixpoint over a batch. Here a fixpoint refers only to earlier time points, so each state
-follows from the previous one. A value maps each row to its count, which may be any integer. A row has the values of the
-free variables in order. Parts without a fixpoint are evaluated over the whole batch.
+No SQL operator evaluates a fixpoint over a batch. A fixpoint refers only to earlier time points, so each state follows
+from the previous one. A value maps each row to its count, which may be any integer. A row has the values of the free
+variables, in order. Parts without a fixpoint are evaluated over the whole batch.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Stepper:
     """Evaluates one formula at successive time points.
 
     For a part without fixpoints, ``leaf`` returns a function from time points to rows. The function must be called for
-    each time point in order. If the rows have not changed, it returns the same object as before. A value is recomputed
-    only if one of its inputs is another object.
+    each time point in order. If the rows have not changed, the function returns the same object as before. The value of
+    a part is recomputed only if one of its inputs is a new object.
     """
 
     formula: algebra.Formula
@@ -332,9 +332,9 @@ class _Table:
         return _Table((*self.variables, *new), rows)
 
     def matched(self, test: algebra.Matches) -> _Table:
-        """Return the rows that match the pattern. Extend them by the variables of the pattern's groups.
+        """Return the rows that match the pattern, with the pattern's groups as new columns.
 
-        A row does not match if one of the groups took no part in the match.
+        If a group took no part in the match, the row does not count as a match.
         """
         groups = group_variables(test, self.variables)
         rows: Rows = {}

@@ -1,7 +1,7 @@
 """Evaluate ▽, ◇ and since at one time point, and compute the anchors to store.
 
-``points_past.anchors_to_store`` stores the same anchors for a whole batch. Terms and tests give the same results as the
-SQL of ``points_terms``.
+For a whole batch, ``points_past.anchors_to_store`` computes the same anchors. Terms and tests give the same results as
+the SQL of ``points_terms``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Run: TypeAlias = "tuple[int, int]"
 Anchors: TypeAlias = "dict[tuple[Row, Run | None], int]"
 """The counts of anchors, by row and run.
 
-A run is a pair of instants: those of its first and its last anchor. The run is None if the operator needs no instants.
+A run is a pair: the instants of its first and its last anchor. If the operator needs no instants, the run is None.
 """
 Of: TypeAlias = Callable[[Formula], Rows]
 Sums: TypeAlias = Callable[[int, int], int]
@@ -46,7 +46,7 @@ Sums: TypeAlias = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class CurrentPoint:
-    """A time point. ``at`` is its instant, and ``earlier`` is the instant of the previous time point or None."""
+    """A time point. ``at`` is its instant. ``earlier`` is the instant of the previous time point, or None."""
 
     tp: int
     at: int
@@ -215,7 +215,7 @@ def _in_range(number: Any) -> Any:
 
 
 def one_nan(number: Any) -> Any:
-    """Return the number. Return the same object for every NaN, so that a dictionary finds rows with NaN."""
+    """Return the number, but one common object for all NaNs. A dictionary then finds rows with NaN."""
     return number if number == number else math.nan
 
 
@@ -275,9 +275,9 @@ def satisfied(test: Comparison | Matches, row: Given) -> bool:
 
 
 def groups_of(test: Matches, row: Given) -> re.Match[str] | None:
-    """Return the first match of the test's pattern in the row, or None. A group that took no part in the match is None.
+    """Return the first match of the pattern in the text, or None. A group that took no part in the match is None.
 
-    Raise ExecutionError if Python cannot compile the pattern, which has the syntax of RE2.
+    Raise ExecutionError if Python does not support the RE2 syntax of the pattern.
     """
     try:
         return re.search(test.pattern, value(test.text, row))
@@ -304,7 +304,7 @@ def _less(one: Any, other: Any) -> bool:
 
 
 def measured(formula: Aggregate, items: Sequence[Any]) -> Any:
-    """Return the aggregate of the items as SQL computes it. For no items, return the result that MonPoly gives."""
+    """Return the value of an aggregate as in SQL. For an empty group, return the value that MonPoly defines."""
     function, type = formula.function, formula.output.type
     if not items:
         infinite = math.inf if function == "MIN" else -math.inf

@@ -57,7 +57,7 @@ class Walk:
         return [variables.index(each) for each in self.synopsis.answers[number]]
 
     def rows_to_store(self, stored: Stored) -> pa.Table:
-        """Return the rows of a relation to store after the batch."""
+        """Return the rows to store in a relation after the batch."""
         schema = stored_schema(stored)
         rows = []
         for (row, at), count in self.stored[stored].items():
@@ -84,7 +84,7 @@ class Walk:
 
 @dataclass
 class _RowsOverTime:
-    """The rows of a relation at successive time points. ``changes`` has the changes of their counts by time point."""
+    """The rows of a relation at successive time points. ``changes`` has the changes of row counts by time point."""
 
     changes: Mapping[int, Sequence[tuple[Row, int]]]
     rows: Rows = field(default_factory=dict)

@@ -52,12 +52,12 @@ _ATTEMPTS: Final = 5
 class Arrangement:
     """Rows of a table, sorted by a hash of their key columns and stored on the local disk.
 
-    Only the holder of the home's lease may write an arrangement. Any number of processes may read it. An object of this
-    class is not thread-safe. ``why_rebuilt`` says why the stored state was ignored, or is None.
+    Only the holder of the home's lease may write an arrangement. Any number of processes may read an arrangement. An
+    object of this class is not thread-safe. ``why_rebuilt`` says why the stored state was ignored, or is None.
     """
 
     def __init__(self, folder: Path, key: Sequence[str], schema: pa.Schema) -> None:
-        """Do not call this directly; use ``open``."""
+        """Use ``open`` instead of this constructor."""
         self.folder = folder
         self.key = tuple(key)
         self.schema = schema.remove_metadata()
@@ -127,9 +127,9 @@ class Arrangement:
         """Cover exactly the given files: add the rows of new files, and forget missing files.
 
         ``read`` yields the rows of new files as tables. The tables have at least the columns of the schema, in any
-        order. ``moved`` has the compactions that replaced covered files, in log order. If a covered file is missing for
-        another reason, the arrangement is built again. Raise ArrangementError if a write fails or if the row counts of
-        ``read`` and the log differ.
+        order. ``moved`` has the compactions that replaced covered files, in log order. If a covered file is missing
+        without a compaction, the arrangement is built again. Raise ArrangementError if a write fails or if the row
+        counts of ``read`` and the log differ.
         """
         with self._writing():
             self._load()
@@ -155,8 +155,8 @@ class Arrangement:
 
         The columns of ``keys`` correspond to the key columns by position. NULL equals NULL only with ``null_safe``. If
         a row occurs twice in ``keys``, the result may contain rows of another key with the same hash. The probability
-        is about rows × keys / 2⁶⁴. Raise ArrangementDamaged if stored rows have changed. Raise ArrangementError if the
-        arrangement has no state or if more than ``most`` rows match.
+        of equal hashes is about rows × keys / 2⁶⁴. Raise ArrangementDamaged if stored rows have changed. Raise
+        ArrangementError if the arrangement has no state or if more than ``most`` rows match.
         """
         if self._manifest is None:
             raise ArrangementError("the arrangement has no state to look up in", where=str(self.folder), hint=_HINT)
@@ -278,7 +278,7 @@ class Arrangement:
         failpoint("arrangement.cleaned")
 
     def _clean(self) -> None:
-        """Delete replaced runs and files of killed processes. The manifest does not name them."""
+        """Delete replaced runs and files of killed processes. The manifest does not name such files."""
         named = {record.name for record in self._manifest.runs} if self._manifest else set()
         for path in self.folder.iterdir():
             if path.name == UNFINISHED or (path.suffix == RUN_SUFFIX and path.name not in named):

@@ -1,9 +1,9 @@
-"""Compute two hashes of each row with DuckDB's hash(): the hash of its key columns, and a checksum.
+"""Compute two hashes of a row with DuckDB's hash(): the hash of the key columns, and a checksum.
 
 The hash of the key orders the rows of an arrangement. Columns are hashed by their bytes: text as bytes, instants and
 dates as integers, decimals as 16 bytes. Hashes and checksums therefore do not depend on DuckDB's types. Key values that
-Spark considers equal have equal hashes: -0.0 and 0.0, two NaNs, and two NULLs for `<=>`. In a checksum, these values
-differ.
+Spark considers equal have equal hashes: -0.0 and 0.0, two NaNs, and two NULLs for `<=>`. Checksums distinguish -0.0
+from 0.0.
 """
 
 from __future__ import annotations

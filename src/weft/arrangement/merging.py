@@ -1,7 +1,7 @@
 """Choose runs, and merge their rows in sorted order. The number of rows in memory is bounded.
 
 Runs of similar size form a tier. A full tier is merged into one run of the next tier. Thus n rows form O(log n) runs,
-and each row is written O(log n) times. This is the size-tiered compaction of log-structured merge trees.
+and each row is written O(log n) times. The method is the size-tiered compaction of log-structured merge trees.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The columns of the arrangement are ``c0, c1, …``. The next columns are ``hash`` and ``sum`` (the checksum of the row).
 The checksums do not cover the hashes, the boundaries of texts, the NULLs, or the structure of the file. The manifest
-therefore has a CRC-32 of these bytes. Each process verifies the CRC-32 first, because a wrong offset would make Arrow
-read beyond the file.
+therefore has a CRC-32 of all other bytes. Each process verifies the CRC-32 first, because a wrong offset would make
+Arrow read beyond the file.
 
 A look-up searches for many values at once by binary search, without Python loops over rows.
 """
@@ -57,7 +57,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class SortedRun:
-    """An open run. Its memory stays readable after another process deletes the file."""
+    """An open run, which stays readable after another process deletes the file."""
 
     record: RunRecord
     batches: tuple[pa.RecordBatch, ...]
@@ -189,8 +189,8 @@ HAS_SEARCH_SORTED: Final = hasattr(pc, "search_sorted")
 def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
     """Return the insertion point of each wanted value in the ascending ``values``.
 
-    With ``side`` "left", the insertion point is before equal values. With "right", it is after equal values. All arrays
-    are UINT64, and ``wanted`` contains no NULL.
+    With ``side`` "left", the insertion point is before equal values. With ``side`` "right", the insertion point is
+    after equal values. All arrays are UINT64, and ``wanted`` contains no NULL.
     """
     if HAS_SEARCH_SORTED:
         return pc.search_sorted(values, wanted, side=side)

@@ -78,7 +78,9 @@ def _no_bool(value: Any) -> Any:
 
 
 def _secret(text: str) -> str:
-    """Return a secret in the format of Standard Webhooks. Raise ValueError if it does not have 24 to 64 bytes."""
+    """Return a secret in the format of Standard Webhooks. Raise ValueError if the secret does not have 24 to 64
+    bytes.
+    """
     prefix, _, encoded = text.rpartition("_")
     try:
         length = len(base64.b64decode(encoded, validate=True))
@@ -246,7 +248,7 @@ class Configuration(BaseModel):
         return self.smtp_port or {"starttls": 587, "implicit": 465, "none": 25}[self.smtp_tls]
 
     def zone_of(self, user: str, email: str | None = None) -> str:
-        """Return the time zone for the address ``email``. If it is not set, return that of ``user``, or else UTC."""
+        """Return the time zone of the person with the address ``email``, or else that of ``user``, or else UTC."""
         zones = {each.email: each.zone for each in self.users.values() if each.email is not None}
         own = self.users.get(user)
         return (zones.get(email) if email else None) or (own.zone if own is not None else None) or "UTC"

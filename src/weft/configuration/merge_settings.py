@@ -254,7 +254,7 @@ def _suggestion(error: Mapping[str, Any]) -> str:
 
 
 def _refuse_two_passwords(read: _Read) -> None:
-    """Raise Refused if one source sets two passwords. One password would silently override the other."""
+    """Raise Refused if one source sets two passwords. One of two passwords would silently override the other."""
     for in_file in (True, False):
         ways = [path for field in _PASSWORD if (path := (field,)) in read.places]
         passwords = [read.places[path] for path in ways if (read.places[path][1] is not None) == in_file]

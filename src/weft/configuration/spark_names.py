@@ -1,7 +1,7 @@
 """Decide which Spark settings a user may change.
 
 A standing query must have the same meaning at every tick and on every machine. Some settings determine how Spark
-interprets a text, an instant or an error. Users cannot change these settings.
+interprets a text, an instant or an error. Users cannot change settings that affect the meaning of a query.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Create the class-data archive. A JVM runs typical commands and writes its loaded classes to the archive.
 
 Only one process at a time creates an archive. The process writes a draft file and renames it if Java ends without an
-error. No process reads the draft of a killed process. The next creation removes such a draft.
+error. No process reads the draft of a killed process, and the next creation removes the draft.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class ClassArchive:
         return "".join(f"{layer.stat().st_size} {layer.name}\n" for layer in self.layers)
 
     def there(self) -> bool:
-        """Return whether the archive exists and its files have the sizes in the manifest."""
+        """Return whether the archive exists and all file sizes match the manifest."""
         try:
             return self.manifest.read_text() == self.sizes()
         except OSError:
@@ -108,7 +108,7 @@ def archive_options(archive: ClassArchive, memory: str) -> tuple[str, ...]:
     """Return the Java options for using the archive. Within ``recording``, return the options for writing the archive.
 
     The result is empty if the archive does not exist or is turned off. ``memory`` is the memory of the JVM. A
-    background creation uses the same amount.
+    background creation uses the same amount of memory.
     """
     global _missed
     if _recording:
@@ -137,9 +137,11 @@ def recording() -> Iterator[None]:
 
 
 def make_in_background() -> bool:
-    """Start ``weft prepare`` in the background if the JVM of this process found no archive. Return whether it started.
+    """Start ``weft prepare`` in the background if the JVM of this process found no archive. Return whether the process
+    was started.
 
-    ``weft prepare`` runs at the lowest priority. After a failure, Weft does not start it again automatically.
+    ``weft prepare`` runs at the lowest priority. After a failure, Weft does not start ``weft prepare`` again
+    automatically.
     """
     if _missed is None:
         return False

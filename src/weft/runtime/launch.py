@@ -94,8 +94,8 @@ def start_jvm(
 ) -> Any:
     """Start the JVM, connect to it, and return py4j's gateway with the process as ``proc``.
 
-    ``wanted`` has Spark's settings. ``jars`` are the jars besides pyspark's own. ``more`` are further jars at the end
-    of the class path, which the class-data archive omits. ``sink`` receives the output of the JVM. Exceptions of
+    ``wanted`` has Spark's settings. ``jars`` are the jars besides pyspark's own. ``more`` are jars at the end of the
+    class path that are not part of the class-data archive. ``sink`` receives the output of the JVM. Exceptions of
     pyspark, py4j and the operating system pass through. After an exception, no JVM process remains.
     """
     streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
@@ -121,7 +121,7 @@ def start_jvm(
 def jvm_environment(java: Java) -> dict[str, str]:
     """Return the environment variables except for those that would make pyspark start another Spark.
 
-    The environment itself does not change, because other threads read it and start programs with it.
+    The environment itself does not change, because other threads use it.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN_PREFIXES)}
     return {
@@ -176,7 +176,7 @@ def _connected(port: int, secret: str) -> Any:
     """Connect without ``pyspark.java_gateway.launch_gateway``, because that function passes the secret through the
     environment.
 
-    Another thread might start a program at this time, and the program would inherit the secret.
+    A program that another thread starts would then inherit the secret.
     """
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
     from py4j.java_gateway import java_import
@@ -191,7 +191,9 @@ def _connected(port: int, secret: str) -> Any:
 
 
 def class_path(jars: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the class path of the JVM: first the given jars, then pyspark's own. The order is always the same."""
+    """Return the class path of the JVM: first the given jars, then pyspark's own. The order of the jars is always the
+    same.
+    """
     return (*jars, *sorted((spark_folder() / "jars").glob("*.jar")))
 
 

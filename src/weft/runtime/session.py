@@ -1,8 +1,7 @@
 """Run Spark in this process: one JVM with a session for each home, in UTC, with Delta (design, sections 7 and 8).
 
-The JVM takes 5 to 15 seconds to start. Importing this module therefore starts nothing, and code that needs no Spark
-does not call it. The file ``logs/spark.log`` of the home receives the output of the JVM, Spark's log, and the messages
-of pyspark and py4j.
+The JVM takes 5 to 15 seconds to start. Importing this module therefore starts nothing. The file ``logs/spark.log`` of
+the home receives the output of the JVM, Spark's log, and the messages of pyspark and py4j.
 
 The JVM runs in a separate process session, so Ctrl-C and SIGTERM reach only Weft. When Weft's process ends, the
 standard input of the JVM is closed, and the JVM stops.
@@ -45,7 +44,7 @@ _PATIENCE_SECONDS: Final = 10.0
 
 _PYTHON_LOGGERS: Final = ("py4j", "pyspark")
 _QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""The loggers of pyspark for query errors. By default, they write JSON to standard error."""
+"""The loggers of pyspark for query errors. By default, these loggers write JSON to standard error."""
 
 _OF_FILES: Final = ("java.io.IOException", "java.io.FileNotFoundException", "java.nio.file.FileSystemException")
 _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
@@ -93,12 +92,11 @@ _starting: Final = threading.Lock()
 def spark_session(
     home: Path | None, *, master: str | None = None, kafka: Callable[[], bool] = lambda: False
 ) -> SparkSession:
-    """Return the session of a home. Other homes do not see its temporary views and settings.
+    """Return the session of a home. Other homes do not see the temporary views and settings of the session.
 
-    The first call in a process starts the JVM. ``master`` and ``kafka`` apply only to this start. ``master`` is Spark's
-    master URL. By default, it is the URL in the settings, or else all cores of this machine. ``kafka`` returns whether
-    to load the Kafka connector. Spark's log goes to the folder ``logs`` of the first ``home`` (None: of the cache
-    folder).
+    The first call in a process starts the JVM. ``master`` and ``kafka`` apply only to the start. ``master`` is Spark's
+    master URL. The default is the URL in the settings, or else all cores of this machine. ``kafka`` returns whether to
+    load the Kafka connector. Spark's log goes to the folder ``logs`` of the first ``home`` (None: of the cache folder).
 
     If the JVM has died, a new JVM and new sessions replace the old ones. If Spark cannot start, raise ExecutionError
     with the path of the log.
@@ -245,9 +243,9 @@ def _log_python_to(log: Path) -> None:
 
 
 class _Diverted(logging.Filter):
-    """A filter of the root logger that sends py4j's records to another handler.
+    """A filter of the root logger that sends the records of py4j to another handler.
 
-    An example of such a record is the traceback of an interrupted call.
+    py4j logs the tracebacks of interrupted calls, for example.
     """
 
     def __init__(self, handler: logging.Handler) -> None:
@@ -304,8 +302,8 @@ def _close(gateway: Any, patience: float = _PATIENCE_SECONDS) -> None:
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """Return the exception classes of Spark and the JVM. Call this only after an exception, because importing pyspark
-    is slow.
+    """Return the exception classes of Spark and the JVM. Call this function only after an exception, because importing
+    pyspark is slow.
     """
     from pyspark.errors import PySparkException
 
@@ -344,7 +342,7 @@ def interrupted(error: BaseException) -> bool:
 def disk_is_full(error: Exception) -> bool:
     """Return whether an exception of the JVM, or one of its causes, reports a full disk.
 
-    Only I/O exceptions count, because the messages of others may contain the text of a query.
+    Only I/O exceptions count, because other exceptions may contain the text of a query.
     """
     with suppress(*spark_errors()):  # a dead JVM does not answer
         cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)

@@ -2,11 +2,11 @@
 
 A tick has two kinds of parts: scans of entire tables, and joins among small relations.
 
-The new rows of a tick and its look-ups are small and have one partition each. Joins among them therefore need no
-exchange. Broadcasts (one job each) and adaptive execution (one job per stage) are off for these joins. The union of all
-branches is then one job with one task per branch. Code generation is also off, because the constants change at every
-tick. Compiling the code each time took several times as long as the work. Scans do not change from tick to tick and use
-these features.
+The new rows of a tick and the results of look-ups are small and have one partition each. Joins among small relations
+therefore need no exchange. Broadcasts (one job each) and adaptive execution (one job per stage) are off for such joins.
+The union of all branches is then one job with one task per branch. Code generation is also off, because the constants
+change at every tick. Compiling the code each time took several times as long as the work. Scans do not change from tick
+to tick and use all of these features.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ _SCAN: Final = {
 _COSTLY_RULES: Final = (
     # This rule evaluates expressions during planning, but the job evaluates them anyway.
     "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
-    # Some of these rules search for constructs that do not occur in branches over rows: scalar subqueries, Delta
-    # tables, partitions, and joins with large files. The others rewrite expressions that Spark computes for only a few
-    # thousand rows.
+    # The constructs that these rules rewrite do not occur in branches over rows, or cost little for a few thousand
+    # rows.
     "org.apache.spark.sql.catalyst.optimizer.BooleanSimplification",
     "org.apache.spark.sql.catalyst.optimizer.CombineConcats",
     "org.apache.spark.sql.catalyst.optimizer.ConstantPropagation",
@@ -72,7 +71,8 @@ _ROWS_ONLY: Final = {
     "spark.sql.shuffle.partitions": "1",
 }
 _GIVEN: Final = {
-    # With 0, tasks receive the rows as columns. Otherwise, Spark copies and compares each row as part of the plan.
+    # With 0, tasks receive the rows as columns. With another value, Spark copies and compares each row as part of the
+    # plan.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
 }
 
@@ -106,7 +106,7 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _local(master) else {}),
         "spark.driver.memory": jvm_memory(chosen),
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+UseParallelGC"
-        # If the memory is exhausted, the JVM exits at once. Without this option, it would continue without some
+        # If the memory is exhausted, the JVM exits at once. Without this option, the JVM would continue without some
         # threads.
         " -XX:+ExitOnOutOfMemoryError",
         "spark.ui.enabled": "false",
@@ -120,7 +120,7 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
         "spark.sql.runSQLOnFiles": "false",
         "spark.sql.variable.substitute": "false",
         "spark.sql.optimizer.excludedRules": "",  # a value to restore after a part of a tick
-        # A tick consists of many small jobs. These settings make small data fast.
+        # These settings speed up small jobs, because a tick consists of many small jobs.
         "spark.sql.shuffle.partitions": cores,
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.databricks.delta.commitStats.collect": "false",

@@ -20,7 +20,7 @@ _POLL_SECONDS: Final = 0.2
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Hold the turn during the ``with`` block. Raise Stopped if the command is cancelled while it waits.
+    """Hold the turn during the ``with`` block. Raise Stopped if the command is cancelled during the wait.
 
     A thread that already has the turn does not wait.
     """

@@ -1,8 +1,8 @@
 """Limit the run time of a query, and find out why the JVM ended (design section 8, 4).
 
 Some computations do not check for cancellation. Examples are a nested-loop join in generated code, and a regular
-expression that backtracks. If a query exceeds its time, Weft therefore kills the JVM, and ``spark_session`` starts
-another JVM. A query can also end the JVM itself: Spark exits if a task runs out of memory or of Java's stack.
+expression that backtracks. If a query exceeds the time limit, Weft therefore kills the JVM, and ``spark_session``
+starts another JVM. A query can also end the JVM itself: Spark exits if a task runs out of memory or of Java's stack.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Alarm:
                 self._jvm.end()
 
     def stop(self) -> bool:
-        """Stop the timer and return whether it had expired."""
+        """Stop the timer. Return whether the timer had expired."""
         self._timer.cancel()
         with self._lock:
             self._stopped = True
@@ -68,8 +68,8 @@ class _Alarm:
 def limited(seconds: float) -> Iterator[None]:
     """During the ``with`` block, limit Spark's work to ``seconds``. Kill the JVM if the work takes longer.
 
-    The function first waits for its turn. Raise LimitExceeded if the limit expired, and JvmEnded if the JVM ended for
-    another reason. Exceptions of Spark pass through if the JVM is alive.
+    The function first waits for the turn (``runtime/turn.py``). Raise LimitExceeded if the limit expired, and JvmEnded
+    if the JVM ended for another reason. Exceptions of Spark pass through if the JVM is alive.
     """
     with turn():
         yield from _limited(seconds)
@@ -105,7 +105,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def _lives(jvm: Jvm) -> bool:
-    """Return whether the JVM answers a query. Kill the JVM if it does not.
+    """Return whether the JVM answers a query. If the JVM does not answer, kill the JVM.
 
     A JVM that is about to exit returns unrelated errors for its last calls.
     """

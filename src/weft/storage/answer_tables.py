@@ -2,7 +2,7 @@
 
 The table's properties (``weft.…``) identify the query. Each commit has the query's transaction ID. The transaction
 version is the last ordinal of the commit. Weft therefore never appends a committed answer again, even if the sender has
-no record of the commit. The properties also record skipped ordinals, and Weft refuses to append these ordinals later.
+no record of the commit. The properties also record skipped ordinals. Weft refuses to append a skipped ordinal later.
 Without the record, a skipped answer would look like an answer that the table's owner deleted.
 """
 
@@ -64,7 +64,7 @@ def table_id(table: Location) -> str | None:
 
 
 def require_own(table: Location, answers: Answers) -> None:
-    """Raise Conflict if the table belongs to another query or program, or has other columns.
+    """Raise Conflict if the table belongs to another query or program, or if the columns differ.
 
     A missing table is accepted. Raise StorageError if the table's log cannot be read.
     """
@@ -92,8 +92,8 @@ def append_answers(table: Location, answers: Answers, rows: Sequence[ResultRow])
     """Append the rows that the table lacks, in one commit. Create the table if it does not exist.
 
     The rows are on disk when the function returns. The errors of ``require_own`` pass through. Raise Conflict if the
-    table skipped the ordinal of a row or has another answer with this ordinal. Two answers have the same ordinal if the
-    home was restored from a copy and the original home continued to send.
+    table skipped the ordinal of a row or has another answer with the same ordinal. Another answer exists if the home
+    was restored from a copy while the original home continued to send.
     """
     _create_table(table, answers)
     before = transaction_version(table, _app_id(answers)) or 0

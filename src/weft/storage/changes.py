@@ -1,9 +1,10 @@
 """Convert changes of a source into rows for the history log of its tracked table.
 
 Changes are an Arrow table with the columns of the source and three more. ``_op`` is the operation. ``D`` ends the row
-with this key, and ``T`` ends all rows (see ``without_truncations``). Any other value inserts or replaces the row.
-``_own`` is the time of the change at the source (µs UTC, or NULL). Changes with the same ``_own`` are one transaction.
-``_order`` is the position in the feed and is unique for each key. Two NULL keys are equal, as in ``storage.periods``.
+with this key, and ``T`` ends all rows (see ``without_truncations``). Any other value of ``_op`` inserts or replaces the
+row. ``_own`` is the time of the change at the source (µs UTC, or NULL). Changes with the same ``_own`` are one
+transaction. ``_order`` is the position in the feed and is unique for each key. Two NULL keys are equal, as in
+``storage.periods``.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def log_of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Tab
 
 
 def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Replace each truncation by deletions, one for each key that has a row at this point.
+    """Replace each truncation by deletions, one for each key with a row at the time of the truncation.
 
     The keys come from the open periods ``there`` and from earlier changes.
     """
@@ -84,12 +85,11 @@ def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str])
 def fill_missing_cells(
     changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Sequence[str]
 ) -> tuple[pa.Table, int]:
-    """Fill in missing cells of changes. Return the new changes and the number of changes without a source for their
-    cells.
+    """Fill in missing cells of changes. Return the new changes, and the number of changes whose cells were not found.
 
     Each row of ``lacking`` describes the missing cells of one change. ``_order`` is the position of the change, and
     ``_columns`` names the cells. The values of the cells come from the last row with the given key before the position
-    ``_before``. This row is in ``there`` or in another change.
+    ``_before``. The row with the values is in ``there`` or in another change.
     """
     if not lacking.num_rows:
         return changes, 0
@@ -121,7 +121,7 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
 
     ``log`` is the history of the changed keys. If several changes of a key have the same source time, only the last one
     counts. The history contains a change if the key had the resulting state at the source time, now or before a
-    correction. A change after the last recorded instant of its key is always new. Reading a feed twice therefore has no
+    correction. A change after the last recorded instant of the key is always new. Reading a feed twice therefore has no
     effect.
     """
     for instant in correction_instants(log):
@@ -153,11 +153,11 @@ def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
 def transaction_instants(
     changes: Sequence[pa.Table], floor: int, latest: int | None, clock: int
 ) -> dict[int | None, int]:
-    """Return the instant of each transaction by its source time, in the order of the feed.
+    """Map the source time of each transaction to the instant of the transaction, in the order of the feed.
 
-    ``changes`` has the changes of all affected tables. The instant of a transaction is its source time, or ``clock`` if
-    the source time is None. ``latest`` is the maximum instant (None: no limit). The instants ascend, starting at
-    ``floor``. An instant that is not after the previous one becomes the next microsecond.
+    ``changes`` has the changes of all affected tables. The instant is the source time, or ``clock`` if the source time
+    is None. ``latest`` is the maximum instant (None: no limit). The instants ascend, starting at ``floor``. An instant
+    that is not after the previous one becomes the next microsecond.
     """
     first: dict[int | None, int] = {}
     for each in changes:
@@ -210,7 +210,7 @@ def state_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.T
     """Compute the changes between full states of a source.
 
     ``dated`` contains all rows of the source at each source time, with ``_own`` and ``_order``. A row ends at the first
-    state without its key. The open periods ``there`` are the state before the first full state.
+    state that lacks the key of the row. The open periods ``there`` are the state before the first full state.
     """
     values = [name for name in dated.column_names if name not in (OWN, ORDER)]
     row, by_key, same = _list(values), _list(keys), columns_equal(keys, "a", "b")

@@ -1,9 +1,9 @@
 """Delete unneeded files of a Delta table after their retention, while no reader uses the table.
 
-The unneeded files are log files before a checkpoint, and data files that the log does not name. Compaction or a purge
-removed such a data file, or its writer died before the commit. The retention of a file starts at its removal from the
-log or at its last write. The retention protects readers that Weft does not know. Weft's own readers hold a shared lock
-on the table's folder (``Location.shared``).
+The unneeded files are log files before a checkpoint, and data files that the log does not name. A data file is unneeded
+after a compaction or a purge, or if its writer died before the commit. The retention of a file starts at its removal
+from the log or at its last write. The retention protects readers that Weft does not know. Weft's own readers hold a
+shared lock on the table's folder (``Location.shared``).
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def delete(table: Location, files: DeletableFiles, remover: Remover, patience_se
 
     The caller must hold the lease and must have checked the table for damage. The function checks the lease while no
     other process uses the table. A later writer locks the table until its commit, so its new files stay. An earlier
-    writer cannot commit a deleted file, because its transaction numbers are spent. Settling spends the numbers of loads
-    and ticks. This function spends the numbers of compactions. Raise LeaseLost or StorageError.
+    writer cannot commit a deleted file, because its transaction number is spent. Settling has spent the numbers of
+    loads and ticks, and this function spends those of compactions. Raise LeaseLost or StorageError.
     """
     if not files.data and not files.log:
         return True
@@ -110,7 +110,7 @@ def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
 
 
 def _force_log(table: Location) -> None:
-    """Force the log since its last checkpoint to disk, because this part names the files that stay."""
+    """Force the log since the last checkpoint to disk, because this part of the log names the files that stay."""
     log = table / "_delta_log"
     names = log.names()
     since = max((int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name))), default=0)

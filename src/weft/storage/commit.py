@@ -6,7 +6,7 @@ the files. Weft does not use the writer of delta-rs, because that writer may reo
 
 delta-rs accepts a stale or repeated transaction silently. delta-rs refuses a transaction only if the same application
 has committed since the handle was opened. This module therefore opens one handle, compares the application's last
-version, and commits through the same handle. If the application commits anything in between, the commit fails.
+version, and commits through that handle. If the application commits anything in between, the commit fails.
 """
 
 from __future__ import annotations
@@ -94,14 +94,14 @@ def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) 
     """Append the rows as one file in one commit, and return the commit's version.
 
     The rows keep their order. A missing column is NULL. Call ``make_durable`` to force the commit to disk. Raise
-    LeaseLost if the application has already committed ``txn_version`` or commits anything at the same time. After this
-    error, the table contains none of the rows. Raise StorageError if the rows cannot be written.
+    LeaseLost if the application has already committed ``txn_version`` or commits anything at the same time. After
+    LeaseLost, the table contains none of the rows. Raise StorageError if the rows cannot be written.
     """
     return _append(table, _written(table, rows), app_id, txn_version)
 
 
 def append_files(table: Location, folder: Location, app_id: str, txn_version: int) -> int:
-    """Move the Parquet files in ``folder`` into the table and commit them. Results and errors are those of
+    """Move the Parquet files in ``folder`` into the table, and commit the files. Results and errors are those of
     ``append_rows``.
 
     The files must have the columns of the table.
@@ -175,7 +175,7 @@ def _append_once(
         commit_files(opened, files, gone, {app_id: txn_version}, replaced_at or 0, news=True)
     except delta_errors() as error:
         problem = error
-    # A commit may succeed and still report an error, such as a failed checkpoint. Only the log is reliable.
+    # A commit may succeed and still report an error, such as a failed checkpoint. Ask the log instead.
     version = find_version(table, app_id, txn_version)
     if version is not None and files.keys() <= {added.location for added in added_files(table, version)}:
         return_table(table, opened)
@@ -260,7 +260,9 @@ def write_data_file(rows: pa.Table, file: Location) -> None:
 
 
 def _repeating(rows: pa.Table) -> list[str]:
-    """Return the Parquet names of columns with many repeated values. A dictionary saves time and space for them."""
+    """Return the Parquet names of columns with many repeated values. A dictionary saves time and space for repeated
+    values.
+    """
     names = []
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         sample = column.slice(0, _SAMPLE)

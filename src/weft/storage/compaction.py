@@ -3,7 +3,7 @@
 Each load and each tick adds a file, and every file makes reads slower. A compaction writes the new file without a
 lease, because no commit names the file yet. One fenced commit (``storage/removing.py``) then replaces the old files by
 the new one. The commit has ``dataChange`` false, so followers of the table see no change. The old files stay on disk
-for their readers until ``storage/cleaning.py`` deletes them.
+for readers until ``storage/cleaning.py`` deletes the files.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class Compaction:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """An uncommitted file ``added`` that contains the rows of the files ``removed``. ``stats`` are its statistics."""
+    """An uncommitted file ``added`` that contains the rows of the files ``removed``. ``stats`` has the statistics of
+    the new file.
+    """
 
     removed: tuple[DataFile, ...]
     added: DataFile
@@ -189,7 +191,7 @@ def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> in
     before = opened.transaction_version(REMOVING)
     if before is not None and before > token:
         raise taken_over(table, _DOING)
-    # The handle is older than this read. Any change in between therefore makes the commit fail.
+    # The handle was opened before this read, so a commit in between makes this commit fail.
     there = {file.location: file.size for file in delta_snapshot(table, check_files=False).files}
     if any(there.get(file.location) != file.size for file in rewritten.removed) or not _is_whole(rewritten.added):
         with suppress(OSError):
@@ -202,7 +204,7 @@ def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> in
         commit_files(opened, new, rewritten.removed, {REMOVING: token}, at, news=False)
     except delta_errors() as error:
         problem = error
-    # A commit may succeed and still report an error, such as a failed checkpoint. Only the log is reliable.
+    # A commit may succeed and still report an error, such as a failed checkpoint. Ask the log instead.
     version = _find(table, rewritten.added.location, since)
     if version is not None:
         return_table(table, opened)

@@ -87,7 +87,7 @@ def gaps(there: Held, within: Period) -> list[Period]:
 
 
 def first_change(before: Held, after: Held) -> int | None:
-    """Return the first instant at which the two histories differ (µs UTC). Return None if they are equal."""
+    """Return the first instant at which the two histories differ (µs UTC). Return None if the histories are equal."""
     starts = [
         one
         for row in before.periods.keys() | after.periods.keys()
@@ -98,13 +98,15 @@ def first_change(before: Held, after: Held) -> int | None:
 
 def _differing(left: Sequence[Period], right: Sequence[Period]) -> Iterable[int]:
     for first, _ in {*left} ^ {*right}:
-        # Two periods with the same start differ from the earlier end on.
+        # Two periods with the same start differ after the earlier end.
         ends = [end for begin, end in (*left, *right) if begin == first]
         yield first if len(ends) == 1 else min(ends)
 
 
 def log_rows_of(before: Held, after: Held, instant: int, log: TableSchema) -> pa.Table:
-    """Return the log rows that change the history from ``before`` to ``after``. Their ``ts`` is ``instant``."""
+    """Return the log rows that change the history from ``before`` to ``after``. The ``ts`` of these rows is
+    ``instant``.
+    """
     schema = stored_schema(log)
     pieces = []
     for held, row, begin, end in _gained(before, after):

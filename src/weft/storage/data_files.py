@@ -19,7 +19,7 @@ _BATCH_ROWS: Final = 65_536
 def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.Expression | None = None) -> pa.Table:
     """Return the rows that satisfy ``condition`` (None: all rows), with the columns of ``schema``.
 
-    If a column is newer than a file, its values are NULL. Raise StorageError if a file is missing or damaged.
+    A column that is newer than a file is NULL. Raise StorageError if a file is missing or damaged.
     """
     import pyarrow as pa
 

@@ -1,8 +1,8 @@
 """Delete rows and files that no query needs any more, without Spark.
 
 A file without needed rows is removed. The needed rows of other files move to a new file. One commit with the removal
-fence (``storage.removing``) makes both changes. The tick's number is the commit's transaction number of ``DISCARDING``.
-After such a commit, ``verify`` accepts fewer rows than the catalog records.
+fence (``storage.removing``) makes both changes. The commit records the tick's number as the transaction number of
+``DISCARDING``. After a transaction of ``DISCARDING``, ``verify`` accepts fewer rows than the catalog records.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def _commit(
 
 
 def has_discarded(table: Location) -> bool:
-    """Return whether rows of the table were ever discarded. Such a table may have fewer rows than the catalog records.
+    """Return whether rows of the table were ever discarded. A table with discarded rows may have fewer rows than the
+    catalog records.
 
     A tick may crash after it discards rows and before the catalog records the new row count. The next tick that
     discards rows records the current count.

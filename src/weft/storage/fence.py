@@ -1,8 +1,8 @@
 """Fence off a dead writer without Spark: look for its commit, and prevent a late commit.
 
 Each commit carries a ``txnAppId`` and an ascending ``txnVersion``. ``storage/commit.py`` refuses a version that is not
-greater than the last one. While a writer is suspended, another writer may give up its reservation. Giving up a
-reservation includes spending the version of the reservation. If the suspended writer then wakes up, its commit fails.
+greater than the last one. Before a writer gives up a reservation of another writer, it spends the version of the
+reservation. The commit of a suspended writer therefore fails after the writer wakes up.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weft.storage.delta_log import (
 class OwnCommit:
     """The commit of a writer: Delta's ``version``, the number of added ``rows``, and the least and greatest ``ts``.
 
-    The two instants (µs UTC) are read from the data files. They are None if the commit added no rows.
+    The bounds of ``ts`` (µs UTC) come from the data files. Both bounds are None if the commit added no rows.
     """
 
     version: int
@@ -58,7 +58,7 @@ def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
 def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") -> OwnCommit | None:
     """Return the commit with this transaction, or None.
 
-    The ``ts`` bounds come from the data files of the commit. Raise StorageError if the log or such a file is damaged.
+    Raise StorageError if the log or a data file of the commit is damaged.
     """
     version = find_version(table, app_id, txn_version)
     if version is None:
@@ -84,7 +84,7 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
     from deltalake import CommitProperties, Transaction
 
     try:
-        # Use one handle, so that delta-rs refuses the number if its writer has just used it.
+        # Use one handle, so that delta-rs refuses a number that another writer has just used.
         opened = open_table(table)
         used = opened.transaction_version(app_id)
         if used is not None and used >= txn_version:
@@ -105,7 +105,7 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
 
 
 def make_durable(table: Location, version: int) -> None:
-    """Force one commit to disk: its data files, its log entry, and their folders.
+    """Force one commit to disk: the data files, the log entry, and the folders of both.
 
     delta-rs does not force files. A power cut could therefore lose a commit that the catalog has recorded.
     """

@@ -36,7 +36,7 @@ _STATISTICS: Final = ("query_id", "ordinal", "first_at", "tick")
 
 @dataclass(frozen=True)
 class ResultRow:
-    """An answer. ``first_at`` is its first instant (µs UTC), and ``values`` are in column order."""
+    """An answer. ``first_at`` is the first instant of the answer (µs UTC), and ``values`` are in column order."""
 
     ordinal: int
     first_at: int
@@ -57,7 +57,7 @@ class Answers:
 def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
     """Yield at most ``limit`` committed answers with ordinals greater than ``after``, in order.
 
-    The generator keeps one batch in memory, plus rows that are out of order in their file. Raise StorageError if an
+    The generator keeps one batch in memory, plus those rows that are out of order in a file. Raise StorageError if an
     answer is missing or occurs twice.
     """
     first = max(after, 0) + 1
@@ -100,7 +100,7 @@ def _decoded(
 
 @dataclass(frozen=True)
 class Added:
-    """The answers that one commit added for a query: their number and their greatest first instant."""
+    """The number of answers that one commit added for a query, and the greatest first instant of these answers."""
 
     rows: int
     last_first_at: int

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def connect(threads: int = 2) -> duckdb.DuckDBPyConnection:
-    """Return a new in-memory DuckDB connection in UTC. It downloads no extensions.
+    """Return a new in-memory DuckDB connection in UTC that downloads no extensions.
 
-    DuckDB uses at most half of the machine's memory, because Spark runs on the same machine. Its temporary files go to
-    the temporary folder of the system, not to the working directory.
+    DuckDB uses at most half of the machine's memory, because Spark runs on the same machine. Temporary files go to the
+    temporary folder of the system.
     """
     import duckdb
 
@@ -99,9 +99,9 @@ def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], k
     """Count the rows of ``known`` that differ from a row with the same key in ``new`` or in the Parquet files.
 
     ``new`` contains rows that the files lack, with the columns of ``known``. The column ``place`` of ``known`` has
-    distinct values and is not compared. NULL equals NULL and NaN equals NaN. If a file lacks a column, its values are
-    NULL. The function reads the key columns of all files. It reads other columns only from row groups with a matching
-    key. Raise StorageError if a file is missing or damaged.
+    distinct values and is not compared. NULL equals NULL and NaN equals NaN. A column that a file lacks is NULL. The
+    function reads all key columns, but other columns only from row groups with a matching key. Raise StorageError if a
+    file is missing or damaged.
     """
     values = [name for name in known.column_names if name not in (*keys, place)]
     if not values or not known.num_rows:

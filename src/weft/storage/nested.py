@@ -17,8 +17,8 @@ from weft.storage.json_text import NOT_FINITE, day_of, expanded_year_time, insta
 def nested_value(text: str, shape: DataType) -> Any:
     """Convert a JSON text of the type ``shape`` to dicts, lists, dates, aware datetimes and Decimals.
 
-    A missing field becomes None, because the field may be newer than the text. A field with another type becomes None,
-    too. Raise StorageError if the whole text has another type.
+    A field that is missing or has another type becomes None, because the field may be newer than the text. Raise
+    StorageError if the text as a whole has another type.
 
     >>> nested_value('{"a": [1, null], "c": 7}', DataType.parse_nested("STRUCT<a: ARRAY<INT>, b: DATE>"))
     {'a': [1, None], 'b': None}

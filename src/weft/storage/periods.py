@@ -1,14 +1,14 @@
 """Read and write the history log of a tracked table, and compute periods from the log.
 
-The log is append-only. Its columns are the columns of the source, ``valid_from``, ``valid_to`` (NULL: open) and ``ts``,
-the instant of the change. If a source row starts at s, Weft appends (row, s, NULL, ts = s). If the row ends at e, Weft
+The log is append-only. The columns are those of the source, ``valid_from``, ``valid_to`` (NULL: open) and ``ts``, the
+instant of the change. If a source row starts at s, Weft appends (row, s, NULL, ts = s). If the row ends at e, Weft
 appends (row, s, e, ts = e). The current state of each (row, ``valid_from``) is its log row with the greatest ``ts``. A
 period is empty if its ``valid_to`` equals its ``valid_from``. The log up to an instant shows what was known at that
 instant. Weft records the end of a period only after the end has passed. A log row's ``valid_to`` is therefore never
 later than its ``ts``.
 
-The log rows of a period differ only in ``valid_to`` and ``ts``. A selection by the other columns therefore contains
-either all log rows of a period or none. Periods can be computed from such a selection.
+The log rows of a period differ only in ``valid_to`` and ``ts``. A selection by other columns therefore contains either
+all log rows of a period or none. Periods can be computed from a selection by the other columns.
 
 Rows are Arrow tables and are compared like Spark's ``<=>``: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
 """
@@ -42,7 +42,7 @@ def values_of(log: TableSchema) -> tuple[str, ...]:
 
 
 def periods(log: pa.Table) -> pa.Table:
-    """Return the periods in ``log``. It may be a part of a history log, in any order.
+    """Return the periods in ``log``, a part of a history log in any order.
 
     The columns are those of the log except ``ts``.
     """
@@ -50,7 +50,7 @@ def periods(log: pa.Table) -> pa.Table:
     if not log.num_rows:
         return log.select(names)
     same = ", ".join(quoted(name) for name in names if name != VALID_TO)
-    # arg_max skips NULL, the end of an open period. The struct prevents this.
+    # The end of an open period is NULL, and arg_max skips NULL. A struct with a NULL is not skipped.
     last = f"arg_max(struct_pack(at := {VALID_TO}), {TS}).at"
     text = f"SELECT {same}, {last} AS {VALID_TO} FROM log GROUP BY {same} HAVING {last} IS DISTINCT FROM {VALID_FROM}"
     with over(log=log) as connection:

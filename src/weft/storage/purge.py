@@ -1,7 +1,7 @@
 """Purge the answers of removed queries from the ledger, without Spark.
 
-A purge first removes the rows from the ledger's log, and then deletes their files. Readers hold a shared lock on the
-ledger, because they may still use files that the log no longer names.
+A purge removes the rows from the ledger's log before it deletes files. Readers hold a shared lock on the ledger,
+because a reader may still use files that the log no longer names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Purged:
 
 
 def purge(data: Location, query_ids: Collection[int], remover: Remover, at: int) -> Purged:
-    """Delete the answers of the queries from the ledger. Delete the old files if no process reads the ledger.
+    """Delete the answers of the queries from the ledger. The old files are deleted only if no process reads the ledger.
 
     After a crash, another run completes the work. ``remover`` holds the lease, so a suspended compaction cannot restore
     deleted rows. ``at`` is the wall-clock time. Raise LeaseLost if the lease is lost, and StorageError if the ledger

@@ -2,8 +2,8 @@
 
 delta-rs allows two commits to remove the same file. A commit that removes files therefore has a transaction number for
 ``REMOVING``: the token of the writer's lease. The writer compares the token with the number in the log and commits
-through one handle. If another writer has committed in between, delta-rs refuses the commit. The number therefore never
-decreases. A writer that has lost its lease cannot remove files.
+through one handle. If another writer commits in between, delta-rs refuses the commit. A writer that has lost its lease
+therefore cannot remove files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weft.storage.delta_log import delta_errors, latest_version, open_table, ret
 from weft.storage.fence import make_durable
 
 REMOVING: Final = "weft-compaction"
-"""The ``txnAppId`` of commits that remove files from a table's log. Lease tokens are its transaction numbers."""
+"""The ``txnAppId`` of commits that remove files from a table's log. The transaction numbers are lease tokens."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from weft.storage.periods import periods, read_log
 def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tuple[object, ...]]:
     """Return at most ``limit`` rows of the table's newest file, with values in column order.
 
-    If a column is newer than the file, its values are NULL. Raise StorageError if the file is missing or damaged.
+    A column that is newer than the file is NULL. Raise StorageError if the file is missing or damaged.
     """
     place = data / table.path
     if table.version < 0 or not has_commits(place):

@@ -34,7 +34,8 @@ def named_columns(names: Sequence[str]) -> str:
 
 
 def columns_with_statistics(properties: Mapping[str, str], schema: pa.Schema) -> list[str]:
-    """Return the integer and timestamp columns with statistics. If the property is not set, return all such columns.
+    """Return the integer and timestamp columns with statistics. If the property is not set, all integer and timestamp
+    columns have statistics.
 
     >>> columns_with_statistics({COLUMNS_PROPERTY: "`a.b`, ts"}, pa.schema([("a.b", pa.int8()), ("ts", pa.int64())]))
     ['a.b', 'ts']

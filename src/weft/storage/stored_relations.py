@@ -1,13 +1,13 @@
 """Store the relations that synopses pass from tick to tick. A relation stays readable as of earlier ticks.
 
-Each row of the Delta table is an entry: a row of the relation, an instant ``since``, and a flag ``gone``. The flag says
-whether the relation loses or gains the row at this instant. As of an instant, the relation has the rows whose last
-entry up to that instant is not ``gone``. A tick that runs again after a crash starts from an earlier instant. It
-therefore ignores the entries of the crashed run. A paused query also continues from its own instant, even if another
-query has advanced a shared relation.
+Each row of the Delta table is an entry: a row of the relation, an instant ``since``, and a flag ``gone``. The flag
+``gone`` says whether the relation loses or gains the row at the instant. As of an instant, the relation has the rows
+whose last entry up to that instant is not ``gone``. A tick that runs again after a crash reads the relation as of an
+earlier instant. The repeated tick therefore ignores the entries of the crashed run. A paused query also continues from
+an earlier instant, even if another query has advanced a shared relation.
 
-A process caches the entries that it has read or written. A tick then reads only new files. Data files never change, and
-their names are never reused. The list of file names therefore shows whether the cache is current.
+A process caches the entries that it has read or written. The list of file names shows whether the cache is current,
+because data files never change.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from weft.storage.temporal_sql import temporal_sql
 SINCE: Final = "since"
 GONE: Final = "gone"
 _SLACK: Final = 1_000
-"""If a table has more superseded rows than this, Weft rewrites the table."""
+"""The number of superseded rows above which Weft rewrites a table."""
 _FILES: Final = 32
-"""If a table has this number of files, Weft rewrites the table. Each file costs a new process some milliseconds."""
+"""The number of files at which Weft rewrites a table. Each file costs a new process some milliseconds."""
 _MOST_BYTES: Final = 256 * 2**20
 
 
 @dataclass(frozen=True)
 class Change:
-    """The rows that a tick writes to a table. If ``replaces`` is true, they replace all rows of the table.
+    """The rows that a tick writes to a table. If ``replaces`` is true, the new rows replace all old rows.
 
     ``wanted`` is the relation after the change.
     """
@@ -99,7 +99,7 @@ class RelationLog:
         return Change(rows, replaces=False, wanted=wanted)
 
     def changed(self, change: Change) -> RelationLog:
-        """Return the log after a change. Its ``files`` do not include the new file of the change."""
+        """Return the log after a change. The ``files`` of the result do not include the new file."""
         rows = change.rows if change.replaces else pa.concat_tables([self.rows, change.rows])
         last = pc.max(change.rows.column(SINCE)).cast(pa.int64()).as_py()
         return RelationLog(self.relation, rows, () if change.replaces else self.files, last, change.wanted)

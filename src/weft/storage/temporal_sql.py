@@ -1,7 +1,7 @@
 """Query temporal relations in DuckDB.
 
 The module reads the history logs of tracked tables from their files and runs rendered SQL over the logs. A relation is
-a table or view with the columns ``c1 … cn, valid_from, valid_to``. Its timestamps have no zone and are in UTC.
+a table or view with the columns ``c1 … cn, valid_from, valid_to``. Timestamps have no zone and are in UTC.
 """
 
 from __future__ import annotations
@@ -104,14 +104,14 @@ def _type_of(kind: pa.DataType) -> str:
 
 
 def plain(rows: pa.Table) -> pa.Table:
-    """Remove the zones of all timestamps. The instants stay the same."""
+    """Remove the zones of all timestamps without changing the instants."""
     fields = [f.with_type(_PLAIN) if pa.types.is_timestamp(f.type) else f for f in rows.schema]
     return rows.cast(pa.schema(fields))
 
 
 @contextmanager
 def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
-    """Open a connection for the ``with`` block. Its tables and views are dropped at the end.
+    """Open a connection for the ``with`` block. Tables and views of the connection are dropped at the end.
 
     Many small statements run faster on one thread. Raise LimitExceeded if an enclosing ``time_limit`` has expired.
     """
@@ -142,7 +142,7 @@ def _connected() -> duckdb.DuckDBPyConnection:
 
 @cache
 def _started(process: int) -> duckdb.DuckDBPyConnection:
-    """Return the DuckDB of the process with this ID. A forked process starts its own."""
+    """Return the DuckDB of the process with this ID. A forked process starts its own DuckDB."""
     connection = connect()
     for head, meaning in MACROS.items():
         connection.execute(f"CREATE MACRO {head} AS {meaning}")

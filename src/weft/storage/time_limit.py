@@ -1,7 +1,7 @@
 """Limit the computing time of a query in this process.
 
-DuckDB is interrupted, and Python loops check the limit. A limit applies to a ``with`` block, and to all DuckDB
-connections that the block opens (``temporal_sql``).
+DuckDB is interrupted at the limit, and Python loops check the limit. A limit applies to a ``with`` block, and to all
+DuckDB connections that the block opens (``temporal_sql``).
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ _PIECE: Final = 10_000
 
 
 def answers_schema(columns: Columns) -> pa.Schema:
-    """Return the Arrow schema of answers, including nested types. Duplicate names get a number. The comparison ignores
-    case.
+    """Return the Arrow schema of answers, including nested types. A number is added to duplicate names. The comparison
+    of names ignores case.
 
     >>> answers_schema([("a", BIGINT), ("A", TIMESTAMP)]).names
     ['_ordinal', '_first_at', '_tick', 'a', 'A_2']
@@ -46,7 +46,7 @@ def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
 
 
 def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table:
-    """Convert the rows to an Arrow table with these columns. Duplicate names get a number."""
+    """Convert the rows to an Arrow table with these columns. A number is added to duplicate names."""
     schema, rest, pieces = _schema(columns), iter(rows), []
     while batch := list(islice(rest, _PIECE)):
         arrays = [_array(values, kind) for values, (_, kind) in zip(zip(*batch, strict=True), columns, strict=True)]

@@ -1,4 +1,4 @@
-"""Compare the Delta tables with the catalog (design section 7). The check covers metadata and file sizes only."""
+"""Compare the metadata and file sizes of the Delta tables with the catalog (design section 7)."""
 
 from __future__ import annotations
 
@@ -46,9 +46,8 @@ _LOOKS: Final = 20
 def verify(catalog: CatalogParts) -> list[Finding]:
     """Check all Delta tables of a home and return the problems.
 
-    While the reservation or tick of a writer is open, its unrecorded commit is not a problem. The next writer settles
-    such a commit. The function needs no lease. If another process writes at the same time, a check with findings is
-    repeated.
+    An unrecorded commit is not a problem while its reservation or tick is open. The next writer settles the commit. The
+    function needs no lease. If another process writes during a check with findings, the check is repeated.
     """
     others = (stored.path for stored in catalog.tables.versions())
     for path in {*(table.path for table in catalog.tables.all()), layout.LEDGER, *others}:

@@ -47,8 +47,8 @@ class Batch:
 class State:
     """The relations that a synopsis stores after a time point.
 
-    ``tp`` is the number of the time point, and ``at`` is its instant. Both are None before the first time point. A
-    relation is empty if ``relations`` does not contain it.
+    ``tp`` is the number of the time point, and ``at`` is its instant. Before the first time point, ``tp`` and ``at``
+    are None. ``relations`` may omit empty relations.
     """
 
     tp: int | None = None

@@ -103,7 +103,7 @@ def _joined(operations: Operations, values: list[Value], tests: list[Formula]) -
 
 
 def _tested(operations: Operations, value: Value, tests: list[Formula]) -> Value:
-    """Apply the tests whose variables are bound, and remove them from ``tests``."""
+    """Apply the tests whose variables are bound, and remove these tests from ``tests``."""
     if value is None:
         return None
     dialect, steps = operations.engine.dialect, value

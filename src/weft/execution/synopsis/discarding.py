@@ -31,8 +31,8 @@ from weft.storage.removing import Remover
 def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
     """Return the IDs of the tables whose rows were or will be discarded.
 
-    The value for an ID is the name of a query that discards the rows. If no present query discards them, the name is
-    "".
+    The value for an ID is the name of a query that discards the rows. If no present query discards rows of the table,
+    the name is "".
     """
     names = dict.fromkeys(_partial(catalog), "")
     for query, plan in catalog.queries.with_plans_like(SynopsisPlan.MARK):
@@ -42,7 +42,7 @@ def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
 
 
 def refuse_discarded(catalog: CatalogParts, read: Iterable[TableSchema]) -> None:
-    """Raise Refused if rows of one of these tables were or will be discarded."""
+    """Raise Refused if rows of one of the tables were or will be discarded."""
     discarded = discarded_tables(catalog)
     for table in read:
         if table.source == "table" and table.id in discarded:
@@ -138,8 +138,8 @@ def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -
 def drop_unneeded(writer: Writer) -> None:
     """Delete the stored relations that no query needs, and finish interrupted deletions.
 
-    The caller must ensure that no tick is planned. The catalog forgets a relation before its files are deleted. After
-    an interruption, the remaining files therefore do not count as damage.
+    The caller must ensure that no tick is planned. The catalog forgets a relation before its files are deleted. Files
+    that remain after an interruption therefore do not count as damage.
     """
     folder = writer.data / layout.SYNOPSES
     there = set(folder.names())

@@ -1,8 +1,8 @@
 """Run the SQL of a batch on Spark. The number of jobs depends on the formula alone.
 
 Each step is a lazy local checkpoint. Spark plans a step once, computes the step when a later step reads it, and caches
-the result. The plans of later steps contain only this result. With Spark's ordinary cache, each plan would contain the
-plans of all earlier steps.
+the result. The plans of later steps contain the cached result instead of the plan. With Spark's ordinary cache, each
+plan would contain the plans of all earlier steps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SparkEngine:
         local_frame(self.session, rows).createOrReplaceTempView(name)
 
     def create_table(self, sql: str) -> str | None:
-        """Create a table with the rows of a query and return its name.
+        """Create a table with the rows of a query and return the name of the table.
 
         The result is never None, because a check for rows would need a job.
         """

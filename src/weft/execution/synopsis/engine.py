@@ -1,4 +1,4 @@
-"""Define the interface of an SQL engine that evaluates batches, and implement it with DuckDB."""
+"""Define the interface of SQL engines that evaluate batches, and implement the interface with DuckDB."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Read the states that a tick processes, and the events of these states, from data files.
 
-A table of states has one row for each state: ``tp`` is the number of the state, and ``at`` is its time. The column
+A table of states has one row for each state: ``tp`` is the number and ``at`` is the time of the state. The column
 ``ts`` decides which tick processes the state. Without a table of states, each instant with new rows is a state.
 """
 
@@ -27,7 +27,7 @@ from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.temporal_sql import temporal_sql
 
 AT_ONCE: Final = 100_000
-"""The maximum number of rows in one batch, over all tables. A single state with more rows forms its own batch."""
+"""The maximum number of rows in one batch, over all tables. A state with more rows forms a batch alone."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class PastOperators:
 
     ``stored`` has the relations stored before the batch. ``at`` is the instant of the last time point before the batch,
     or None for the first batch. ``keeping`` maps each relation to a query for the rows to store after the batch. If a
-    relation becomes empty, its query is None.
+    relation becomes empty, the query is None.
     """
 
     operations: Operations

@@ -43,21 +43,21 @@ class Operations:
         return Steps(query, (), points=self.extent.end == self.extent.first + 1)
 
     def relation(self, query: str, variables: tuple[Variable, ...], *, counted: bool, points: bool) -> Value:
-        """Run a query and store its rows as a table of the engine. Return None if the query has no rows."""
+        """Run a query and store the rows as a table of the engine. Return None if the query has no rows."""
         name = self.engine.create_table(query)
         return None if name is None else Steps(name, variables, counted=counted, points=points)
 
     def register(self, key: object, rows: pa.Table) -> str:
-        """Register the rows once for each ``key``, and return the name of their table."""
+        """Register the rows as a table, once for each ``key``. Return the name of the table."""
         if key not in self.registered:
             self.registered[key] = f"given_{len(self.registered) + 1}"
             self.engine.register(self.registered[key], rows)
         return self.registered[key]
 
     def merged(self, values: list[Value], variables: tuple[Variable, ...]) -> Value:
-        """Project the values to ``variables`` and return their union, which is the value of ∨ or ∃.
+        """Return the value of ∨ or ∃: the union of ``values``, projected to ``variables``.
 
-        The count of a row is the sum of its counts in all values. Under minmax, the count is the maximum.
+        The count of a row is the sum of the counts in all values. Under minmax, the count is the maximum.
         """
         there = [value for value in values if value is not None]
         if not there or (len(there) == 1 and set(there[0].variables) == set(variables)):

@@ -2,9 +2,9 @@
 
     new table rows -> batches of states -> answers for the ledger, and new contents of the stored relations
 
-Queries that process the same states are evaluated together and share stored relations. This module does not use Spark.
-The tick writes the last processed states first. If this output is missing after a crash, the tick has written no
-results of synopses.
+Queries that process the same states are evaluated together and share stored relations. The tick writes the last
+processed states before all other results of synopses. The presence of this output therefore says whether other results
+may exist.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class TickSynopses:
         version = self.outputs.find(ANSWERS, layout.LEDGER)
         rows = self._numbered(results, members) if version is None else None
         self._write_states(results)
-        # A repeated tick checks each of these outputs, so their order is irrelevant.
+        # A repeated tick checks each output, so the order of the outputs is irrelevant.
         answers = [_Written(Output(ANSWERS, layout.LEDGER, rows))] if rows is not None and rows.num_rows else []
         changed = (self._written(*_output(name), *change) for name, change in sorted(results.relations.items()))
         self._commit([*answers, *changed])
@@ -140,7 +140,7 @@ class TickSynopses:
         for each in self._arrived(members):
             key = (each.plan.states, each.member.tau, each.plan.semantics, each.plan.history)
             together.setdefault(key, []).append(each)
-        # If the ledger already has the answers of this tick, they must be counted, so no query may be set aside.
+        # If the ledger already has the answers of this tick, no query may be set aside.
         done = self.outputs.find(ANSWERS, layout.LEDGER) is not None
         for some in together.values():
             if done:
@@ -168,7 +168,7 @@ class TickSynopses:
     def _take_in(self, some: Sequence[SynopsisMember]) -> _Results:
         """Evaluate queries that process the same states.
 
-        A query over the full history processes all states again. Its old answers are dropped.
+        Queries over the full history process all states again, and old answers are dropped.
         """
         plan, member = some[0].plan, some[0].member
         synopsis = shared([part.formula for each in some for part in each.plan.parts], plan.semantics)
@@ -219,7 +219,7 @@ class TickSynopses:
         rows = dict(zip(there.column("states").to_pylist(), there.to_pylist(), strict=True))
         rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in results.states.items()}
         wanted = pa.Table.from_pylist(list(rows.values()), STATES)
-        # Write this output even if it is unchanged. Its presence says that other outputs may exist.
+        # Write this output even without a change. The output says that other outputs may exist.
         change = log.change_to(wanted, self.tick.t, self._needed, always=True)
         assert change is not None
         self._commit([self._written(GONE_THROUGH, _STATES_PATH, log, change)])
@@ -261,7 +261,8 @@ class TickSynopses:
     def _new(self, rows: pa.Table, members: Sequence[SynopsisMember]) -> pa.Table:
         """Return the answers that the ledger lacks, without duplicates."""
         rows = arrow_answers.each_once(rows)
-        # An answer that contains a time point is always new. The ledger may already contain any other answer.
+        # An answer that contains a time point is always new. The ledger may already contain an answer without a time
+        # point.
         queries = [each.member.query for each in members if each.plan.language == "sql" and each.member.query.rows]
         ledger = self.writer.data / layout.LEDGER
         if not queries or not rows.num_rows or not has_commits(ledger):

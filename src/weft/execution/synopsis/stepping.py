@@ -45,8 +45,8 @@ class Stepper:
     """Evaluates one formula at successive time points.
 
     For a part without fixpoints, ``leaf`` returns a function from time points to rows. The function must be called for
-    each time point in order. If the rows have not changed, the function returns the same object as before. The value of
-    a part is recomputed only if one of its inputs is a new object.
+    each time point in order. If the rows have not changed, the function returns the same object as before. A value is
+    recomputed only if one of the inputs is a new object.
     """
 
     formula: algebra.Formula
@@ -126,7 +126,7 @@ class Stepper:
         return (*operands, True if formula.interval.everything else self.now)
 
     def _after(self, part: algebra.Formula, stored: Stored) -> Anchors:
-        """If nothing changed, return the same object as before."""
+        """If the anchors have not changed, return the same object as before."""
         before = self.before.get(stored, _NONE)
         looked_at = (self.of(part.formula),) if isinstance(part, algebra.Previous) else (before, *self._looked_at(part))
         last = self.last_stored.get(part)

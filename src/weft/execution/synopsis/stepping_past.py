@@ -46,7 +46,9 @@ Sums: TypeAlias = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class CurrentPoint:
-    """A time point. ``at`` is its instant. ``earlier`` is the instant of the previous time point, or None."""
+    """A time point. ``at`` is the instant of the time point, and ``earlier`` is the instant of the previous one or
+    None.
+    """
 
     tp: int
     at: int
@@ -163,7 +165,7 @@ def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
 
 
 def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
-    """Merge the anchors of a row up to the instant ``since``. Every later time point sees all of them."""
+    """Merge the anchors of a row up to the instant ``since``. Every later time point sees all these anchors."""
     recent: Anchors = {}
     old: dict[Row, tuple[Run, int]] = {}
     for (row, at), count in _timed(anchors):
@@ -299,7 +301,7 @@ def _place(number: Any) -> tuple[bool, Any]:
 
 
 def _less(one: Any, other: Any) -> bool:
-    """NaN is greater than any other number."""
+    """Compare two numbers. NaN is greater than any other number."""
     return bool(one < other or (one == one and other != other))
 
 

@@ -1,6 +1,6 @@
 """Compute the value of each subformula over a batch, as a table of the engine.
 
-If two subformulas differ only in the names of variables, their value is computed once.
+If two subformulas differ only in the names of variables, they share one value.
 """
 
 from __future__ import annotations

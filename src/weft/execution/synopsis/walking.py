@@ -90,7 +90,7 @@ class _RowsOverTime:
     rows: Rows = field(default_factory=dict)
 
     def __call__(self, tp: int) -> Rows:
-        """Return the rows at a time point. If nothing changed, return the same object as before."""
+        """Return the rows at a time point. If the rows have not changed, return the same object as before."""
         changes = self.changes.get(tp)
         if changes:
             rows = dict(self.rows)

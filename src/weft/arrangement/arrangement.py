@@ -104,10 +104,7 @@ class Arrangement:
         return sum(map(len, merging.groups_to_merge([run.record for run in self._runs])))
 
     def gone(self, files: Sequence[DataFile]) -> list[str]:
-        """Return the covered files that are not among ``files``.
-
-        If no compaction replaced these files, ``catch_up`` builds the whole arrangement again.
-        """
+        """Return the covered files that are not among ``files``."""
         self._load()
         there = sizes(files)
         return [place for place in self._manifest.files if place not in there] if self._manifest else []
@@ -183,10 +180,7 @@ class Arrangement:
         return pa.Table.from_batches(checked, self.schema)
 
     def merge(self) -> int:
-        """Merge runs of similar size to make look-ups faster. Return the number of runs that disappeared.
-
-        Raise ArrangementError if a write fails.
-        """
+        """Merge similar runs and return how many runs disappeared. Raise ArrangementError if a write fails."""
         with self._writing():
             self._load()
             if self._manifest is None:

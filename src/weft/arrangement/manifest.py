@@ -30,17 +30,12 @@ UNFINISHED: Final = "manifest.json.unfinished"
 
 
 class StateRefused(Exception):
-    """Raised if the stored state is damaged or has another format, key, schema or hash. The message gives the
-    reason.
-    """
+    """Raised if the stored state is damaged or has another format, key, schema or hash. The message says which."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The state of an arrangement.
-
-    ``schema`` has the name and type of each column. ``files`` has the size in bytes of each covered file, by location.
-    """
+    """The state of an arrangement. ``files`` has the size in bytes of each covered file, by location."""
 
     hash_version: str
     key: tuple[str, ...]
@@ -86,10 +81,7 @@ def columns_of(schema: pa.Schema) -> tuple[tuple[str, str], ...]:
 
 
 def manifest_bytes(folder: Path) -> bytes | None:
-    """Return the content of the manifest, or None if the folder has no manifest.
-
-    Raise StateRefused if the manifest cannot be read.
-    """
+    """Return the content of the manifest, or None without a manifest. Raise StateRefused if a read fails."""
     try:
         return (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -108,10 +100,7 @@ def carried_columns(folder: Path) -> tuple[str, ...]:
 
 
 def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema) -> Manifest:
-    """Parse the content of a manifest.
-
-    Raise StateRefused if the manifest is damaged or has another format, hash, key or schema.
-    """
+    """Parse a manifest. Raise StateRefused if it is damaged or has another format, hash, key or schema."""
     body, _, check = raw.rpartition(b"\n")
     if check != _check(body):
         raise StateRefused("its manifest is damaged")

@@ -33,10 +33,7 @@ _GREATEST_HASH: Final = (1 << 64) - 1
 
 
 def full_tier(runs: Sequence[RunRecord], *, any_size: bool) -> list[RunRecord]:
-    """Return the runs of the lowest full tier, or [] if no tier is full.
-
-    Without ``any_size``, also return [] if the merge would take too long for a tick.
-    """
+    """Return the runs of the lowest full tier, or []. ``any_size`` also allows a merge that is too long for a tick."""
     tiers: dict[int, list[RunRecord]] = {}
     for run in runs:
         tiers.setdefault(_tier(run.rows), []).append(run)
@@ -48,10 +45,7 @@ def full_tier(runs: Sequence[RunRecord], *, any_size: bool) -> list[RunRecord]:
 
 
 def groups_to_merge(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Return groups of runs to merge.
-
-    After the merges, each run has several times as many rows as all smaller runs together.
-    """
+    """Return groups to merge, so that each run has several times as many rows as all smaller runs together."""
     groups: list[list[RunRecord]] = []
     for run in sorted(runs, key=lambda each: each.rows):
         if groups and run.rows <= FANOUT * sum(each.rows for each in groups[-1]):

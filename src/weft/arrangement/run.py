@@ -35,10 +35,7 @@ class ArrangementError(StorageError):
 
 
 class ArrangementDamaged(ArrangementError):
-    """Raised if stored data has changed. The arrangement drops its state.
-
-    The next ``catch_up`` builds the arrangement again.
-    """
+    """Raised if stored data has changed. The next ``catch_up`` builds the arrangement again."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +111,7 @@ def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 
 
 def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
-    """Open the run of a manifest's entry.
-
-    Raise ArrangementDamaged if the file has changed, and FileNotFoundError if the file is missing.
-    """
+    """Open a run. Raise ArrangementDamaged if the file has changed, or FileNotFoundError if it is missing."""
     path = folder / record.name
     try:
         identity = _identity(path, record)

@@ -71,10 +71,7 @@ def configuration(home: Path | None = None) -> Configuration:
 
 
 def settings_of(home: Path) -> tuple[Setting, ...]:
-    """Return every effective setting of a home with its origin, including defaults.
-
-    The errors of ``configuration`` pass through.
-    """
+    """Return every setting of a home with its origin. The errors of ``configuration`` pass through."""
     read = _read_settings(home)
     chosen = _validated(read, home)
     settings = []

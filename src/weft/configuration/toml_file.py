@@ -14,10 +14,7 @@ from weft.errors import Refused
 
 @dataclass(frozen=True)
 class Written:
-    """A key of the file, such as ``("smtp", "host")``, with its value.
-
-    ``where`` is the file, with the line number if known.
-    """
+    """A key of the file, such as ``("smtp", "host")``, with its value. ``where`` is the file with the line number."""
 
     path: tuple[str, ...]
     value: Any

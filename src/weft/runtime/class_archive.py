@@ -45,10 +45,7 @@ class ClassArchive:
 
     @property
     def manifest(self) -> Path:
-        """The file with the sizes of the other files.
-
-        Weft writes the manifest last, because Java crashes on a truncated archive.
-        """
+        """The file with the sizes of the other files, written last because Java crashes on a truncated archive."""
         return self.file.with_suffix(".manifest")
 
     @property

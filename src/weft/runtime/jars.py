@@ -88,9 +88,7 @@ _SETTINGS: Final = """<ivysettings>
 
 
 def check_pair() -> tuple[str, str]:
-    """Return the installed (pyspark, delta-spark) versions. Raise ExecutionError if the versions are not the tested
-    pair.
-    """
+    """Return the (pyspark, delta-spark) versions. Raise ExecutionError if they are not the tested pair."""
     installed = (_installed("pyspark"), _installed("delta-spark"))
     if installed != (SPARK_VERSION, DELTA_VERSION):
         raise ExecutionError(

@@ -191,9 +191,7 @@ def _connected(port: int, secret: str) -> Any:
 
 
 def class_path(jars: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the class path of the JVM: first the given jars, then pyspark's own. The order of the jars is always the
-    same.
-    """
+    """Return the class path of the JVM in a fixed order: the given jars, then pyspark's own."""
     return (*jars, *sorted((spark_folder() / "jars").glob("*.jar")))
 
 

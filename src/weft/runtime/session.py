@@ -243,10 +243,7 @@ def _log_python_to(log: Path) -> None:
 
 
 class _Diverted(logging.Filter):
-    """A filter of the root logger that sends the records of py4j to another handler.
-
-    py4j logs the tracebacks of interrupted calls, for example.
-    """
+    """A filter of the root logger that sends the records of py4j to another handler."""
 
     def __init__(self, handler: logging.Handler) -> None:
         super().__init__()
@@ -302,9 +299,7 @@ def _close(gateway: Any, patience: float = _PATIENCE_SECONDS) -> None:
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """Return the exception classes of Spark and the JVM. Call this function only after an exception, because importing
-    pyspark is slow.
-    """
+    """Return the exception classes of Spark and the JVM. The import of pyspark makes the first call slow."""
     from pyspark.errors import PySparkException
 
     return PySparkException, ConnectionError, _jvm_error()

@@ -163,10 +163,7 @@ def local_master() -> str:
 
 @contextmanager
 def small(spark: SparkSession, *, when: bool = True) -> Iterator[None]:
-    """During the ``with`` block, make Spark plan for small relations. Do nothing if ``when`` is false.
-
-    The relations of a first delivery are not small.
-    """
+    """During the ``with`` block, make Spark plan for small relations. Do nothing if ``when`` is false."""
     with _settings(spark, _SMALL if when else {}):
         yield
 

@@ -20,10 +20,7 @@ _POLL_SECONDS: Final = 0.2
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Hold the turn during the ``with`` block. Raise Stopped if the command is cancelled during the wait.
-
-    A thread that already has the turn does not wait.
-    """
+    """Hold the turn (reentrant) during the ``with`` block. Raise Stopped if cancelled during the wait."""
     while not _TURN.acquire(timeout=_POLL_SECONDS):
         stop_here()
     try:

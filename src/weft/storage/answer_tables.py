@@ -174,10 +174,7 @@ def _require_not_skipped(table: Location, answers: Answers, rows: Sequence[Resul
 
 
 def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
-    """Raise Conflict if the table has another answer with the ordinal of a row.
-
-    A missing ordinal is accepted, because the owner may delete rows.
-    """
+    """Raise Conflict if the table has another answer with the ordinal of a row. Missing ordinals are accepted."""
     import pyarrow.compute as pc
 
     first, last = rows[0].ordinal, rows[-1].ordinal

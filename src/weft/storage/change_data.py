@@ -1,7 +1,4 @@
-"""Read the change data feed of a user's Delta table with delta-rs.
-
-The feed has the rows that each version inserted and deleted.
-"""
+"""Read the change data feed of a user's Delta table with delta-rs: the inserted and deleted rows by version."""
 
 from __future__ import annotations
 
@@ -50,10 +47,7 @@ def is_delta(path: Location) -> bool:
 
 
 def state_of(path: Location) -> TableState:
-    """Return the current state of the table.
-
-    Raise NotFound if the table does not exist, and ExtractionError if it cannot be read.
-    """
+    """Return the state of the table. Raise NotFound if it does not exist, or ExtractionError if a read fails."""
     with _reading(path):
         table = _opened(path)
         feeds = str(table.metadata().configuration.get(_PROPERTY)).lower() == "true"

@@ -39,10 +39,7 @@ def changes_of(rows: pa.Table, ops: Sequence[str], owns: Sequence[int], places: 
 
 
 def replace_all(rows: pa.Table, own: int, place: int) -> pa.Table:
-    """Return one transaction that ends all stored rows and inserts ``rows``.
-
-    The transaction uses two positions, starting with ``place``.
-    """
+    """Return one transaction that replaces all stored rows. It uses two positions, starting with ``place``."""
     gone = pa.table([pa.nulls(1, each.type) for each in rows.schema], schema=rows.schema)
     count = rows.num_rows
     ops, places = [TRUNCATE, *["U"] * count], [place, *[place + 1] * count]

@@ -260,9 +260,7 @@ def write_data_file(rows: pa.Table, file: Location) -> None:
 
 
 def _repeating(rows: pa.Table) -> list[str]:
-    """Return the Parquet names of columns with many repeated values. A dictionary saves time and space for repeated
-    values.
-    """
+    """Return the Parquet names of columns with many repeated values, for which a dictionary saves space."""
     names = []
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         sample = column.slice(0, _SAMPLE)

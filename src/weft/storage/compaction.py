@@ -77,9 +77,7 @@ class Compaction:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """An uncommitted file ``added`` that contains the rows of the files ``removed``. ``stats`` has the statistics of
-    the new file.
-    """
+    """An uncommitted file ``added`` with the rows of the files ``removed``, and the statistics of the new file."""
 
     removed: tuple[DataFile, ...]
     added: DataFile

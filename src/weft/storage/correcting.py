@@ -104,9 +104,7 @@ def _differing(left: Sequence[Period], right: Sequence[Period]) -> Iterable[int]
 
 
 def log_rows_of(before: Held, after: Held, instant: int, log: TableSchema) -> pa.Table:
-    """Return the log rows that change the history from ``before`` to ``after``. The ``ts`` of these rows is
-    ``instant``.
-    """
+    """Return the log rows (with ``ts`` = ``instant``) that change the history from ``before`` to ``after``."""
     schema = stored_schema(log)
     pieces = []
     for held, row, begin, end in _gained(before, after):

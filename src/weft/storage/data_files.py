@@ -30,9 +30,7 @@ def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.
 def file_batches(
     file: DataFile, schema: pa.Schema, condition: pc.Expression | None = None, batch_rows: int = _BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one file that satisfy ``condition``, in batches. ``condition`` may use only columns of
-    ``schema``.
-    """
+    """Yield the rows of one file in batches. ``condition`` may use only columns of ``schema``."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 

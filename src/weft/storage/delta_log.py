@@ -127,10 +127,7 @@ def forget_log(table: Location) -> None:
 
 
 def transaction_version(table: Location, app_id: str) -> int | None:
-    """Return the last ``txnVersion`` of ``app_id``. Return None if there is no such commit or no table.
-
-    Raise StorageError if the log is damaged.
-    """
+    """Return the last ``txnVersion`` of ``app_id``, or None. Raise StorageError if the log is damaged."""
     if not has_commits(table):
         return None
     opened = open_table(table)
@@ -161,10 +158,7 @@ def added_files(table: Location, version: int) -> tuple[DataFile, ...]:
 
 
 def check_log(table: Location) -> int:
-    """Check the files of the log and return the last version.
-
-    Raise StorageError if the log is missing or has a gap, or if a commit is empty or truncated.
-    """
+    """Check the log and return the last version. Raise StorageError if a commit is missing, empty or truncated."""
     commits = _numbered(table, _COMMIT)
     checkpoints = _numbered(table, _CHECKPOINT)
     if not commits and not checkpoints:
@@ -267,10 +261,7 @@ def delta_errors() -> tuple[type[Exception], ...]:
 
 
 def open_table(table: Location) -> Any:
-    """Return a delta-rs ``DeltaTable`` at the last commit. Only the caller may use this object.
-
-    Raise StorageError if the log is missing or damaged.
-    """
+    """Return an exclusive ``DeltaTable`` handle at the last commit. Raise StorageError if the log is damaged."""
     expected = _apply_new_entries(table)
     # Import delta-rs late, because the import is slow and most commands do not need delta-rs.
     from deltalake import DeltaTable

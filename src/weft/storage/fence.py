@@ -56,10 +56,7 @@ def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
 
 
 def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") -> OwnCommit | None:
-    """Return the commit with this transaction, or None.
-
-    Raise StorageError if the log or a data file of the commit is damaged.
-    """
+    """Return the commit with this transaction, or None. Raise StorageError if the log or a data file is damaged."""
     version = find_version(table, app_id, txn_version)
     if version is None:
         return None

@@ -134,10 +134,7 @@ def expanded_year_time(text: str, *, instant: bool) -> int | None:
 
 
 def to_json(value: Any) -> str:
-    """Return the JSON text of a Python value or of a parsed value. Numbers keep their digits.
-
-    Raise TypeError if JSON cannot represent the value.
-    """
+    """Return the JSON text of a value without losing digits. Raise TypeError if JSON cannot represent the value."""
     match value:
         case _Ambiguous(pairs=pairs):
             return _object_of(pairs)

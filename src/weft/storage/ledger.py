@@ -139,10 +139,7 @@ def require_ledger(data: Location) -> Location:
 
 
 def added_by_query(data: Location, version: int) -> dict[int, Added]:
-    """Return the number and the greatest first instant of a commit's answers, by query ID.
-
-    Raise StorageError if the log is damaged.
-    """
+    """Return the answers that a commit added to the ledger, by query ID. Raise StorageError if the log is damaged."""
     rows: Counter[int] = Counter()
     last: dict[int, int] = {}
     schema = ledger_schema("query_id", "first_at")

@@ -36,9 +36,7 @@ def nested_array(texts: Sequence[str | None], shape: DataType) -> pa.Array:
 
 
 def _value(value: Any, shape: DataType) -> Any:
-    """Raise ValueError if the value is not of the type ``shape``. A field of another type becomes None, as in
-    FROM_JSON.
-    """
+    """Raise ValueError if the value is not of the type ``shape``. A field of another type becomes None."""
     match shape.name, value:
         case _, None:
             return None

@@ -42,10 +42,7 @@ def values_of(log: TableSchema) -> tuple[str, ...]:
 
 
 def periods(log: pa.Table) -> pa.Table:
-    """Return the periods in ``log``, a part of a history log in any order.
-
-    The columns are those of the log except ``ts``.
-    """
+    """Return the periods in any part of a history log. The columns are those of the log except ``ts``."""
     names = [name for name in log.column_names if name != TS]
     if not log.num_rows:
         return log.select(names)

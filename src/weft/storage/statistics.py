@@ -73,10 +73,7 @@ def _milliseconds(instant: int) -> str | None:
 
 
 def micros_in_bounds(actions: pa.Table) -> pa.Table:
-    """Return the log's add actions with instants in microseconds and maxima rounded up.
-
-    Python's datetimes support only the years 1 to 9999.
-    """
+    """Return the add actions with integer bounds for instants (µs, any year). Maxima are rounded up."""
     for number, field in enumerate(actions.schema):
         if pa.types.is_timestamp(field.type):
             instants = actions.column(number).cast(INSTANT).cast(pa.int64())

@@ -38,10 +38,7 @@ _MOST_BYTES: Final = 256 * 2**20
 
 @dataclass(frozen=True)
 class Change:
-    """The rows that a tick writes to a table. If ``replaces`` is true, the new rows replace all old rows.
-
-    ``wanted`` is the relation after the change.
-    """
+    """Rows to write to the table of a relation. If ``replaces`` is true, the new rows replace all old rows."""
 
     rows: pa.Table
     replaces: bool
@@ -116,9 +113,7 @@ _cache_lock: Final = Lock()
 
 
 def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
-    """Return the stored log of a relation, which is empty without a table. Raise StorageError if the table is
-    damaged.
-    """
+    """Return the log of a relation, which is empty without a table. Raise StorageError if the table is damaged."""
     schema = table_schema(relation)
     if not has_commits(table):
         return RelationLog(relation, schema.empty_table())

@@ -62,10 +62,7 @@ class TemporalSql:
         self.connection.register(name, plain(rows))
 
     def table(self, name: str, sql: str) -> int:
-        """Create the temporary table ``name`` from a rendered query, and return its number of rows.
-
-        Raise ExecutionError if the query fails.
-        """
+        """Create the temporary table ``name`` and return its row count. Raise ExecutionError if the query fails."""
         return int(self.one(f"CREATE TEMP TABLE {quoted(name)} AS {sql}"))
 
     def drop(self, name: str) -> None:

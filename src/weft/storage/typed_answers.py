@@ -38,10 +38,7 @@ def answers_schema(columns: Columns) -> pa.Schema:
 
 
 def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
-    """Convert all answers to an Arrow table without changing their order.
-
-    Instants are microseconds UTC and may lie outside Python's years.
-    """
+    """Convert answers to an Arrow table. Instants are microseconds UTC, even outside Python's years."""
     return typed_table((*OWN, *columns), ((row.ordinal, row.first_at, row.tick, *row.values) for row in rows))
 
 

@@ -19,10 +19,7 @@ from weft.storage import columns
 
 
 def arrow_type(type: DataType) -> pa.DataType:
-    """Return the Arrow type for a variable of the given type.
-
-    Raise ExecutionError if formulas do not support the type.
-    """
+    """Return the Arrow type for a variable. Raise ExecutionError if formulas do not support ``type``."""
     if type.name not in VARIABLE_TYPES:
         raise ExecutionError(
             f"a formula's variable cannot be of type {type}", hint="Cast it to BIGINT, DOUBLE or STRING."

@@ -38,10 +38,7 @@ class SparkEngine:
         local_frame(self.session, rows).createOrReplaceTempView(name)
 
     def create_table(self, sql: str) -> str | None:
-        """Create a table with the rows of a query and return the name of the table.
-
-        The result is never None, because a check for rows would need a job.
-        """
+        """Create a table and return its name. The result is never None, because a check for rows would need a job."""
         frame = self.session.sql(sql).localCheckpoint(eager=False)
         name = f"step_{next(self.numbers)}"
         frame.createOrReplaceTempView(name)

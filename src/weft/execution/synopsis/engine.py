@@ -27,10 +27,7 @@ class Engine(Protocol):
         """Register ``rows`` as the table ``name``."""
 
     def create_table(self, sql: str) -> str | None:
-        """Create a table with the rows of a query and return its name.
-
-        Return None if the engine knows that the query has no rows.
-        """
+        """Create a table with the rows of a query. Return its name, or None if the query has no rows."""
 
     def rows(self, sql: str) -> pa.Table:
         """Return the rows of a query."""
@@ -57,7 +54,7 @@ class DuckdbEngine:
         self.sql.given(name, rows)
 
     def create_table(self, sql: str) -> str | None:
-        """Create a table with the rows of a query and return its name. Return None if the query has no rows."""
+        """Create a table with the rows of a query. Return its name, or None if the query has no rows."""
         name = f"step_{next(self.numbers)}"
         with _plain_errors():
             return name if self.sql.table(name, sql) else None

@@ -1,7 +1,4 @@
-"""Evaluate a synopsis over a batch of states.
-
-The value of each subformula is one relation that covers all time points of the batch.
-"""
+"""Evaluate a synopsis over a batch of states. The value of a subformula is a relation over all time points."""
 
 from __future__ import annotations
 
@@ -38,15 +35,13 @@ def evaluate(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.
 
 
 def evaluate_shared(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
-    """Evaluate a synopsis with any number of formulas on DuckDB. The result has the form described in ``evaluate``."""
+    """Evaluate a synopsis with any number of formulas on DuckDB. The results are those of ``evaluate``."""
     with duckdb_engine() as engine:
         return evaluate_on(synopsis, state, batch, engine)
 
 
 def evaluate_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
-    """Evaluate a synopsis with any number of formulas on an engine. The result has the form described in
-    ``evaluate``.
-    """
+    """Evaluate a synopsis with any number of formulas on an engine. The results are those of ``evaluate``."""
     batch = with_dates(synopsis, batch)
     check(synopsis, state, batch)
     step = _Step(synopsis, state, batch, engine)

@@ -32,10 +32,7 @@ AT_ONCE: Final = 100_000
 
 @dataclass(frozen=True)
 class News:
-    """The table rows that arrived in the period [tau, t), in µs UTC. If ``tau`` is None, the period has no start.
-
-    ``log`` is the table of states, or None.
-    """
+    """The table rows that arrived in the period [tau, t), in µs UTC. ``log`` is the table of states, or None."""
 
     data: Location
     tables: Sequence[TableRecord]

@@ -1,7 +1,4 @@
-"""Compute operations on relations over time points. An engine runs the queries.
-
-If an operand is empty, an operation may need no query.
-"""
+"""Compute operations on relations over time points. An engine runs the queries."""
 
 from __future__ import annotations
 

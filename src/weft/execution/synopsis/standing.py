@@ -166,10 +166,7 @@ class TickSynopses:
         return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
 
     def _take_in(self, some: Sequence[SynopsisMember]) -> _Results:
-        """Evaluate queries that process the same states.
-
-        Queries over the full history process all states again, and old answers are dropped.
-        """
+        """Evaluate queries that process the same states. Ignore old answers of queries over the full history."""
         plan, member = some[0].plan, some[0].member
         synopsis = shared([part.formula for each in some for part in each.plan.parts], plan.semantics)
         events = dict.fromkeys(each for one in some for part in one.plan.parts for each in part.events)
@@ -292,10 +289,7 @@ def _after(answers: pa.Table, last: int) -> pa.Table:
 
 
 def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
-    """Return the last state before ``tau`` that the queries of a plan processed, or None.
-
-    The result has the number and the time (µs UTC) of the state.
-    """
+    """Return number and time (µs UTC) of the last state before ``tau`` that the plan's queries processed, or None."""
     if tau is None:
         return None
     last = read_relation_log(data / _STATES_PATH, STATES).as_of(tau)

@@ -46,9 +46,7 @@ Sums: TypeAlias = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class CurrentPoint:
-    """A time point. ``at`` is the instant of the time point, and ``earlier`` is the instant of the previous one or
-    None.
-    """
+    """A time point. ``at`` is the instant of this time point, and ``earlier`` is that of the previous one or None."""
 
     tp: int
     at: int

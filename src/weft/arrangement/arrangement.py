@@ -121,12 +121,12 @@ class Arrangement:
         read: Callable[[Sequence[DataFile]], Iterable[pa.Table]],
         moved: Sequence[Compaction] = (),
     ) -> None:
-        """Cover exactly the given files: add the rows of new files, and forget missing files.
+        """Add the rows of new files, and forget missing files. The arrangement then covers exactly the given files.
 
         ``read`` yields the rows of new files as tables. The tables have at least the columns of the schema, in any
         order. ``moved`` has the compactions that replaced covered files, in log order. If a covered file is missing
-        without a compaction, the arrangement is built again. Raise ArrangementError if a write fails or if the row
-        counts of ``read`` and the log differ.
+        without a compaction, the arrangement is built again. Raise ArrangementError if a write fails or if ``read``
+        returns another number of rows than the log records.
         """
         with self._writing():
             self._load()
@@ -148,7 +148,7 @@ class Arrangement:
             self._commit(sizes(files), records)
 
     def lookup(self, keys: pa.Table, *, null_safe: bool = False, most: int | None = None) -> pa.Table:
-        """Return each row whose key equals a row of ``keys``, once and with the columns of the schema.
+        """Return all rows whose key equals a row of ``keys``, without repetitions and with the columns of the schema.
 
         The columns of ``keys`` correspond to the key columns by position. NULL equals NULL only with ``null_safe``. If
         a row occurs twice in ``keys``, the result may contain rows of another key with the same hash. The probability

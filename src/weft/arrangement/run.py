@@ -1,4 +1,4 @@
-"""A run: rows sorted by the hash of their key, in one Arrow IPC file that is mapped into memory.
+"""A run: rows sorted by key hash, in one Arrow IPC file that is mapped into memory.
 
 The columns of the arrangement are ``c0, c1, …``. The next columns are ``hash`` and ``sum`` (the checksum of the row).
 The checksums do not cover the hashes, the boundaries of texts, the NULLs, or the structure of the file. The manifest

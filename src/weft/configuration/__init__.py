@@ -1,7 +1,7 @@
 """Read and check Weft's settings.
 
-Environment variables override the file ``weft.toml`` in the home. The file overrides the defaults. Weft reads settings
-only on use, so a program may set variables after it imports Weft. An empty variable counts as unset.
+Environment variables override the file ``weft.toml`` in the home. The file overrides the defaults. A program may set
+variables after the import of Weft, because Weft reads settings on use. An empty variable counts as unset.
 """
 
 from __future__ import annotations

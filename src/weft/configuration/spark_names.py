@@ -1,7 +1,7 @@
 """Decide which Spark settings a user may change.
 
-A standing query must have the same meaning at every tick and on every machine. Some settings determine how Spark
-interprets a text, an instant or an error. Users cannot change settings that affect the meaning of a query.
+A standing query must have the same meaning at every tick and on every machine. Users therefore cannot change how Spark
+interprets a text, an instant or an error.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def secret(name: str) -> bool:
 def suggestion_for(name: str) -> str | None:
     """Return the correct name of a misspelled setting. Return None if no setting has a similar name.
 
-    If the name has two words, only Weft's own keys in [spark] are considered. A longer name is similar if one word
+    For a name of two words, only Weft's own keys in [spark] are candidates. A longer name is similar if one word
     differs by one slip, or if only ``sql`` is missing.
 
     >>> suggestion_for("spark.memroy"), suggestion_for("spark.sql.shufle.partitions")

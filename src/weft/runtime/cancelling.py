@@ -1,8 +1,7 @@
 """Cancel the Spark jobs of one command while other commands continue.
 
 Some tasks never check for cancellation. Examples are a nested-loop join in generated code, and a regular expression
-that backtracks. A task that does not check for cancellation would occupy a core forever. Weft therefore kills the JVM,
-as after a time limit (``watchdog``).
+that backtracks. Weft therefore kills the JVM, as after a time limit (``watchdog``).
 """
 
 from __future__ import annotations

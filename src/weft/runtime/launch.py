@@ -5,8 +5,8 @@ and a second JVM only to build the command line. The class path contains only ja
 requires this (``runtime/class_archive.py``). On a cluster, Weft uses pyspark's launcher, which knows the options of
 each master.
 
-A typed command ends before Java's optimizing compiler would save time, so its JVM uses only the quick compiler. A
-long-running process uses both compilers, as does a Python program that calls Weft.
+For a typed command, the JVM uses only the quick compiler, because an optimizing compiler would not pay off.
+Long-running processes and Python programs that call Weft use both compilers.
 """
 
 from __future__ import annotations

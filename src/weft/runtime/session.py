@@ -96,7 +96,7 @@ def spark_session(
 
     The first call in a process starts the JVM. ``master`` and ``kafka`` apply only to the start. ``master`` is Spark's
     master URL. The default is the URL in the settings, or else all cores of this machine. ``kafka`` returns whether to
-    load the Kafka connector. Spark's log goes to the folder ``logs`` of the first ``home`` (None: of the cache folder).
+    load the Kafka connector. Spark's log goes to the folder ``logs`` of the first ``home``, or of the cache folder.
 
     If the JVM has died, a new JVM and new sessions replace the old ones. If Spark cannot start, raise ExecutionError
     with the path of the log.

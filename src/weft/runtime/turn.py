@@ -1,7 +1,7 @@
 """Give Spark to one thread at a time. The thread that may use Spark has the *turn*.
 
 The threads of a process share a Spark session, its settings and the JVM. A thread needs the turn to compute a query, to
-change a setting temporarily, or to kill the JVM. If the JVM ends or a time limit expires, the running query is
+change a setting temporarily, or to kill the JVM. If the JVM ends or a time limit expires, the query with the turn is
 therefore the cause. A changed setting is restored before another thread reads it.
 """
 

@@ -1,9 +1,9 @@
 """Convert changes of a source into rows for the history log of its tracked table.
 
-Changes are an Arrow table with the columns of the source and three more. ``_op`` is the operation. ``D`` ends the row
-with this key, and ``T`` ends all rows (see ``without_truncations``). Any other value of ``_op`` inserts or replaces the
-row. ``_own`` is the time of the change at the source (µs UTC, or NULL). Changes with the same ``_own`` are one
-transaction. ``_order`` is the position in the feed and is unique for each key. Two NULL keys are equal, as in
+Changes are an Arrow table with the columns of the source and three more. ``_op`` is the operation. The operation ``D``
+ends the row with the key, and ``T`` ends all rows (see ``without_truncations``). Any other value of ``_op`` inserts or
+replaces the row. ``_own`` is the time of the change at the source (µs UTC, or NULL). Changes with the same ``_own`` are
+one transaction. ``_order`` is the position in the feed and is unique for each key. Two NULL keys are equal, as in
 ``storage.periods``.
 """
 
@@ -39,7 +39,7 @@ def changes_of(rows: pa.Table, ops: Sequence[str], owns: Sequence[int], places: 
 
 
 def replace_all(rows: pa.Table, own: int, place: int) -> pa.Table:
-    """Return one transaction that replaces all stored rows. It uses two positions, starting with ``place``."""
+    """Return one transaction that replaces all stored rows, at the positions ``place`` and ``place + 1``."""
     gone = pa.table([pa.nulls(1, each.type) for each in rows.schema], schema=rows.schema)
     count = rows.num_rows
     ops, places = [TRUNCATE, *["U"] * count], [place, *[place + 1] * count]
@@ -86,7 +86,7 @@ def fill_missing_cells(
 
     Each row of ``lacking`` describes the missing cells of one change. ``_order`` is the position of the change, and
     ``_columns`` names the cells. The values of the cells come from the last row with the given key before the position
-    ``_before``. The row with the values is in ``there`` or in another change.
+    ``_before``. ``there`` and the changes are searched for this row.
     """
     if not lacking.num_rows:
         return changes, 0
@@ -117,9 +117,9 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the changes that the history does not contain yet, in the order of the feed.
 
     ``log`` is the history of the changed keys. If several changes of a key have the same source time, only the last one
-    counts. The history contains a change if the key had the resulting state at the source time, now or before a
-    correction. A change after the last recorded instant of the key is always new. Reading a feed twice therefore has no
-    effect.
+    counts. A change is not new if the history has the resulting state of the key at the source time. The history before
+    a correction counts as well. A change after the last recorded instant of the key is always new. Reading a feed twice
+    therefore has no effect.
     """
     for instant in correction_instants(log):
         changes = _unknown(known_at(log, instant - 1), changes, keys)

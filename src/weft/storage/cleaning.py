@@ -1,4 +1,4 @@
-"""Delete unneeded files of a Delta table after their retention, while no reader uses the table.
+"""Delete unneeded files of a Delta table after the retention, while no reader uses the table.
 
 The unneeded files are log files before a checkpoint, and data files that the log does not name. A data file is unneeded
 after a compaction or a purge, or if its writer died before the commit. The retention of a file starts at its removal
@@ -70,9 +70,9 @@ def delete(table: Location, files: DeletableFiles, remover: Remover, patience_se
     """Delete the files and return True. Return False if other processes use the table for ``patience_seconds``.
 
     The caller must hold the lease and must have checked the table for damage. The function checks the lease while no
-    other process uses the table. A later writer locks the table until its commit, so its new files stay. An earlier
-    writer cannot commit a deleted file, because its transaction number is spent. Settling has spent the numbers of
-    loads and ticks, and this function spends those of compactions. Raise LeaseLost or StorageError.
+    other process uses the table. The files of a later writer stay, because the writer locks the table until its commit.
+    An earlier writer cannot commit a deleted file, because its transaction number is spent. Settling spends the numbers
+    of loads and ticks. This function spends the numbers of compactions. Raise LeaseLost or StorageError.
     """
     if not files.data and not files.log:
         return True

@@ -1,12 +1,12 @@
 """Write Delta tables from this process without Spark: create tables, add columns, and append rows.
 
 The rows of a commit are one Parquet file that this module writes, or several files that Spark wrote. delta-rs commits
-the files. Weft does not use the writer of delta-rs, because that writer may reorder blocks of rows. The search by
-``ts`` relies on the order of rows.
+the files. Weft does not use the writer of delta-rs, because that writer may reorder rows. The search by ``ts`` relies
+on the order of rows.
 
 delta-rs accepts a stale or repeated transaction silently. delta-rs refuses a transaction only if the same application
 has committed since the handle was opened. This module therefore opens one handle, compares the application's last
-version, and commits through that handle. If the application commits anything in between, the commit fails.
+version, and commits through that handle. If the application commits anything else in the meantime, the commit fails.
 """
 
 from __future__ import annotations

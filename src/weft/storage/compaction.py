@@ -231,7 +231,7 @@ def _find(table: Location, file: Location, since: int) -> int | None:
 
 
 def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:
-    """Return the compactions since the first removal of one of the files ``gone`` (paths), in log order.
+    """Return the compactions since the log removed the first of the files ``gone`` (paths), in log order.
 
     Return [] if the log does not reach back to that removal, or if a change of rows removed one of the files.
     """

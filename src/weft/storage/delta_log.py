@@ -4,8 +4,7 @@ delta-rs treats an empty commit file as a commit without changes. This module th
 reports a truncated commit. Each error is a StorageError that names the file and the remedy.
 
 A process reads each log entry once and applies new entries to its cached snapshot (``_LogPosition``). After
-``forget_log`` or the restore of a copy, the process reads the whole log again. A changed file of the cached commit
-reveals a restore.
+``forget_log`` or the restore of a copy, the process reads the whole log again.
 """
 
 from __future__ import annotations
@@ -99,7 +98,8 @@ def last_commit(table: Location) -> int:
 
 
 def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapshot:
-    """Return the table at its last commit. With ``check_files``, check the size and the magic bytes of each data file.
+    """Return the state of a table at the last commit. With ``check_files``, check the size and the magic bytes of each
+    data file.
 
     Raise StorageError if the table does not exist, or if one of its files is missing or truncated.
     """

@@ -1,8 +1,8 @@
 """Fence off a dead writer without Spark: look for its commit, and prevent a late commit.
 
 Each commit carries a ``txnAppId`` and an ascending ``txnVersion``. ``storage/commit.py`` refuses a version that is not
-greater than the last one. Before a writer gives up a reservation of another writer, it spends the version of the
-reservation. The commit of a suspended writer therefore fails after the writer wakes up.
+greater than the last one. Before Weft gives up the reservation of a dead writer, Weft spends the version of the
+reservation. A late commit with this version therefore fails.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") 
 
 
 def spend(table: Location, app_id: str, txn_version: int) -> None:
-    """Commit the transaction number alone. No writer can use the number afterwards.
+    """Commit a transaction number without data, so that no writer can use the number afterwards.
 
-    Do nothing if the number is already spent or used, or if the table was lost. The original writer may have committed
-    shortly before, so the caller must look for that commit afterwards. Raise StorageError if the table cannot be
-    written, for example because another writer commits at the same time.
+    Do nothing if the number is already spent or used, or if the table was lost. The original writer may commit just
+    before the number is spent. The caller must therefore look for that commit afterwards. Raise StorageError if the
+    table cannot be written, for example because another writer commits at the same time.
     """
     if not has_commits(table):
         return

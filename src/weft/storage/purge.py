@@ -31,7 +31,7 @@ class Purged:
 
 
 def purge(data: Location, query_ids: Collection[int], remover: Remover, at: int) -> Purged:
-    """Delete the answers of the queries from the ledger. The old files are deleted only if no process reads the ledger.
+    """Delete the answers of the queries from the ledger. Old files are deleted only if no process reads the ledger.
 
     After a crash, another run completes the work. ``remover`` holds the lease, so a suspended compaction cannot restore
     deleted rows. ``at`` is the wall-clock time. Raise LeaseLost if the lease is lost, and StorageError if the ledger

@@ -1,7 +1,7 @@
 """Store the relations that synopses pass from tick to tick. A relation stays readable as of earlier ticks.
 
 Each row of the Delta table is an entry: a row of the relation, an instant ``since``, and a flag ``gone``. The flag
-``gone`` says whether the relation loses or gains the row at the instant. As of an instant, the relation has the rows
+``gone`` says whether the relation loses or gains the row at the instant. The relation as of an instant has all rows
 whose last entry up to that instant is not ``gone``. A tick that runs again after a crash reads the relation as of an
 earlier instant. The repeated tick therefore ignores the entries of the crashed run. A paused query also continues from
 an earlier instant, even if another query has advanced a shared relation.

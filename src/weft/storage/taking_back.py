@@ -1,7 +1,7 @@
-"""Remove the rows that some commits added to a table, in another commit, without Spark.
+"""Remove the rows that some commits added to a table, without Spark.
 
-The table's property ``delta.appendOnly`` is off during the removal, so that the log stays truthful. The files stay on
-disk until cleaning deletes the files.
+The table's property ``delta.appendOnly`` is off during the removal, because the log must stay truthful. The files stay
+on disk until cleaning deletes the files.
 """
 
 from __future__ import annotations

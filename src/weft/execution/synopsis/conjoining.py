@@ -2,8 +2,8 @@
 
 Parts that share variables are joined first. A test is applied as soon as its variables are bound. A test ``x = t``
 binds ``x`` if no part has bound ``x`` before. A test with a division is applied last, because other parts of the
-conjunction may remove the rows with divisor 0. If a division by 0 remains, the whole batch is rejected with an error
-that names the term.
+conjunction may remove the rows with divisor 0. A remaining division by 0 rejects the whole batch. The error names the
+term.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Run the SQL of a batch on Spark. The number of jobs depends on the formula alone.
 
 Each step is a lazy local checkpoint. Spark plans a step once, computes the step when a later step reads it, and caches
-the result. The plans of later steps contain the cached result instead of the plan. With Spark's ordinary cache, each
-plan would contain the plans of all earlier steps.
+the result. The plan of a later step reads the cached result. With Spark's ordinary cache, each plan would contain the
+plans of all earlier steps.
 """
 
 from __future__ import annotations

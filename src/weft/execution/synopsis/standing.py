@@ -3,8 +3,7 @@
     new table rows -> batches of states -> answers for the ledger, and new contents of the stored relations
 
 Queries that process the same states are evaluated together and share stored relations. The tick writes the last
-processed states before all other results of synopses. The presence of this output therefore says whether other results
-may exist.
+processed states before all other results of synopses. Without this output, the tick has written no results of synopses.
 """
 
 from __future__ import annotations

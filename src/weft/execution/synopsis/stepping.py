@@ -45,8 +45,8 @@ class Stepper:
     """Evaluates one formula at successive time points.
 
     For a part without fixpoints, ``leaf`` returns a function from time points to rows. The function must be called for
-    each time point in order. If the rows have not changed, the function returns the same object as before. A value is
-    recomputed only if one of the inputs is a new object.
+    each time point in order, and returns the same object while the rows do not change. A value is recomputed only if
+    one of the inputs is a new object.
     """
 
     formula: algebra.Formula

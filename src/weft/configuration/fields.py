@@ -259,7 +259,7 @@ def place_of(field: str) -> Place | None:
 
 
 PLACES: Final = {name: place for name in Configuration.model_fields if (place := place_of(name)) is not None}
-"""The places of those fields that have one."""
+"""The ``Place`` of each field except for ``spark`` and ``users``."""
 
 
 def description(field: str) -> str:

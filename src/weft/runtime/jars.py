@@ -107,7 +107,9 @@ def _installed(package: str) -> str:
 
 
 def jar_folder(wanted: JarSet = DELTA) -> Path:
-    """Return the folder of the jars, which may not exist yet. The variable ``WEFT_JARS`` overrides the default."""
+    """Return the path of the folder with the jars. The folder may not exist yet. The variable ``WEFT_JARS`` overrides
+    the default.
+    """
     return configuration().jars or cache_folder() / "jars" / wanted.folder
 
 

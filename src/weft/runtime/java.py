@@ -168,8 +168,8 @@ def trust_store(java: Java) -> Path | None:
     """Return a Java key store with the certificate authorities of this machine. Return None if the machine lists none.
 
     A JRE from a wheel contains only the public authorities, but a machine behind a proxy may need others. If the system
-    has a key store for Java, return that key store. Otherwise, copy Java's own list and add the missing authorities of
-    the PEM bundle.
+    has a key store for Java, return that key store. If the system has no such key store, copy Java's own list and add
+    the missing authorities of the PEM bundle.
     """
     for store in _SYSTEM_STORES:
         if os.access(store, os.R_OK):

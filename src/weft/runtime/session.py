@@ -349,7 +349,7 @@ def disk_is_full(error: Exception) -> bool:
 
 
 def error_text(error: Exception) -> str:
-    """Return the text of an error, even if the JVM that has the text is dead."""
+    """Return the text of an error, even after the JVM has died."""
     try:
         return str(error)
     except spark_errors():

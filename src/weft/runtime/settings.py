@@ -1,4 +1,4 @@
-"""Define every Spark setting that Weft uses: those for the start, and those for single parts of a tick.
+"""Define every Spark setting that Weft uses: settings for the start, and settings for single parts of a tick.
 
 A tick has two kinds of parts: scans of entire tables, and joins among small relations.
 
@@ -65,7 +65,7 @@ Excluding a rule cannot change an answer, because Spark does not allow users to 
 _ROWS_ONLY: Final = {
     **_SMALL,
     "spark.sql.optimizer.excludedRules": ",".join(_COSTLY_RULES),
-    # Spark estimates the size of a join as the product of its inputs, and would otherwise partition the join.
+    # Spark overestimates the size of a join as the product of the input sizes, and would otherwise partition the join.
     "spark.sql.maxSinglePartitionBytes": str(2**62),
     # If the input of a join is another join, Spark divides the input into this number of partitions.
     "spark.sql.shuffle.partitions": "1",

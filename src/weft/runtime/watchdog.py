@@ -25,7 +25,7 @@ _ANSWER_SECONDS: Final = 30.0
 """If a JVM does not answer a trivial query within this time (seconds), Weft kills the JVM."""
 
 _EXIT_SECONDS: Final = 10.0
-"""Weft waits for this time (seconds) until an unresponsive JVM exits by itself and reports the cause."""
+"""The time (seconds) that an unresponsive JVM has to exit and report the cause."""
 
 _CAUSES: Final = {
     "OutOfMemoryError": ("needed more memory than Spark's JVM has", "memory"),
@@ -138,7 +138,7 @@ def _ended(jvm: Jvm, written: int) -> JvmEnded:
 
 
 def _sign(jvm: Jvm, written: int) -> str | None:
-    """Return the first cause in the log. Return None if there is none or if the log was renamed."""
+    """Return the first cause in the log. Return None if the log has no cause or was renamed."""
     with suppress(OSError), jvm.log.open("rb") as log:
         log.seek(written)
         matches = (_THROWN.match(line.decode(errors="replace")) for line in log)

@@ -47,7 +47,7 @@ def is_delta(path: Location) -> bool:
 
 
 def state_of(path: Location) -> TableState:
-    """Return the state of the table. Raise NotFound if it does not exist, or ExtractionError if a read fails."""
+    """Return the state of the table. Raise NotFound if the table is missing, ExtractionError if a read fails."""
     with _reading(path):
         table = _opened(path)
         feeds = str(table.metadata().configuration.get(_PROPERTY)).lower() == "true"

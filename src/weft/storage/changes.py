@@ -86,7 +86,7 @@ def fill_missing_cells(
 
     Each row of ``lacking`` describes the missing cells of one change. ``_order`` is the position of the change, and
     ``_columns`` names the cells. The values of the cells come from the last row with the given key before the position
-    ``_before``. ``there`` and the changes are searched for this row.
+    ``_before``. The last row is in ``there`` or among the changes.
     """
     if not lacking.num_rows:
         return changes, 0

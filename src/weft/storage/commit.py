@@ -175,7 +175,8 @@ def _append_once(
         commit_files(opened, files, gone, {app_id: txn_version}, replaced_at or 0, news=True)
     except delta_errors() as error:
         problem = error
-    # A commit may succeed and still report an error, such as a failed checkpoint. Ask the log instead.
+    # A commit may succeed and still report an error, such as a failed checkpoint. The log shows whether the commit
+    # succeeded.
     version = find_version(table, app_id, txn_version)
     if version is not None and files.keys() <= {added.location for added in added_files(table, version)}:
         return_table(table, opened)

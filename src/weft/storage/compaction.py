@@ -202,7 +202,8 @@ def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> in
         commit_files(opened, new, rewritten.removed, {REMOVING: token}, at, news=False)
     except delta_errors() as error:
         problem = error
-    # A commit may succeed and still report an error, such as a failed checkpoint. Ask the log instead.
+    # A commit may succeed and still report an error, such as a failed checkpoint. The log shows whether the commit
+    # succeeded.
     version = _find(table, rewritten.added.location, since)
     if version is not None:
         return_table(table, opened)
@@ -233,7 +234,8 @@ def _find(table: Location, file: Location, since: int) -> int | None:
 def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:
     """Return the compactions since the log removed the first of the files ``gone`` (paths), in log order.
 
-    Return [] if the log does not reach back to that removal, or if a change of rows removed one of the files.
+    Return [] if the log does not reach back to the removal. Return [] also if a commit that changed rows removed one of
+    the files.
     """
     wanted, rewrites = set(gone), []
     for version in range(latest_version(table) or 0, -1, -1):

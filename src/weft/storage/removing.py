@@ -36,7 +36,7 @@ class Remover:
 
 @contextmanager
 def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
-    """Open a delta-rs handle for commits that remove files. Each commit needs ``removal_properties(token)``.
+    """Open a delta-rs handle for commits that remove files. Pass ``removal_properties(token)`` to each commit.
 
     ``doing`` completes the message "another writer took this home over while …". During the ``with`` block, no other
     process deletes files of the table. At the end of the block, the commits are on disk. Raise LeaseLost if a later

@@ -31,7 +31,7 @@ class _Limit:
     connections: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Interrupt all connections from the time limit to the end of the block, again and again."""
+        """After the time limit, interrupt all connections repeatedly until the block ends."""
         wait = min(self.seconds, TIMEOUT_MAX)
         while not self.ended.wait(wait):
             self.over = True

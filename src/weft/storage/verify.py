@@ -47,7 +47,7 @@ def verify(catalog: CatalogParts) -> list[Finding]:
     """Check all Delta tables of a home and return the problems.
 
     An unrecorded commit is not a problem while its reservation or tick is open. The next writer settles the commit. The
-    function needs no lease. If another process writes during a check with findings, the check is repeated.
+    function needs no lease. A check with findings is repeated if another process has written in the meantime.
     """
     others = (stored.path for stored in catalog.tables.versions())
     for path in {*(table.path for table in catalog.tables.all()), layout.LEDGER, *others}:

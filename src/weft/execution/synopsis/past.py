@@ -95,7 +95,7 @@ class PastOperators:
         return value if left is None else operations.where(value, operations.without(operations.distinct(value), left))
 
     def _looked_back(self, formula: Once | Since, left: Value, right: Value, *, negated: bool) -> Value:
-        """Return the value of ◇ or since, and record the query for the relation to store."""
+        """Return the value of ◇ or since. Record the query that computes the relation to store."""
         operations, extent, interval = self.operations, self.operations.extent, formula.interval
         stored, variables = stored_of(formula, operations.semantics), free_variables(formula)
         before = self._stored(stored, variables)

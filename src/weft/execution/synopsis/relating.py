@@ -94,7 +94,7 @@ class Operations:
         """Return the value of ∧: the natural join of two values at each time point.
 
         The count of a joined row is the product of the two counts. If ``least`` is true, the count is the smaller of
-        the two. If ``least`` is None, the semantics determines the count.
+        the two counts. If ``least`` is None, the semantics determines the count.
         """
         if left is None or right is None:
             return None

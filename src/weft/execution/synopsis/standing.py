@@ -43,10 +43,8 @@ from weft.storage.stored_relations import Change, RelationLog, cache_written, re
 from weft.storage.time_limit import time_limit
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
-"""The schema of the last processed states.
-
-``states`` names a sequence of states. ``tp`` and ``at`` are the number and the time (µs UTC) of its last processed
-state.
+"""The schema of the last processed states. ``states`` names a sequence of states. ``tp`` and ``at`` are the number and
+the time (µs UTC) of the last processed state in the sequence.
 """
 GONE_THROUGH: Final = "synopses"
 """The name of the output with the last processed states."""
@@ -325,7 +323,7 @@ class _Answers:
 
 
 def _read_through(files: Sequence[DataFile], queries: Sequence[int], keys: pa.Table) -> pa.Table:
-    """Return the answers ``keys`` that the ledger has. Read one file at a time to save memory."""
+    """Return those answers among ``keys`` that the ledger contains. Read one file at a time to save memory."""
     wanted = pc.field("row_hash").isin(pc.unique(keys.column("row_hash")))
     parts = [batch for file in answer_files(files, queries) for batch in file_batches(file, ANSWER, wanted)]
     return pa.Table.from_batches([each for each in parts if each.num_rows], ANSWER)

@@ -56,7 +56,9 @@ def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
 
 
 def was_cancelled() -> bool:
-    """Return whether the computation of this thread was cancelled. If so, the query is not the cause of a failure."""
+    """Return whether the computation of this thread was cancelled. A cancelled query is not the cause of the
+    failure.
+    """
     cancel_token = current_cancel_token()
     return cancel_token is not None and cancel_token.ends_something
 

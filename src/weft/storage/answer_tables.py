@@ -66,7 +66,7 @@ def table_id(table: Location) -> str | None:
 def require_own(table: Location, answers: Answers) -> None:
     """Raise Conflict if the table belongs to another query or program, or if the columns differ.
 
-    A missing table is accepted. Raise StorageError if the table's log cannot be read.
+    If the table does not exist, do nothing. Raise StorageError if the table's log cannot be read.
     """
     if not has_commits(table):
         return

@@ -101,7 +101,7 @@ def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) 
 
 
 def append_files(table: Location, folder: Location, app_id: str, txn_version: int) -> int:
-    """Move the Parquet files in ``folder`` into the table, and commit the files. Results and errors are those of
+    """Move the Parquet files in ``folder`` into the table, and commit the files. The errors are those of
     ``append_rows``.
 
     The files must have the columns of the table.

@@ -1,4 +1,4 @@
-"""Fence the commits that remove files from a table's log, and the deletion of those files.
+"""Fence two operations: commits that remove files from a table's log, and the deletion of those files.
 
 delta-rs allows two commits to remove the same file. A commit that removes files therefore has a transaction number for
 ``REMOVING``: the token of the writer's lease. The writer compares the token with the number in the log, and commits

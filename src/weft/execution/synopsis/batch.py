@@ -1,4 +1,4 @@
-"""Define the input of a synopsis, a batch of states, and the relations stored between batches.
+"""Define the input of a synopsis (a batch of states) and its state (the relations stored between batches).
 
 The module also computes the events of dated predicates and of time points (``algebra.formula``).
 """

@@ -58,7 +58,7 @@ def _negated(formula: Formula) -> Formula:
 
 
 def _negates(formula: Formula) -> bool:
-    """A Not of a test is evaluated like a test, so the result is False."""
+    """Return False for the negation of a test, because such a negation is evaluated like a test."""
     return isinstance(formula, Not) and not is_test(formula.formula)
 
 

@@ -231,7 +231,7 @@ class TickSynopses:
 
     @cached_property
     def _needed(self) -> list[int]:
-        """The τ of each synopsis query. A query or this tick may be repeated from this instant."""
+        """The τ of each synopsis query. A query may be evaluated again from its τ."""
         queries = self.writer.queries.with_plans_like(SynopsisPlan.MARK)
         return [query.tau for query, _ in queries if query.tau is not None]
 

@@ -43,7 +43,7 @@ _NO_NAME: Final = set(" ,;{}()\n\t=")
 
 
 def require_fit(answers: Answers) -> None:
-    """Raise Conflict if a column name of the answers is not allowed in a Delta table."""
+    """Raise Conflict if a Delta table does not allow the name of a column or field of the answers."""
     for name, kind in answers.columns:
         if not _NO_NAME.isdisjoint(name):
             raise Conflict(

@@ -72,9 +72,9 @@ def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") 
 def spend(table: Location, app_id: str, txn_version: int) -> None:
     """Commit a transaction number without data, so that no writer can use the number afterwards.
 
-    Do nothing if the number is already spent or used, or if the table was lost. The original writer may commit just
-    before the number is spent. The caller must therefore look for that commit afterwards. Raise StorageError if the
-    table cannot be written, for example because another writer commits at the same time.
+    Do nothing if the number is already spent or used, or if the table does not exist. The original writer may commit
+    just before the number is spent. The caller must therefore look for that commit afterwards. Raise StorageError if
+    the table cannot be written, for example because another writer commits at the same time.
     """
     if not has_commits(table):
         return

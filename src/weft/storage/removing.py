@@ -2,8 +2,8 @@
 
 delta-rs allows two commits to remove the same file. A commit that removes files therefore has a transaction number for
 ``REMOVING``: the token of the writer's lease. The writer compares the token with the number in the log, and commits
-through the same handle. If another writer commits in the meantime, delta-rs refuses the commit. A writer that has lost
-its lease therefore cannot remove files.
+through the same handle. If another writer removes files in the meantime, delta-rs refuses the commit. A writer that has
+lost its lease therefore cannot remove files.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Engine(Protocol):
         """Register ``rows`` as the table ``name``."""
 
     def create_table(self, sql: str) -> str | None:
-        """Create a table with the rows of a query. Return its name, or None if the query has no rows."""
+        """Create a table with the rows of a query. Return its name, or None if the query is known to have no rows."""
 
     def rows(self, sql: str) -> pa.Table:
         """Return the rows of a query."""

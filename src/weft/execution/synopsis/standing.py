@@ -43,8 +43,10 @@ from weft.storage.stored_relations import Change, RelationLog, cache_written, re
 from weft.storage.time_limit import time_limit
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
-"""The schema of the last processed states. ``states`` names a sequence of states. ``tp`` and ``at`` are the number and
-the time (µs UTC) of the last processed state in the sequence.
+"""The schema of the last processed states.
+
+``states`` names a sequence of states. ``tp`` and ``at`` are the number and the time (µs UTC) of its last processed
+state.
 """
 GONE_THROUGH: Final = "synopses"
 """The name of the output with the last processed states."""

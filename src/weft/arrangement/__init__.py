@@ -1,9 +1,9 @@
-"""Arrangements: indexes of tables. The cost of a look-up in an arrangement does not grow with the table.
+"""Arrangements: indexes of tables. The cost of a look-up does not grow with the size of the table.
 
-An arrangement contains rows of a table in the order of a hash of key columns. It is derived data on this machine's
-disk: it is not part of a backup, and is built again if it is lost or damaged. The term and the idea are from McSherry,
-Lattuada, Schwarzkopf, Roscoe: *Shared Arrangements* (VLDB 2020); runs are merged as in O'Neil, Cheng, Gawlick, O'Neil:
-*The Log-Structured Merge-Tree* (1996).
+An arrangement stores rows of a table, sorted by a hash of key columns. Arrangements are derived data on the local disk.
+Backups omit arrangements, and a lost or damaged arrangement is built again. The term is from McSherry, Lattuada,
+Schwarzkopf, Roscoe: *Shared Arrangements* (VLDB 2020). Runs are merged as in O'Neil, Cheng, Gawlick, O'Neil: *The
+Log-Structured Merge-Tree* (1996).
 """
 
 from __future__ import annotations

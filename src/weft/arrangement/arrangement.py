@@ -1,7 +1,7 @@
-"""Open an arrangement, extend it to its table's current files, look up the rows of keys, and merge runs.
+"""Open, extend, search and merge arrangements.
 
 ``catch_up`` makes the arrangement cover exactly the given files, and ``lookup`` searches the rows of these files. If a
-method raises ArrangementError, the caller reads the table instead. After ArrangementDamaged, the next ``catch_up``
+method raises ArrangementError, the caller must read the table instead. After ArrangementDamaged, the next ``catch_up``
 builds the whole arrangement again.
 """
 
@@ -50,14 +50,14 @@ _ATTEMPTS: Final = 5
 
 
 class Arrangement:
-    """Rows of a table in the order of a hash of their key columns, stored on this machine's disk.
+    """Rows of a table, sorted by a hash of their key columns and stored on the local disk.
 
-    Only the process that holds the home's lease may write an arrangement; any number of processes may read it. An
-    object of this class is not thread-safe. ``why_rebuilt`` says why the stored state was not used, or is None.
+    Only the holder of the home's lease may write an arrangement. Any number of processes may read an arrangement. An
+    object of this class is not thread-safe. ``why_rebuilt`` says why the stored state was ignored, or is None.
     """
 
     def __init__(self, folder: Path, key: Sequence[str], schema: pa.Schema) -> None:
-        """Do not call this directly; use ``open``."""
+        """Use ``open`` instead of this constructor."""
         self.folder = folder
         self.key = tuple(key)
         self.schema = schema.remove_metadata()
@@ -70,10 +70,10 @@ class Arrangement:
 
     @classmethod
     def open(cls, folder: Path, key: Sequence[str], schema: pa.Schema) -> Arrangement:
-        """Return the arrangement in ``folder`` with the columns of ``schema``, which include the key.
+        """Return the arrangement in ``folder`` with the columns of ``schema``, which must include the key.
 
-        Ignore a stored state that is damaged, incomplete, or of another key, schema, format or hash. Raise
-        ArrangementError if the schema lacks a key column or has a type that is not supported.
+        A stored state is ignored if it is damaged or incomplete, or if its key, schema, format or hash differs. Raise
+        ArrangementError if the schema lacks a key column or has an unsupported type.
         """
         kinds = {field.name: field.type for field in schema}
         unfit = [field.name for field in schema if not is_supported(field.type)]
@@ -90,7 +90,7 @@ class Arrangement:
 
     @property
     def rows(self) -> int:
-        """The number of rows in the covered files, or 0 if the arrangement has no state."""
+        """The number of rows in the covered files, or 0 without a state."""
         return self._manifest.rows if self._manifest else 0
 
     @property
@@ -100,20 +100,17 @@ class Arrangement:
 
     @property
     def runs_to_merge(self) -> int:
-        """The number of runs that ``merge`` would replace by fewer runs."""
+        """The number of runs that ``merge`` would read."""
         return sum(map(len, merging.groups_to_merge([run.record for run in self._runs])))
 
     def gone(self, files: Sequence[DataFile]) -> list[str]:
-        """Return the covered files that are not among ``files``.
-
-        If no compaction explains their absence, ``catch_up`` builds the arrangement again.
-        """
+        """Return the covered files that are not among ``files``."""
         self._load()
         there = sizes(files)
         return [place for place in self._manifest.files if place not in there] if self._manifest else []
 
     def behind(self, files: Sequence[DataFile], moved: Sequence[Compaction] = ()) -> int | None:
-        """Return the number of rows that ``catch_up`` would read, or None if the log lacks the row count of a file."""
+        """Return the number of rows that ``catch_up`` would read. If the log lacks a row count, return None."""
         self._load()
         missing = self._manifest.missing(files, moved) if self._manifest else None
         return _rows_of(files if missing is None else missing)
@@ -124,12 +121,12 @@ class Arrangement:
         read: Callable[[Sequence[DataFile]], Iterable[pa.Table]],
         moved: Sequence[Compaction] = (),
     ) -> None:
-        """Cover exactly the given files: add the rows of new files, and forget files that are gone.
+        """Add the rows of new files, and forget missing files. The arrangement then covers exactly the given files.
 
-        ``read`` yields the rows of new files as tables that have at least the columns of the schema, in any order. If
-        covered files are gone, the arrangement is built again, unless ``moved`` has the compactions that replaced them,
-        in the order of the log. Raise ArrangementError if writing fails or if the row count of ``read`` differs from
-        the log.
+        ``read`` yields the rows of new files as tables. The tables have at least the columns of the schema, in any
+        order. ``moved`` has the compactions that replaced covered files, in log order. If a covered file is missing
+        without a compaction, the arrangement is built again. Raise ArrangementError if a write fails or if ``read``
+        returns another number of rows than the log records.
         """
         with self._writing():
             self._load()
@@ -151,12 +148,12 @@ class Arrangement:
             self._commit(sizes(files), records)
 
     def lookup(self, keys: pa.Table, *, null_safe: bool = False, most: int | None = None) -> pa.Table:
-        """Return all rows whose key equals a row of ``keys``, each once, with the columns of the schema.
+        """Return all rows whose key equals a row of ``keys``, without repetitions and with the columns of the schema.
 
-        The columns of ``keys`` correspond to the key by position. NULL equals NULL only with ``null_safe``. If ``keys``
-        has a row twice, the result may contain rows of another key with the same hash (in about rows × keys / 2⁶⁴ of
-        all cases). Raise ArrangementDamaged if stored rows differ from what was written. Raise ArrangementError if the
-        arrangement has no state or if more than ``most`` rows match.
+        The columns of ``keys`` correspond to the key columns by position. NULL equals NULL only with ``null_safe``. If
+        a row occurs twice in ``keys``, the result may contain rows of another key with the same hash. The probability
+        of equal hashes is about rows × keys / 2⁶⁴. Raise ArrangementDamaged if stored rows have changed. Raise
+        ArrangementError if the arrangement has no state or if more than ``most`` rows match.
         """
         if self._manifest is None:
             raise ArrangementError("the arrangement has no state to look up in", where=str(self.folder), hint=_HINT)
@@ -183,10 +180,7 @@ class Arrangement:
         return pa.Table.from_batches(checked, self.schema)
 
     def merge(self) -> int:
-        """Merge runs of similar size, so that look-ups search fewer runs; return the decrease in the number of runs.
-
-        Raise ArrangementError if writing fails.
-        """
+        """Merge similar runs and return how many runs disappeared. Raise ArrangementError if a write fails."""
         with self._writing():
             self._load()
             if self._manifest is None:
@@ -201,7 +195,7 @@ class Arrangement:
             return gone
 
     def _load(self) -> None:
-        """Load the current state, which another process may have changed."""
+        """Another process may have changed the state."""
         try:
             for _ in range(_ATTEMPTS):
                 raw = manifest_bytes(self.folder)
@@ -237,7 +231,7 @@ class Arrangement:
         self._take(None, None, ())
 
     def _damaged(self, why: str) -> ArrangementDamaged:
-        """Drop the state for good, so that its manifest is not loaded again, and return the error to raise."""
+        """Drop the state and prevent another load of its manifest. Return the error to raise."""
         self._distrusted = self._raw
         self._refuse(why)
         return ArrangementDamaged(f"an arrangement is damaged: {why}", where=str(self.folder), hint=_HINT)
@@ -263,7 +257,6 @@ class Arrangement:
         return table.select(self.schema.names).cast(self.schema)
 
     def _merged(self, records: Sequence[RunRecord], group: Sequence[RunRecord]) -> list[RunRecord]:
-        """Merge the runs of the group, and return ``records`` with the new run instead of the group."""
         one = write_run(self.folder, self.schema, merging.in_order(self._opened(group)))
         failpoint("arrangement.merged")
         if one.rows != sum(record.rows for record in group):
@@ -279,14 +272,14 @@ class Arrangement:
         failpoint("arrangement.cleaned")
 
     def _clean(self) -> None:
-        """Delete files that the manifest does not name: replaced runs, and files of a process that was killed."""
+        """Delete replaced runs and files of killed processes. The manifest does not name such files."""
         named = {record.name for record in self._manifest.runs} if self._manifest else set()
         for path in self.folder.iterdir():
             if path.name == UNFINISHED or (path.suffix == RUN_SUFFIX and path.name not in named):
                 path.unlink(missing_ok=True)
 
     def _key_rows(self, keys: pa.Table, null_safe: bool) -> pa.RecordBatch | None:
-        """Return the keys as one batch with the types of the key columns, or None if no key can equal a stored key."""
+        """Return the keys with the types of the key columns, or None if no key can match."""
         kinds = [self.schema.field(name).type for name in self.key]
         if keys.num_columns != len(kinds):
             raise ArrangementError(
@@ -302,10 +295,6 @@ class Arrangement:
         return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows of a batch without their hashes and checksums.
-
-        Raise ArrangementDamaged if a checksum does not match its row.
-        """
         carried = pa.RecordBatch.from_arrays(batch.columns[: len(self.schema)], schema=self.schema)
         try:
             intact = pc.all(pc.equal(row_checksums(carried), batch.column("sum"))).as_py()
@@ -328,10 +317,7 @@ class Arrangement:
 
 
 def _equal_rows(rows: pa.RecordBatch, wanted: pa.RecordBatch) -> pa.Array:
-    """Return, for each position, whether the rows of the two batches are equal as keys.
-
-    NULL equals NULL, and NaN equals NaN.
-    """
+    """Compare two batches row by row. NULL equals NULL, and NaN equals NaN."""
     same = None
     for one, other in zip(rows.columns, wanted.columns, strict=True):
         equal = pc.fill_null(pc.equal(one, other), False)
@@ -343,7 +329,7 @@ def _equal_rows(rows: pa.RecordBatch, wanted: pa.RecordBatch) -> pa.Array:
 
 
 def _chunks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same rows in tables that are small enough to be sorted in memory."""
+    """Split the tables into chunks that can be sorted in memory."""
     held: list[pa.Table] = []
     rows = size = 0
     for table in tables:

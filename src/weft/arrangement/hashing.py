@@ -1,8 +1,9 @@
-"""Compute the hash that orders an arrangement's rows, and each row's checksum, with DuckDB's hash().
+"""Compute two hashes of a row with DuckDB's hash(): the hash of the key columns, and a checksum.
 
-Columns are hashed by their bytes (text as bytes, instants and dates as integers, decimals as 16 bytes), so that neither
-the hash nor the checksum depends on how DuckDB interprets a type. In a key, values that Spark considers equal have
-equal hashes: -0.0 and 0.0, every NaN, and NULL with NULL for `<=>`. In a checksum, these values differ.
+The hash of the key orders the rows of an arrangement. Columns are hashed by their bytes: text as bytes, instants and
+dates as integers, decimals as 16 bytes. Hashes and checksums therefore do not depend on DuckDB's types. Key values that
+Spark considers equal have equal hashes: -0.0 and 0.0, two NaNs, and two NULLs for `<=>`. Checksums distinguish -0.0
+from 0.0.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ _SAMPLES: Final = (
 
 @functools.cache
 def hash_version() -> str:
-    """Return the hashes of fixed values as text, to detect a version of DuckDB with another hash function."""
+    """Return the hashes of fixed values as text. The text changes if DuckDB changes its hash function."""
     row = _connection().sql(f"SELECT {', '.join(_SAMPLES)}").fetchall()[0]
     return "duckdb:" + ",".join(f"{value:016x}" for value in row)
 
 
 def is_supported(kind: pa.DataType) -> bool:
-    """Return whether an arrangement supports columns of the type. A list is supported, but not in the key."""
+    """Return whether an arrangement supports columns of the type. Lists are supported, but not in the key."""
     types = pa.types
     return bool(
         types.is_signed_integer(kind)
@@ -62,10 +63,7 @@ def is_supported(kind: pa.DataType) -> bool:
 
 
 def key_and_row_hashes(batch: pa.RecordBatch, key: Sequence[int]) -> tuple[pa.Array, pa.Array]:
-    """Return two arrays: the hash of each row's key columns, and each row's checksum (UINT64, never NULL).
-
-    ``key`` has the positions of the key columns.
-    """
+    """Return each row's key hash and checksum as UINT64 arrays. ``key`` has the positions of the key columns."""
     columns = [_bytes_of(column) for column in batch.columns]
     carried = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
     key_columns = [_key_form(batch.column(position)) for position in key]
@@ -83,8 +81,9 @@ def row_checksums(batch: pa.RecordBatch) -> pa.Array:
 
 
 def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Return the distinct hashes of the keys in ascending order, with the index of one key and the number of keys for
-    each hash.
+    """Return the distinct hashes of the keys in ascending order.
+
+    The second array has the index of one key for each hash. The third array has the number of keys with this hash.
     """
     columns = [_key_form(column) for column in keys.columns]
     table = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])
@@ -98,7 +97,7 @@ def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]
 
 
 def _key_hash(columns: Sequence[pa.Array]) -> str:
-    """Return the SQL expression for the hash of a key; adding 0.0 turns -0.0 into 0.0."""
+    """Adding 0.0 changes -0.0 to 0.0."""
     terms = []
     for at, column in enumerate(columns):
         name = {pa.float32(): "FLOAT", pa.float64(): "DOUBLE"}.get(column.type)
@@ -115,7 +114,7 @@ def _key_form(column: pa.Array) -> pa.Array:
 
 
 def _bytes_of(column: pa.Array) -> pa.Array:
-    """Return the column's memory with a type that DuckDB reads as bytes or integers only."""
+    """Reinterpret the column with a type that DuckDB reads as bytes or integers."""
     kind = column.type
     if pa.types.is_string(kind):
         return column.view(pa.binary())
@@ -129,18 +128,12 @@ def _bytes_of(column: pa.Array) -> pa.Array:
 
 
 def _computed(table: pa.Table, expressions: str) -> Any:
-    """Return the values of SQL expressions over a table.
-
-    Registering the table and parsing a statement would take three times as long.
-    """
+    """Compute SQL expressions over a table. Registering the table and parsing a statement would take longer."""
     return _connection().from_arrow(table).project(expressions).to_arrow_table()
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """Return this thread's connection, which preserves row order.
-
-    The connection is cached, since opening one takes longer than a look-up.
-    """
+    """Return the cached connection of this thread. Opening a connection takes longer than a look-up."""
     connection: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
     if connection is None:
         connection = duckdb.connect(":memory:")

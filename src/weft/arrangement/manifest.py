@@ -1,8 +1,8 @@
 """Read and write the manifest of an arrangement, and delete arrangements.
 
-The manifest is one JSON file that lists the runs of the arrangement and the data files that they cover. The file has a
-line of JSON and a line with its CRC-32, and is always replaced as a whole. Location and size identify a data file,
-since Delta never changes a file.
+The manifest is one file that lists the runs of the arrangement and the covered data files. The file has one line of
+JSON and one line with the CRC-32 of the JSON. A new manifest replaces the whole file. Location and size identify a data
+file, because Delta never changes a file.
 """
 
 from __future__ import annotations
@@ -30,15 +30,12 @@ UNFINISHED: Final = "manifest.json.unfinished"
 
 
 class StateRefused(Exception):
-    """Raised if the stored state is damaged, or is of another format, key, schema or hash. The message says which."""
+    """Raised if the stored state is damaged or has another format, key, schema or hash. The message says which."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The state of an arrangement.
-
-    ``schema`` has the name and type of each column. ``files`` has the size in bytes of each covered file, by location.
-    """
+    """The state of an arrangement. ``files`` has the size in bytes of each covered file, by location."""
 
     hash_version: str
     key: tuple[str, ...]
@@ -52,11 +49,11 @@ class Manifest:
         return sum(run.rows for run in self.runs)
 
     def missing(self, files: Sequence[DataFile], moved: Sequence[Compaction]) -> list[DataFile] | None:
-        """Return the ``files`` that are not yet covered, or None if a covered file is not among ``files``.
+        """Return the ``files`` that are not yet covered. Return None if the arrangement must be built again.
 
-        After None, the arrangement must be built again. ``moved`` are the compactions since the manifest was written,
-        in the order of the log. If all input files of a compaction are covered, its output files count as covered
-        instead.
+        ``moved`` has the compactions since the last write of the manifest, in log order. If all input files of a
+        compaction are covered, its output files count as covered. If any other covered file is missing in ``files``,
+        the result is None.
         """
         covered = dict(self.files)
         for compaction in moved:
@@ -79,15 +76,12 @@ def sizes(files: Sequence[DataFile]) -> dict[str, int]:
 
 
 def columns_of(schema: pa.Schema) -> tuple[tuple[str, str], ...]:
-    """Return the name and the type, as text, of each column."""
+    """Return the name and the type of each column as text."""
     return tuple((field.name, str(field.type)) for field in schema)
 
 
 def manifest_bytes(folder: Path) -> bytes | None:
-    """Return the content of the manifest, or None if the folder has no manifest.
-
-    Raise StateRefused if the manifest cannot be read.
-    """
+    """Return the content of the manifest, or None without a manifest. Raise StateRefused if a read fails."""
     try:
         return (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -97,7 +91,7 @@ def manifest_bytes(folder: Path) -> bytes | None:
 
 
 def carried_columns(folder: Path) -> tuple[str, ...]:
-    """Return the names of the columns that the arrangement in ``folder`` has, or () if the manifest cannot be read."""
+    """Return the column names of the arrangement in ``folder``, or () if the manifest cannot be read."""
     try:
         raw = manifest_bytes(folder)
         return tuple(name for name, _ in json.loads(raw.rpartition(b"\n")[0])["schema"]) if raw else ()
@@ -106,10 +100,7 @@ def carried_columns(folder: Path) -> tuple[str, ...]:
 
 
 def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema) -> Manifest:
-    """Return the manifest that ``raw`` contains.
-
-    Raise StateRefused if the manifest is damaged or has another format, hash, key or schema.
-    """
+    """Parse a manifest. Raise StateRefused if it is damaged or has another format, hash, key or schema."""
     body, _, check = raw.rpartition(b"\n")
     if check != _check(body):
         raise StateRefused("its manifest is damaged")
@@ -131,7 +122,7 @@ def parsed(raw: bytes, hash_version: str, key: Sequence[str], schema: pa.Schema)
 
 
 def write_manifest(folder: Path, manifest: Manifest, new: Sequence[RunRecord]) -> bytes:
-    """Force the ``new`` runs to disk, replace the manifest file, and return the file's content. Raise OSError."""
+    """Force the ``new`` runs to disk, replace the manifest, and return its content. Raise OSError if a write fails."""
     for run in new:
         _force(folder / run.name)
     failpoint("arrangement.forced")

@@ -1,7 +1,7 @@
-"""Choose the runs to merge, and merge their rows in order, with a bounded number of rows in memory.
+"""Choose runs, and merge their rows in sorted order. The number of rows in memory is bounded.
 
-Runs of similar size form a tier, and a full tier becomes one run of the next tier. So n rows lie in O(log n) runs, and
-each row is written O(log n) times (size-tiered compaction of a log-structured merge tree).
+Runs of similar size form a tier. A full tier is merged into one run of the next tier. Thus n rows form O(log n) runs,
+and each row is written O(log n) times. The method is the size-tiered compaction of log-structured merge trees.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from weft.arrangement.run import RunRecord, SortedRun, insertion_points
 
 BATCH_ROWS: Final = 1 << 19
 BATCH_BYTES: Final = 128 << 20
-"""Bounds for the rows that are sorted at once: their number, and their approximate size in bytes."""
+"""The limits of one sort in memory: the number of rows, and their approximate size in bytes."""
 
 FANOUT: Final = 8
 LEAST_TIER_ROWS: Final = 4096
 MERGED_AT_ONCE: Final = 300_000
-"""Greatest number of rows that a catch-up merges, so that no tick waits for a long merge. Larger merges are left to
-``merge``, unless the arrangement has more than ``MOST_RUNS`` runs.
+"""The maximum number of rows that a catch-up merges. The limit keeps ticks from waiting for a long merge.
+
+Larger merges wait for a call of ``merge``, unless the arrangement has more than ``MOST_RUNS`` runs.
 """
 MOST_RUNS: Final = 40
 
@@ -32,10 +33,7 @@ _GREATEST_HASH: Final = (1 << 64) - 1
 
 
 def full_tier(runs: Sequence[RunRecord], *, any_size: bool) -> list[RunRecord]:
-    """Return the runs of the lowest full tier, or [] if no tier is full.
-
-    Without ``any_size``, also return [] if the merge would take too long for a tick.
-    """
+    """Return the runs of the lowest full tier, or []. ``any_size`` also allows a merge that is too long for a tick."""
     tiers: dict[int, list[RunRecord]] = {}
     for run in runs:
         tiers.setdefault(_tier(run.rows), []).append(run)
@@ -47,10 +45,7 @@ def full_tier(runs: Sequence[RunRecord], *, any_size: bool) -> list[RunRecord]:
 
 
 def groups_to_merge(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
-    """Return groups of runs to merge.
-
-    After the merges, each run has several times as many rows as all smaller runs together.
-    """
+    """Return groups to merge, so that each run has several times as many rows as all smaller runs together."""
     groups: list[list[RunRecord]] = []
     for run in sorted(runs, key=lambda each: each.rows):
         if groups and run.rows <= FANOUT * sum(each.rows for each in groups[-1]):
@@ -61,7 +56,7 @@ def groups_to_merge(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
 
 
 def in_order(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of the runs in the order of their hashes, one range of hashes after another."""
+    """Yield all rows of the runs, sorted by hash."""
     batches = [batch for run in runs for batch in run.batches]
     step = _rows_at_once([run.record for run in runs])
     bounds = _bounds(batches, step)
@@ -78,10 +73,9 @@ def in_order(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
 
 
 def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in the order of their hashes, in batches of about ``step`` rows.
+    """Yield the rows sorted by hash, in batches of about ``step`` rows.
 
-    Far more than ``step`` rows may have the same hash (for example the key NULL). Rows with the same hash need no
-    sorting.
+    If a hash has far more than ``step`` rows (such as the key NULL), these rows need no sorting.
     """
     if not parts:
         return
@@ -97,10 +91,7 @@ def _sorted(parts: Sequence[pa.RecordBatch], step: int) -> Iterator[pa.RecordBat
 
 
 def _bounds(batches: Sequence[pa.RecordBatch], step: int) -> pa.Array:
-    """Return hashes that divide the rows into ranges of about ``step`` rows.
-
-    A hash that more rows have gets its own range.
-    """
+    """Return hashes that divide the rows into ranges of about ``step`` rows."""
     stride = max(1, step // _SAMPLES_A_BATCH)
     samples: list[int] = []
     for batch in batches:

@@ -1,11 +1,11 @@
-"""A run: rows in the order of their key's hash, in one Arrow IPC file that is mapped into memory.
+"""A run: rows sorted by key hash, in one Arrow IPC file that is mapped into memory.
 
-The columns are ``c0, c1, …`` for the arrangement's columns, then ``hash`` and ``sum``, the row's checksum. The manifest
-has a CRC-32 of all bytes that the checksums do not cover: the hashes, the boundaries of texts, the NULLs, and the
-file's structure. Each process verifies the CRC-32 before Arrow reads the file, since a wrong offset would make Arrow
-read beyond the file.
+The columns of the arrangement are ``c0, c1, …``. The next columns are ``hash`` and ``sum`` (the checksum of the row).
+The checksums do not cover the hashes, the boundaries of texts, the NULLs, or the structure of the file. The manifest
+therefore has a CRC-32 of all other bytes. Each process verifies the CRC-32 first, because a wrong offset would make
+Arrow read beyond the file.
 
-Look-ups search for many values at once by binary search, without Python loops over rows.
+A look-up searches for many values at once by binary search, without Python loops over rows.
 """
 
 from __future__ import annotations
@@ -31,21 +31,18 @@ _checked: set[tuple[object, ...]] = set()
 
 
 class ArrangementError(StorageError):
-    """Raised if an arrangement cannot be written or used. The caller then reads the table."""
+    """Raised if an arrangement cannot be written or used. The caller must then read the table."""
 
 
 class ArrangementDamaged(ArrangementError):
-    """Raised if an arrangement differs from what was written. The arrangement drops its state.
-
-    The next ``catch_up`` builds the arrangement again.
-    """
+    """Raised if stored data has changed. The next ``catch_up`` builds the arrangement again."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
     """The manifest's entry for a run: its file name, row count, size in bytes, and CRC-32.
 
-    ``values`` are the byte ranges (start, length) that the checksums of rows cover. The CRC-32 covers all other bytes.
+    ``values`` are the byte ranges (start, length) that the row checksums cover. The CRC-32 covers all other bytes.
     """
 
     name: str
@@ -57,7 +54,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class SortedRun:
-    """An open run. The memory of the run remains readable if another process deletes the file."""
+    """An open run, which stays readable after another process deletes the file."""
 
     record: RunRecord
     batches: tuple[pa.RecordBatch, ...]
@@ -65,7 +62,8 @@ class SortedRun:
     greatest: pa.Array
 
     def lookup(self, wanted: pa.Array) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-        """Yield batches of the rows with a hash in ``wanted``, and for each row the index of its hash in ``wanted``.
+        """Yield batches of the rows whose hash is in ``wanted``. A second array has the index of each hash in
+        ``wanted``.
 
         ``wanted`` must be ascending and distinct.
         """
@@ -79,13 +77,13 @@ class SortedRun:
 
 
 def run_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of the file of a run, given the schema of the arrangement."""
+    """Add the columns ``hash`` and ``sum`` to the schema of an arrangement."""
     fields = [pa.field(f"c{at}", field.type) for at, field in enumerate(schema)]
     return pa.schema([*fields, pa.field("hash", pa.uint64()), pa.field("sum", pa.uint64())])
 
 
 def sorted_rows(batch: pa.RecordBatch, key: Sequence[int]) -> pa.RecordBatch:
-    """Return the rows with two more columns, their hash and their checksum, in the order of the hash."""
+    """Add the columns for hash and checksum, and sort the rows by hash."""
     hashes, sums = key_and_row_hashes(batch, key)
     names = [f"c{at}" for at in range(batch.num_columns)]
     rows = pa.RecordBatch.from_arrays([*batch.columns, hashes, sums], names=[*names, "hash", "sum"])
@@ -93,9 +91,9 @@ def sorted_rows(batch: pa.RecordBatch, key: Sequence[int]) -> pa.RecordBatch:
 
 
 def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RunRecord:
-    """Write rows in the order of their hash to a new file, and return the manifest's entry for the run.
+    """Write sorted rows to a new file. Return the manifest's entry for the run.
 
-    The file is not forced to disk. Raise OSError or an Arrow exception if writing fails.
+    The file is not forced to disk. Raise OSError or an Arrow exception if the write fails.
     """
     path = folder / f"run-{uuid.uuid4().hex}{RUN_SUFFIX}"
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run_schema(schema)) as writer:
@@ -113,10 +111,7 @@ def write_run(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 
 
 def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
-    """Open the run of a manifest's entry.
-
-    Raise ArrangementDamaged if the file differs from what was written, and FileNotFoundError if the file is missing.
-    """
+    """Open a run. Raise ArrangementDamaged if the file has changed, or FileNotFoundError if it is missing."""
     path = folder / record.name
     try:
         identity = _identity(path, record)
@@ -143,7 +138,7 @@ def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
 
 
 def is_cut(folder: Path, record: RunRecord) -> bool:
-    """Return whether the size of the file has changed. Reading the mapped memory would then end the process."""
+    """Return whether the size of the file has changed. Reading the mapped memory would then kill the process."""
     try:
         return os.stat(folder / record.name).st_size != record.size
     except FileNotFoundError:
@@ -159,7 +154,7 @@ def _batches(buffer: pa.Buffer) -> tuple[pa.RecordBatch, ...]:
 
 
 def _value_ranges(buffer: pa.Buffer, batches: Sequence[pa.RecordBatch]) -> Iterator[tuple[int, int]]:
-    """Yield the byte ranges (start, length) of the columns' values, which are in the last buffer of each column."""
+    """Yield the byte ranges (start, length) of the column values. The last buffer of a column contains its values."""
     for batch in batches:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             last = column.buffers()[-1]
@@ -182,14 +177,14 @@ def _identity(path: Path, record: RunRecord) -> tuple[object, ...]:
 
 
 HAS_SEARCH_SORTED: Final = hasattr(pc, "search_sorted")
-"""Whether this version of Arrow has search_sorted. Arrow has it since 26.0, which does not support Python 3.10."""
+"""Whether this version of Arrow has search_sorted, which needs Arrow 26.0 and a Python newer than 3.10."""
 
 
 def insertion_points(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
-    """Return, for each wanted value, how many of the ascending ``values`` lie before it.
+    """Return the insertion point of each wanted value in the ascending ``values``.
 
-    With ``side`` "left", count smaller values only; with "right", count equal values, too. All arrays are UINT64, and
-    ``wanted`` contains no NULL.
+    With ``side`` "left", the insertion point is before equal values. With ``side`` "right", the insertion point is
+    after equal values. All arrays are UINT64, and ``wanted`` contains no NULL.
     """
     if HAS_SEARCH_SORTED:
         return pc.search_sorted(values, wanted, side=side)
@@ -212,9 +207,11 @@ def halving(values: pa.Array, wanted: pa.Array, side: str) -> pa.Array:
 
 
 def matches(values: pa.Array, wanted: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the positions in ``values`` of wanted values, and for each position the index of its value in ``wanted``.
+    """Return the positions of wanted values in ``values``. A second array has the index in ``wanted`` for each
+    position.
 
-    The positions are UINT64, the indices INT64. Both arguments must be ascending, and ``wanted`` must be distinct.
+    The positions are UINT64, and the indices are INT64. Both arguments must be ascending, and ``wanted`` must be
+    distinct.
     """
     starts = insertion_points(values, wanted, "left")
     counts = pc.subtract(insertion_points(values, wanted, "right"), starts).cast(pa.int64())

@@ -1,7 +1,7 @@
 """Read and check Weft's settings.
 
-Environment variables override ``weft.toml`` in the home, which overrides the defaults.  Weft reads the settings when it
-needs them, not when it is imported, so a program may set variables first.  An empty variable counts as unset.
+Environment variables override the file ``weft.toml`` in the home. The file overrides the defaults. A program may set
+variables after the import of Weft, because Weft reads settings on use. An empty variable counts as unset.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ FILE: Final = "weft.toml"
 
 @dataclass(frozen=True)
 class Place:
-    """The key of a setting in the file and its environment variable; each may be None.
+    """The key of a setting in the file, and its environment variable. The key or the variable may be None.
 
     Weft never shows the value of a ``secret`` setting.
     """
@@ -56,7 +56,7 @@ def _zone(text: str) -> str:
 
 
 def require_zone(text: str) -> str:
-    """Return the name of a time zone; raise Refused if the zone is unknown."""
+    """Return the name of a time zone unchanged. Raise Refused if the zone is unknown."""
     try:
         return _zone(text)
     except ValueError as error:
@@ -78,7 +78,7 @@ def _no_bool(value: Any) -> Any:
 
 
 def _secret(text: str) -> str:
-    """Return a secret in the format of Standard Webhooks; raise ValueError unless it has 24 to 64 bytes."""
+    """Return a secret in the format of Standard Webhooks. Raise ValueError if it does not have 24 to 64 bytes."""
     prefix, _, encoded = text.rpartition("_")
     try:
         length = len(base64.b64decode(encoded, validate=True))
@@ -113,7 +113,7 @@ class User(BaseModel):
 
 
 class Configuration(BaseModel):
-    """The effective settings; each field has a ``Place`` and a description."""
+    """The effective settings. Each field has a ``Place`` and a description."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -246,20 +246,20 @@ class Configuration(BaseModel):
         return self.smtp_port or {"starttls": 587, "implicit": 465, "none": 25}[self.smtp_tls]
 
     def zone_of(self, user: str, email: str | None = None) -> str:
-        """Return the time zone of the person with the address ``email``, otherwise of ``user``, otherwise UTC."""
+        """Return the time zone of the person with the address ``email``, or else that of ``user``, or else UTC."""
         zones = {each.email: each.zone for each in self.users.values() if each.email is not None}
         own = self.users.get(user)
         return (zones.get(email) if email else None) or (own.zone if own is not None else None) or "UTC"
 
 
 def place_of(field: str) -> Place | None:
-    """Return the ``Place`` of a field; None for ``spark`` and ``users``, which have many keys."""
+    """Return the ``Place`` of a field. Return None for ``spark`` and ``users``, which have many keys."""
     metadata = Configuration.model_fields[field].metadata
     return next((each for each in metadata if isinstance(each, Place)), None)
 
 
 PLACES: Final = {name: place for name in Configuration.model_fields if (place := place_of(name)) is not None}
-"""The place of each field that has one."""
+"""The ``Place`` of each field except for ``spark`` and ``users``."""
 
 
 def description(field: str) -> str:

@@ -1,4 +1,4 @@
-"""Merge the settings in the environment and in a home's file, and record each setting's origin."""
+"""Merge the settings in the environment and in a home's file, and record the origin of each setting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WORDS: Final = {
     "tuple": 'it should be a list of strings, such as ["a", "b"]',
     "path": "it should be a string in quotes",
 }
-"""The message for a value of the wrong type, by the first word of pydantic's error type."""
+"""Messages for a value of the wrong type. The key is the first word of pydantic's error type."""
 _NOT_SETTINGS: Final = ("WEFT_FAILPOINT", "WEFT_MESSAGE_ID", "WEFT_QUERY")
 
 
@@ -40,7 +40,7 @@ _NOT_SETTINGS: Final = ("WEFT_FAILPOINT", "WEFT_MESSAGE_ID", "WEFT_QUERY")
 class Setting(Brief):
     """An effective setting: its key, its value (hidden for a secret), and its origin.
 
-    ``variable`` is the environment variable, or None.  ``origin`` is a variable, a file with the line, or "default".
+    ``variable`` is the environment variable, or None. ``origin`` is a variable, a file with the line, or "default".
     """
 
     key: str
@@ -54,26 +54,24 @@ class Setting(Brief):
 
 @dataclass
 class _Read:
-    """The values that were read, by field, and the name and origin of each value."""
+    """The values from the environment and the file, by field."""
 
     values: dict[str, Any]
     places: dict[tuple[str, ...], tuple[str, str | None]]
-    """By the path of each value: its name for messages, and the file with its line (None: a variable)."""
+    """The origin of each value: its name for messages, and the file with the line (None: a variable)."""
 
 
 def configuration(home: Path | None = None) -> Configuration:
-    """Return the current settings: variables override the file of ``home`` (None: no file), which overrides defaults.
+    """Return the current settings. Variables override the file of ``home``, and the file overrides the defaults.
 
-    Raises Refused for an unknown setting or an invalid value, and names the variable, or the key, file and line.
+    If ``home`` is None, read no file. Raise Refused if a setting is unknown or a value is invalid. The error names the
+    variable, or the key with its file and line.
     """
     return _validated(_read_settings(home), home)
 
 
 def settings_of(home: Path) -> tuple[Setting, ...]:
-    """Return every effective setting of a home with its origin, including defaults.
-
-    Raises the errors of ``configuration``.
-    """
+    """Return every setting of a home with its origin. The errors of ``configuration`` pass through."""
     read = _read_settings(home)
     chosen = _validated(read, home)
     settings = []
@@ -115,7 +113,6 @@ def _read_settings(home: Path | None) -> _Read:
 
 
 def _add_key(read: _Read, written: Written) -> None:
-    """Store one key of the file under its field; raise Refused for an unknown key."""
     path, key = written.path, ".".join(written.path)
     if key in _FIELDS:
         read.values[_FIELDS[key]] = written.value
@@ -195,7 +192,7 @@ def _user_keys(path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _by_last_word(key: str) -> list[str]:
-    """Return at most one known key that ends in the same word: ``smtp.host`` for ``host``."""
+    """Return at most one known key with the same last word, such as ``smtp.host`` for ``host``."""
     last = key.rpartition(".")[2]
     return [known for known in _FIELDS if known.rpartition(".")[2] == last][:1]
 
@@ -209,7 +206,6 @@ def _validated(read: _Read, home: Path | None) -> Configuration:
 
 
 def _relative_to_home(checked: Configuration, read: _Read, home: Path) -> Configuration:
-    """Return the settings with the paths in the home's file resolved relative to the home."""
     moved = {
         field: home / Path(value).expanduser()
         for field in ("files_root", "delta_root", "smtp_ca_file", "smtp_password_file")
@@ -237,7 +233,7 @@ def _refusal(read: _Read, error: ValidationError) -> Refused:
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    """Return the reason why a value is invalid, in Weft's words instead of pydantic's."""
+    """Explain in Weft's words why a value is invalid."""
     kind = str(error["type"])
     if kind == "string_too_short":
         return "it should not be empty"
@@ -247,7 +243,6 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 
 def _suggestion(error: Mapping[str, Any]) -> str:
-    """Return a suggestion if the setting allows only certain words, otherwise ``""``."""
     if error["type"] != "literal_error":
         return ""
     words = [word for word in str(error["ctx"]["expected"]).split("'") if word.isalnum()]
@@ -256,7 +251,7 @@ def _suggestion(error: Mapping[str, Any]) -> str:
 
 
 def _refuse_two_passwords(read: _Read) -> None:
-    """Raise Refused for two passwords in the same source, because one would silently override the other."""
+    """Raise Refused if one source sets two passwords. One of two passwords would silently override the other."""
     for in_file in (True, False):
         ways = [path for field in _PASSWORD if (path := (field,)) in read.places]
         passwords = [read.places[path] for path in ways if (read.places[path][1] is not None) == in_file]
@@ -269,7 +264,7 @@ def _refuse_two_passwords(read: _Read) -> None:
 
 
 def _leave_one_password(read: _Read) -> None:
-    """Remove the password of the file if an environment variable sets the password, even in a different way."""
+    """Remove the password of the file if an environment variable sets the password."""
     ways = [path for field in _PASSWORD if (path := (field,)) in read.places]
     if any(read.places[path][1] is None for path in ways):
         for path in ways:
@@ -286,7 +281,6 @@ def _refuse_misspelt(named: object) -> None:
 
 
 def _misspelt(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each unknown variable that resembles a variable of Weft, together with the latter."""
     for name in names:
         if name.startswith(_PREFIX) and name not in _VARIABLES and name not in _NOT_SETTINGS:
             for near in difflib.get_close_matches(name, _VARIABLES, 1, _ALIKE):

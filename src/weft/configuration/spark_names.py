@@ -1,7 +1,7 @@
 """Decide which Spark settings a user may change.
 
-A standing query must have the same meaning at every tick and on every machine.  Users therefore cannot change the
-settings by which Spark interprets a text, an instant or an error.
+A standing query must have the same meaning at every tick and on every machine. Users therefore cannot change how Spark
+interprets a text, an instant or an error.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ ADJUSTABLE: Final[dict[str, int | tuple[str, ...] | None]] = {
     "spark.sql.parquet.pushdown.inFilterThreshold": 0,
 }
 """The settings of Weft that a user may override, because they do not change an answer.
-The value is the valid range: the minimum of an integer, the allowed words, or None for any value.
+
+The value gives the valid range: the minimum of an integer, the allowed words, or None for any value.
 """
 _USUAL: Final = (
     "spark.driver.cores", "spark.driver.maxResultSize", "spark.driver.memoryOverhead", "spark.executor.cores",
@@ -75,15 +76,15 @@ _USUAL: Final = (
     "spark.cores.max", "spark.default.parallelism", "spark.dynamicAllocation.enabled", "spark.eventLog.enabled",
     "spark.memory.fraction", "spark.network.timeout", "spark.serializer", "spark.sql.files.maxPartitionBytes",
 )  # fmt: skip
-"""Other common settings, which Weft suggests after a misspelling."""
+"""Other common settings that Weft suggests after a misspelling."""
 _SHORT: Final = ("master", "memory")
-"""The keys in the section [spark] that Weft itself defines."""
+"""The keys that Weft itself defines in the section [spark]."""
 _ALIKE: Final = 0.65
 _SECRET: Final = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
 
 
 def why_refused(name: str) -> str | None:
-    """Return the reason why a user may not change a Spark setting; None if the change is allowed.
+    """Return the reason why a user may not change a Spark setting. Return None if the change is allowed.
 
     >>> why_refused("spark.sql.runSQLOnFiles")
     'a query is untrusted text'
@@ -96,7 +97,7 @@ def why_refused(name: str) -> str | None:
 
 
 def secret(name: str) -> bool:
-    """Return whether the name of a Spark setting contains a word for which Spark itself hides the value.
+    """Return whether Spark would hide the value of a setting with this name.
 
     >>> secret("spark.authenticate.secret"), secret("spark.hadoop.fs.s3a.access.key"), secret("spark.local.dir")
     (True, True, False)
@@ -105,9 +106,9 @@ def secret(name: str) -> bool:
 
 
 def suggestion_for(name: str) -> str | None:
-    """Return the correct name of a misspelled setting; None if no setting is similar.
+    """Return the correct name of a misspelled setting. Return None if no setting has a similar name.
 
-    A name of two words is compared with Weft's own keys in [spark].  A longer name matches a known name if one word
+    For a name of two words, only Weft's own keys in [spark] are candidates. A longer name is similar if one word
     differs by one slip, or if only ``sql`` is missing.
 
     >>> suggestion_for("spark.memroy"), suggestion_for("spark.sql.shufle.partitions")
@@ -128,7 +129,6 @@ def suggestion_for(name: str) -> str | None:
 
 
 def _misspelt(name: str, known: str) -> bool:
-    """Return whether the names differ in exactly one word, by one slip."""
     words, right = name.lower().split("."), known.lower().split(".")
     if len(words) != len(right):
         return False
@@ -137,7 +137,7 @@ def _misspelt(name: str, known: str) -> bool:
 
 
 def _one_slip(a: str, b: str) -> bool:
-    """Return whether the words have at least five letters and differ by one missing, extra, wrong or swapped letter."""
+    """Return whether two words of at least five letters differ by one missing, extra, wrong or swapped letter."""
     same = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     a, b, shortest = a[same:], b[same:], min(len(a), len(b))
     turned = a[:2] == b[:2][::-1] and a[2:] == b[2:]
@@ -145,7 +145,7 @@ def _one_slip(a: str, b: str) -> bool:
 
 
 def why_invalid(name: str, text: str) -> str | None:
-    """Return the reason why Spark would reject the value; None for a valid value or an unknown setting.
+    """Return the reason why Spark would reject the value. Return None if the value is valid or the setting is unknown.
 
     >>> why_invalid("spark.sql.shuffle.partitions", "lots")
     'it should be an integer from 1 on'

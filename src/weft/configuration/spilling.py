@@ -1,4 +1,4 @@
-"""Name the folder for data that a process cannot hold in memory."""
+"""Name the folder for data that does not fit into the memory of a process."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from pathlib import Path
 
 
 def spill_folder() -> Path:
-    """Return the spill folder of this process; the caller creates and removes the folder."""
+    """Return the spill folder of this process. The caller creates and removes the folder."""
     return Path(tempfile.gettempdir(), f"weft-spill-{os.getpid()}")

@@ -14,9 +14,7 @@ from weft.errors import Refused
 
 @dataclass(frozen=True)
 class Written:
-    """A key of the file, such as ``("smtp", "host")``, with its value; ``where`` is the file, with the line if
-    known.
-    """
+    """A key of the file, such as ``("smtp", "host")``, with its value. ``where`` is the file with the line number."""
 
     path: tuple[str, ...]
     value: Any
@@ -24,9 +22,7 @@ class Written:
 
 
 def read_toml(file: Path) -> list[Written]:
-    """Return the keys in the order of the file, or an empty list without a file; raise Refused for an unreadable
-    file.
-    """
+    """Return the keys in file order, or an empty list without a file. Raise Refused if the file cannot be read."""
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -72,7 +68,7 @@ def _where(file: Path, path: tuple[str, ...], places: Mapping[tuple[str, ...], i
 
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the lines of the keys and [section] headers, which Python's TOML reader does not report."""
+    """Return the line of each key and section header. Python's TOML reader does not report lines."""
     lines: dict[tuple[str, ...], int] = {}
     section: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -88,7 +84,7 @@ def _lines(text: str) -> dict[tuple[str, ...], int]:
 
 
 def _path(line: str) -> tuple[str, ...]:
-    """Return the key in a line with a single key, otherwise an empty tuple."""
+    """Return the key in a line with a single key, or an empty tuple."""
     path: tuple[str, ...] = ()
     tree: Any = _loads(line)
     while isinstance(tree, dict) and len(tree) == 1:

@@ -1,7 +1,7 @@
-"""Create the class-data archive: run typical commands in a JVM that writes its loaded classes when it ends.
+"""Create the class-data archive. A JVM runs typical commands and writes its loaded classes to the archive.
 
-Only one process at a time creates an archive.  It writes a draft file and renames it after Java has ended without an
-error.  No process reads the draft of a killed process; the next creation removes the draft.
+Only one process at a time creates an archive. The process writes a draft file and renames it if Java ends without an
+error. No process reads the draft of a killed process, and the next creation removes the draft.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from weft.runtime.session import stop_session
 from weft.runtime.settings import in_one_process, local_master, settings
 
 _PATIENCE_SECONDS: Final = 600.0
-"""The time that Java may take to write an archive; it takes 15 to 30 seconds on a free core."""
+"""The maximum time for Java to write an archive. On a free core, Java needs 15 to 30 seconds."""
 _UNUSED_SECONDS: Final = 30 * 86_400
 
 Outcome: TypeAlias = Literal["made", "there", "elsewhere", "cluster"]
 """The result of ``make_archive``.
 
-``made``: this call created the archive.  ``there``: the archive already exists.  ``elsewhere``: another process is
-creating the archive.  ``cluster``: Spark runs on a cluster and does not need an archive.
+``made``: this call created the archive. ``there``: the archive already exists. ``elsewhere``: another process is
+creating the archive. ``cluster``: Spark runs on a cluster and does not need an archive.
 """
 
 
 def wanted_archive(home: Path | None = None) -> ClassArchive | None:
-    """Return the archive for commands that start Spark now with the settings of ``home``.
+    """Return the archive for commands that start Spark with the settings of ``home``.
 
-    Returns None on a cluster, and before Delta's jars are downloaded.  Raises ExecutionError if no Java is found.
+    The result is None on a cluster, and before the download of Delta's jars. Raise ExecutionError if no Java is found.
     """
     chosen = configuration(home)
     jars, master = present_jars(), chosen.spark_master or local_master()
@@ -48,9 +48,9 @@ def wanted_archive(home: Path | None = None) -> ClassArchive | None:
 
 
 def make_archive(rehearse: Callable[[], None]) -> Outcome:
-    """Create the archive from the classes that ``rehearse`` loads by running typical commands in one session.
+    """Create the archive. ``rehearse`` runs typical commands in one session, so that Java loads their classes.
 
-    After a failure, write the reason to a file next to the archive and raise ExecutionError.
+    If the creation fails, write the reason to a file next to the archive and raise ExecutionError.
     """
     java = find_java()
     find_jars(java)
@@ -95,7 +95,6 @@ def _make(java: Java, archive: ClassArchive, rehearse: Callable[[], None]) -> No
 
 
 def _make_base(java: Java, base: Path) -> None:
-    """Create an archive of Java's own classes if the installation lacks one."""
     draft = base.with_suffix(f".{os.getpid()}.draft")
     try:
         subprocess.run(
@@ -111,7 +110,7 @@ def _make_base(java: Java, base: Path) -> None:
 
 
 def _put(draft: Path, place: Path) -> None:
-    """Force a finished file to the disk before it gets its final name."""
+    """Force a finished file to disk, and then give it its final name."""
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     draft.replace(place)
@@ -119,7 +118,7 @@ def _put(draft: Path, place: Path) -> None:
 
 @contextmanager
 def _alone(place: Path) -> Iterator[bool]:
-    """Try to lock the file for the ``with`` block, without waiting, and yield whether this succeeded."""
+    """Yield whether this process could lock the file for the ``with`` block."""
     with place.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -130,7 +129,7 @@ def _alone(place: Path) -> Iterator[bool]:
 
 
 def _clear(folder: Path) -> None:
-    """Remove drafts of killed processes, old failure files, and archives that were not used for a month."""
+    """Remove drafts of killed processes, old failure files, and archives without use for a month."""
     files = list(folder.iterdir())
     used = {file.name.split(".")[0]: file.stat().st_mtime for file in files if file.suffix == ".jsa"}
     newest = max(used.values(), default=0.0)

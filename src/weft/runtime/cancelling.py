@@ -1,8 +1,7 @@
-"""Cancel the Spark jobs of one command, while other commands continue.
+"""Cancel the Spark jobs of one command while other commands continue.
 
-Some tasks of a cancelled job never check whether they are cancelled: a nested-loop join in generated code, or a regular
-expression that backtracks.  They would occupy a core forever, so Weft kills the JVM, as after a time limit
-(``watchdog``).
+Some tasks never check for cancellation. Examples are a nested-loop join in generated code, and a regular expression
+that backtracks. Weft therefore kills the JVM, as after a time limit (``watchdog``).
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ if TYPE_CHECKING:
 _numbers: Final = itertools.count(1)
 
 _LEAVE_SECONDS: Final = 3.0
-"""The time after which Weft kills the JVM if cancelled tasks are still running."""
+"""The seconds after which Weft kills the JVM if cancelled tasks are still running."""
 
 
 @contextmanager
 def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
-    """If the command is cancelled, cancel the Spark jobs that this thread starts in the ``with`` block; raise Stopped.
+    """If the command is cancelled, cancel the Spark jobs of the ``with`` block and raise Stopped.
 
-    ``session`` returns the session, and is called only if the command can be cancelled.  Do not use this function in a
-    tick, which would attribute the failure to a query.
+    ``session`` returns the session, and is called only if the command can be cancelled. Do not use this function in a
+    tick, because the tick would blame a query for the failure.
     """
     cancel_token = current_cancel_token()
     if cancel_token is None:
@@ -57,13 +56,15 @@ def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
 
 
 def was_cancelled() -> bool:
-    """Return whether this thread's computation was cancelled; its failure is then not the fault of the query."""
+    """Return whether the computation of this thread was cancelled. A cancelled query is not the cause of the
+    failure.
+    """
     cancel_token = current_cancel_token()
     return cancel_token is not None and cancel_token.ends_something
 
 
 def kill_unresponsive(jvm: Jvm) -> None:
-    """Kill the JVM if cancelled tasks still run, unless it is computing something else."""
+    """Kill the JVM if cancelled tasks still run after some seconds and no other job is running."""
     until = time.monotonic() + _LEAVE_SECONDS
     with suppress(*spark_errors()):
         while jvm.lives() and _tasks(jvm):
@@ -75,6 +76,6 @@ def kill_unresponsive(jvm: Jvm) -> None:
 
 
 def _tasks(jvm: Jvm) -> int:
-    """Return the number of running tasks, even of finished jobs."""
+    """Tasks may run longer than their job, so count the tasks."""
     executors = jvm.session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     return sum(each.numRunningTasks() for each in executors)

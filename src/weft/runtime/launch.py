@@ -1,12 +1,12 @@
 """Start the JVM of Spark.
 
-If Spark runs in one process on this machine, Weft starts Java directly: pyspark's launcher runs two shell scripts and a
-second JVM only to build the command line.  The class path then contains only jars, including Delta's, as a class-data
-archive requires (``runtime/class_archive.py``).  On a cluster Weft uses pyspark's launcher, which knows the options of
+If Spark runs in one process on this machine, Weft starts Java directly. pyspark's launcher would run two shell scripts
+and a second JVM only to build the command line. The class path contains only jars, because a class-data archive
+requires this (``runtime/class_archive.py``). On a cluster, Weft uses pyspark's launcher, which knows the options of
 each master.
 
-A command that a person typed ends before Java's optimizing compiler would save time, so its JVM uses only the quick
-compiler.  A long-running process, or a process that calls Weft from Python, uses both compilers.
+For a typed command, the JVM uses only the quick compiler, because an optimizing compiler would not pay off.
+Long-running processes and Python programs that call Weft use both compilers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAIN: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _CONNECTION: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _POLL_SECONDS: Final = 0.02
 _FOREIGN_PREFIXES: Final = ("SPARK_", "PYSPARK_")
-"""The prefixes of environment variables that could start a Spark outside Weft's environment."""
+"""Prefixes of environment variables that could make pyspark start another Spark."""
 _JAVA_NAMES: Final = (
     "org.apache.spark.SparkConf",
     "org.apache.spark.api.java.*",
@@ -48,7 +48,6 @@ _JAVA_NAMES: Final = (
     "org.apache.spark.sql.hive.*",
     "scala.Tuple2",
 )
-"""The Java names that pyspark imports into its gateway."""
 
 OPENED: Final = (
     "java.base/java.lang",
@@ -68,8 +67,8 @@ OPENED: Final = (
     "java.security.jgss/sun.security.krb5",
 )
 _MODULE_OPTIONS: Final = (
-    # These are the options of org.apache.spark.launcher.JavaModuleOptions in Spark 4.1, without the module
-    # jdk.incubator.vector, which only Spark's machine learning uses.
+    # These options come from org.apache.spark.launcher.JavaModuleOptions in Spark 4.1. The module jdk.incubator.vector
+    # is omitted, because only Spark's machine learning uses it.
     "-XX:+IgnoreUnrecognizedVMOptions",
     *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
     "-Djdk.reflect.useDirectMethodHandle=false",
@@ -85,7 +84,7 @@ _short_lived = False
 
 
 def expect_short_life() -> None:
-    """Declare, before the JVM starts, that this process runs a typed command and ends soon."""
+    """Declare that this process runs a typed command and ends soon. Call this function before the JVM starts."""
     global _short_lived
     _short_lived = True
 
@@ -95,9 +94,9 @@ def start_jvm(
 ) -> Any:
     """Start the JVM, connect to it, and return py4j's gateway with the process as ``proc``.
 
-    ``wanted`` are Spark's settings.  ``jars`` are the jars besides pyspark's own.  ``more`` are jars outside the
-    class-data archive, at the end of the class path.  ``sink`` receives the output of the JVM.  Raises the exceptions
-    of pyspark, py4j and the operating system; after an exception no JVM process is left.
+    ``wanted`` has Spark's settings. ``jars`` are the jars besides pyspark's own. ``more`` are jars at the end of the
+    class path that are not part of the class-data archive. ``sink`` receives the output of the JVM. Exceptions of
+    pyspark, py4j and the operating system pass through. After an exception, no JVM process remains.
     """
     streams = {"stdout": sink, "stderr": sink, "start_new_session": True}
     if not in_one_process(wanted["spark.master"]):
@@ -120,9 +119,9 @@ def start_jvm(
 
 
 def jvm_environment(java: Java) -> dict[str, str]:
-    """Return this process's environment variables without those that would start another Spark.
+    """Return the environment variables except for those that would make pyspark start another Spark.
 
-    The environment itself does not change, because other threads read it and start programs with it.
+    The environment itself does not change, because other threads use it.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN_PREFIXES)}
     return {
@@ -136,7 +135,7 @@ def jvm_environment(java: Java) -> dict[str, str]:
 
 @contextmanager
 def foreign_variables_hidden() -> Iterator[None]:
-    """Hide, during the ``with`` block, the environment variables that would make pyspark use another Spark.
+    """During the ``with`` block, hide environment variables that would make pyspark use another Spark.
 
     No other variable changes, because other threads read the environment at the same time.
     """
@@ -146,7 +145,7 @@ def foreign_variables_hidden() -> Iterator[None]:
 
 @contextmanager
 def _changed(wanted: Mapping[str, str | None]) -> Iterator[None]:
-    """Set these environment variables during the ``with`` block; None removes a variable."""
+    """Set these environment variables during the ``with`` block. None removes a variable."""
     before = {name: os.environ.get(name) for name in wanted}
     try:
         _set_variables(wanted)
@@ -164,7 +163,6 @@ def _set_variables(wanted: Mapping[str, str | None]) -> None:
 
 
 def _launched_by_scripts(java: Java, wanted: Mapping[str, str], streams: dict[str, Any]) -> Any:
-    """Start Spark with pyspark's launcher, which uses this process's environment."""
     from pyspark import SparkConf
     from pyspark.java_gateway import launch_gateway
 
@@ -175,10 +173,10 @@ def _launched_by_scripts(java: Java, wanted: Mapping[str, str], streams: dict[st
 
 
 def _connected(port: int, secret: str) -> Any:
-    """Return a gateway to a running JVM, with the Java names that pyspark uses.
+    """Connect without ``pyspark.java_gateway.launch_gateway``, because that function passes the secret through the
+    environment.
 
-    ``pyspark.java_gateway.launch_gateway`` would pass the port and the secret through the environment of this process,
-    and a program that another thread starts would inherit the secret.
+    A program that another thread starts would then inherit the secret.
     """
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
     from py4j.java_gateway import java_import
@@ -193,12 +191,12 @@ def _connected(port: int, secret: str) -> Any:
 
 
 def class_path(jars: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the JVM's class path: the given jars, then pyspark's own, always in the same order."""
+    """Return the class path of the JVM in a fixed order: the given jars, then pyspark's own."""
     return (*jars, *sorted((spark_folder() / "jars").glob("*.jar")))
 
 
 def jvm_options(wanted: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the Java options for a JVM with these Spark settings, except the choice of compilers."""
+    """Return the Java options for a JVM with these Spark settings, except for the choice of compilers."""
     return (
         *_MODULE_OPTIONS,
         f"-Xmx{wanted['spark.driver.memory']}",
@@ -232,9 +230,9 @@ def _await(connection: Path, process: Popen[bytes]) -> None:
 
 
 def read_connection(raw: bytes) -> tuple[int, str]:
-    """Return the port and the secret from the bytes that Spark's gateway writes.
+    """Parse the bytes that Spark's gateway writes. Return the port and the secret.
 
-    The bytes are two big-endian int32, the port and the length of the secret, followed by the secret in UTF-8.
+    The bytes are the port, the length of the secret, and the secret in UTF-8. Both numbers are big-endian int32.
 
     >>> read_connection(bytes([0, 0, 1, 1, 0, 0, 0, 2]) + b"xy")
     (257, 'xy')

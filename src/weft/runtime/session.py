@@ -1,10 +1,10 @@
-"""Run Spark in this process: one JVM, with a session for each home, in UTC, with Delta (design, sections 7 and 8).
+"""Run Spark in this process: one JVM with a session for each home, in UTC, with Delta (design, sections 7 and 8).
 
-The start of the JVM takes 5 to 15 seconds, so importing this module starts nothing, and code that needs no Spark never
-calls it.  The output of the JVM, Spark's log and the messages of pyspark and py4j go to ``logs/spark.log`` of the home.
+The JVM takes 5 to 15 seconds to start. Importing this module therefore starts nothing. The file ``logs/spark.log`` of
+the home receives the output of the JVM, Spark's log, and the messages of pyspark and py4j.
 
-The JVM runs in a separate process session, so Ctrl-C and SIGTERM reach only Weft.  When Weft's process ends in any way,
-the JVM's standard input ends and the JVM stops.
+The JVM runs in a separate process session, so Ctrl-C and SIGTERM reach only Weft. When Weft's process ends, the
+standard input of the JVM is closed, and the JVM stops.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     Session: TypeAlias = SparkSession
-    """The type of a session, for annotations in modules that must not import pyspark."""
+    """The type of a session, for modules that must not import pyspark."""
 
 _LOG_LIMIT: Final = 16 * 1024 * 1024
-"""The size in bytes above which ``spark.log`` becomes ``spark.log.1`` at the next start."""
+"""The maximum size of ``spark.log`` in bytes. At the next start, a larger file is renamed to ``spark.log.1``."""
 
 _PATIENCE_SECONDS: Final = 10.0
 """The seconds that Weft waits for the JVM to end after a request, and again after a SIGTERM."""
 
 _PYTHON_LOGGERS: Final = ("py4j", "pyspark")
 _QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""The loggers of pyspark for query errors, which by default write JSON to standard error."""
+"""The loggers of pyspark for query errors. By default, these loggers write JSON to standard error."""
 
 _OF_FILES: Final = ("java.io.IOException", "java.io.FileNotFoundException", "java.nio.file.FileSystemException")
 _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
@@ -52,7 +52,7 @@ _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 
 @dataclass(frozen=True)
 class _Running:
-    """The JVM, and the base session of the homes' sessions."""
+    """The JVM and its sessions. ``session`` is the base session, and ``of_homes`` has the session of each home."""
 
     session: SparkSession
     gateway: Any
@@ -64,13 +64,13 @@ class _Running:
 
 @dataclass(frozen=True)
 class Jvm:
-    """The current JVM of this process; a watcher with this object cannot kill a later JVM."""
+    """The current JVM of this process. An old object of this class cannot kill a later JVM."""
 
     session: SparkSession
     log: Path
     process: Popen[bytes]
     memory: str
-    """The JVM's maximum heap, such as ``2g``."""
+    """The maximum heap size of the JVM, such as ``2g``."""
 
     def lives(self) -> bool:
         """Return whether the JVM is running."""
@@ -92,15 +92,14 @@ _starting: Final = threading.Lock()
 def spark_session(
     home: Path | None, *, master: str | None = None, kafka: Callable[[], bool] = lambda: False
 ) -> SparkSession:
-    """Return the session of a home; other homes do not see its temporary views and settings.
+    """Return the session of a home. Other homes do not see the temporary views and settings of the session.
 
-    The first call in a process starts the JVM; ``master`` and ``kafka`` apply to this start only.  ``master`` is
-    Spark's master URL (default: the URL in the settings, otherwise all cores of this machine).  ``kafka`` returns
-    whether to load the Kafka connector.  Spark's log goes to ``logs/`` of the first call's ``home`` (None: of the cache
-    folder).
+    The first call in a process starts the JVM. ``master`` and ``kafka`` apply only to the start. ``master`` is Spark's
+    master URL. The default is the URL in the settings, or else all cores of this machine. ``kafka`` returns whether to
+    load the Kafka connector. Spark's log goes to the folder ``logs`` of the first ``home``, or of the cache folder.
 
-    If the JVM has died, a new JVM and new sessions replace the old ones.  Raises ExecutionError, with the path of the
-    log, if Java, the jars or the versions of Spark and Delta do not allow a start.
+    If the JVM has died, a new JVM and new sessions replace the old ones. If Spark cannot start, raise ExecutionError
+    with the path of the log.
     """
     global _running
     with _starting:
@@ -116,7 +115,7 @@ def spark_session(
 
 
 def release_session(home: Path | None) -> None:
-    """Drop a home's session, with its views and settings; a thread that still uses the session may continue."""
+    """Drop the session of a home with its views and settings. A thread may continue to use the session."""
     with _starting:
         if _running is not None:
             _running.of_homes.pop(home, None)
@@ -138,14 +137,14 @@ def session_started() -> bool:
 
 
 def running_jvm() -> Jvm:
-    """Return the current JVM; raise ExecutionError if no JVM is running."""
+    """Return the current JVM. Raise ExecutionError if Spark was not started."""
     if _running is None:
         raise ExecutionError("Spark is not started", hint="call spark_session first")
     return Jvm(_running.session, _running.log, _running.gateway.proc, _running.memory)
 
 
 def stop_session(patience: float = _PATIENCE_SECONDS) -> int | None:
-    """Stop the sessions and the JVM and return the JVM's exit code, or None if no JVM is running.
+    """Stop the JVM and its sessions. Return the exit code of the JVM, or None if no JVM is running.
 
     The function waits ``patience`` seconds before it sends the next, stronger signal.
     """
@@ -207,10 +206,7 @@ def _jvm_error() -> type[Exception]:
 
 @contextmanager
 def _interrupt_handler_restored() -> Iterator[None]:
-    """Restore the Ctrl-C handler after the ``with`` block.
-
-    pyspark installs its own handler, which may call the JVM in the middle of another call.
-    """
+    """Restore the Ctrl-C handler. The handler of pyspark may call the JVM in the middle of another call."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -231,7 +227,7 @@ def _open_log(log: Path) -> Path:
 
 
 def _log_python_to(log: Path) -> None:
-    """Send the Python output of pyspark and py4j, including tracebacks of refused queries, to the log file."""
+    """Send the output of pyspark and py4j to the log file, including tracebacks of refused queries."""
     from pyspark.logger import PySparkLogger
 
     handler = logging.FileHandler(log, mode="a", encoding="utf-8", delay=True)
@@ -247,7 +243,7 @@ def _log_python_to(log: Path) -> None:
 
 
 class _Diverted(logging.Filter):
-    """A filter of the root logger that redirects py4j's records (for example, tracebacks of interrupted calls)."""
+    """A filter of the root logger that sends the records of py4j to another handler."""
 
     def __init__(self, handler: logging.Handler) -> None:
         super().__init__()
@@ -262,7 +258,7 @@ class _Diverted(logging.Filter):
 
 
 def _last_error(log: Path, begin: int) -> str:
-    """Return the last line after the first ``begin`` bytes of the log that mentions an error."""
+    """Return the last log line that mentions an error. Ignore the first ``begin`` bytes of the log."""
     lines = [line.strip() for line in log.read_bytes()[begin:].decode(errors="replace").splitlines()[-200:]]
     telling = [line for line in lines if "rror" in line or "Exception" in line]
     return (telling or lines or ["it wrote no message"])[-1][:300]
@@ -283,7 +279,7 @@ def _discard(running: _Running, patience: float = _PATIENCE_SECONDS) -> None:
 
 
 def _close(gateway: Any, patience: float = _PATIENCE_SECONDS) -> None:
-    """Stop the JVM behind a gateway and reset pyspark for a later start."""
+    """Stop the JVM, and reset pyspark for a later start."""
     from pyspark import SparkContext
 
     SparkContext._gateway = None
@@ -303,9 +299,7 @@ def _close(gateway: Any, patience: float = _PATIENCE_SECONDS) -> None:
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """Return the exception classes of Spark and the JVM; importing pyspark is slow, so call this only after an
-    exception.
-    """
+    """Return the exception classes of Spark and the JVM. The import of pyspark makes the first call slow."""
     from pyspark.errors import PySparkException
 
     return PySparkException, ConnectionError, _jvm_error()
@@ -313,10 +307,11 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def plain_errors(doing: str) -> Iterator[None]:
-    """Convert exceptions of Spark or the JVM in the ``with`` block to ExecutionError; ``doing`` completes "while …".
+    """During the ``with`` block, convert exceptions of Spark or the JVM to ExecutionError. ``doing`` completes "while
+    …".
 
-    After Ctrl-C the function raises KeyboardInterrupt.  pyspark calls the JVM while it handles Ctrl-C, and an error in
-    that call would otherwise hide the interrupt.
+    After Ctrl-C, raise KeyboardInterrupt. pyspark calls the JVM while it handles Ctrl-C, and an error in that call
+    would hide the interrupt.
     """
     try:
         yield
@@ -334,15 +329,15 @@ def plain_errors(doing: str) -> Iterator[None]:
 
 
 def interrupted(error: BaseException) -> bool:
-    """Return whether the error was raised during the handling of Ctrl-C."""
+    """Return whether the error occurred while Python handled Ctrl-C."""
     before = error.__context__
     return before is not None and (isinstance(before, KeyboardInterrupt) or interrupted(before))
 
 
 def disk_is_full(error: Exception) -> bool:
-    """Return whether an exception in the JVM's chain of causes reports a full disk.
+    """Return whether an exception of the JVM, or one of its causes, reports a full disk.
 
-    Only I/O exceptions count, because the messages of others may contain the text of a query.
+    Only I/O exceptions count, because other exceptions may contain the text of a query.
     """
     with suppress(*spark_errors()):  # a dead JVM does not answer
         cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
@@ -354,7 +349,7 @@ def disk_is_full(error: Exception) -> bool:
 
 
 def error_text(error: Exception) -> str:
-    """Return the text of an error, even if the JVM that provides the text is dead."""
+    """Return the text of an error, even after the JVM has died."""
     try:
         return str(error)
     except spark_errors():

@@ -1,12 +1,12 @@
-"""Define every Spark setting that Weft uses: the settings at the start, and the settings for single parts of a tick.
+"""Define every Spark setting that Weft uses: settings for the start, and settings for single parts of a tick.
 
-Spark plans the parts of a tick in two ways: scans of entire tables, and joins among small relations.
+A tick has two kinds of parts: scans of entire tables, and joins among small relations.
 
-The new rows and the look-ups of a tick are small and have one partition each, so joins among them need no exchange.
-Broadcasts (one job each) and adaptive execution (one job per stage) are off for these joins, so the union of all
-branches is one job with one task per branch.  Code generation is also off: the constants are new at every tick, and
-compiling the code each time took several times as long as the work.  Scans do not change from tick to tick and use
-these features.
+The new rows of a tick and the results of look-ups are small and have one partition each. Joins among small relations
+therefore need no exchange. Broadcasts (one job each) and adaptive execution (one job per stage) are off for such joins.
+The union of all branches is then one job with one task per branch. Code generation is also off, because the constants
+change at every tick. Compiling the code each time took several times as long as the work. Scans do not change from tick
+to tick and use all of these features.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ _SCAN: Final = {
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
 _COSTLY_RULES: Final = (
-    # This rule evaluates, during planning, expressions that the one job evaluates anyway.
+    # This rule evaluates expressions during planning, but the job evaluates them anyway.
     "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
-    # These rules search for constructs that do not occur in branches over rows (scalar subqueries, Delta tables,
-    # partitions, joins with large files to filter), or rewrite expressions that Spark computes for only a few thousand
+    # The constructs that these rules rewrite do not occur in branches over rows, or cost little for a few thousand
     # rows.
     "org.apache.spark.sql.catalyst.optimizer.BooleanSimplification",
     "org.apache.spark.sql.catalyst.optimizer.CombineConcats",
@@ -59,25 +58,26 @@ _COSTLY_RULES: Final = (
     "org.apache.spark.sql.delta.optimizer.RangePartitionIdRewrite",
     "org.apache.spark.sql.delta.stats.PrepareDeltaScan",
 )
-"""The optimizer rules that take half of the planning time of a tick's branches without a benefit.
+"""Optimizer rules that have no benefit and take half of the planning time of a tick's branches.
+
 Excluding a rule cannot change an answer, because Spark does not allow users to exclude a required rule.
 """
 _ROWS_ONLY: Final = {
     **_SMALL,
     "spark.sql.optimizer.excludedRules": ",".join(_COSTLY_RULES),
-    # Spark estimates the size of a join as the product of its inputs, and would otherwise partition the join.
+    # Spark overestimates the size of a join as the product of the input sizes, and would otherwise partition the join.
     "spark.sql.maxSinglePartitionBytes": str(2**62),
-    # If an input of a join is itself a join, Spark still divides it into this number of partitions.
+    # If the input of a join is another join, Spark divides the input into this number of partitions.
     "spark.sql.shuffle.partitions": "1",
 }
 _GIVEN: Final = {
-    # With 0, tasks receive the rows as columns.  Otherwise each row becomes an object that Spark compares and copies
-    # with the plan.
+    # With 0, tasks receive the rows as columns. With another value, Spark copies and compares each row as part of the
+    # plan.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
 }
 
 _MEANING: Final = {
-    # These settings fix the semantics: UTC, one timestamp type, and NULL for undefined values, so that a single row
+    # These settings fix the semantics: UTC, one timestamp type, and NULL for undefined values. A single row therefore
     # cannot make a standing query fail.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
@@ -92,7 +92,7 @@ _MEANING: Final = {
 def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict[str, str]:
     """Return the ``spark.…`` settings with which Spark and every session start.
 
-    The user's settings override Weft's; Weft has already refused those that can change an answer.
+    The user's settings override Weft's. Weft has already refused settings that can change an answer.
     """
     cores = str(os.cpu_count() or 2)
     return {
@@ -102,15 +102,16 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
         **({} if in_one_process(master) else {"spark.jars": ",".join(str(jar) for jar in jars)}),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # The host name of this machine may not resolve, and no other machine may connect to the driver.
+        # The host name may not resolve, and no other machine may connect to the driver.
         **({"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if _local(master) else {}),
         "spark.driver.memory": jvm_memory(chosen),
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Dfile.encoding=UTF-8 -XX:+UseParallelGC"
-        # If the memory is exhausted, the JVM exits at once instead of continuing without some threads.
+        # If the memory is exhausted, the JVM exits at once. Without this option, the JVM would continue without some
+        # threads.
         " -XX:+ExitOnOutOfMemoryError",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Spark formats each query's plan for a web page that is never shown; "simple" is the shortest format.
+        # Spark formats each plan for a web page that is never shown. "simple" is the shortest format.
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(cache_folder() / "warehouse"),
@@ -119,11 +120,11 @@ def settings(master: str, jars: tuple[Path, ...], chosen: Configuration) -> dict
         "spark.sql.runSQLOnFiles": "false",
         "spark.sql.variable.substitute": "false",
         "spark.sql.optimizer.excludedRules": "",  # a value to restore after a part of a tick
-        # These settings make small data fast, because a tick consists of many small jobs.
+        # These settings speed up small jobs, because a tick consists of many small jobs.
         "spark.sql.shuffle.partitions": cores,
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.databricks.delta.commitStats.collect": "false",
-        # Each relation lists its files explicitly, and Spark can check a few dozen files without a job.
+        # Each relation lists its files explicitly. Spark can check a few dozen files without a job.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "4096",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.pushdown.inFilterThreshold": "1000",
@@ -145,7 +146,7 @@ def _local(master: str) -> bool:
 
 
 def jvm_memory(chosen: Configuration) -> str:
-    """Return the JVM's memory: the configured value, or a quarter of the machine's memory, between 1 and 4 GiB."""
+    """Return the memory of the JVM. The default is a quarter of the machine's memory, between 1 and 4 GiB."""
     if chosen.spark_memory is not None:
         return chosen.spark_memory
     try:
@@ -162,24 +163,21 @@ def local_master() -> str:
 
 @contextmanager
 def small(spark: SparkSession, *, when: bool = True) -> Iterator[None]:
-    """Make Spark plan for small relations in the ``with`` block; do nothing if ``when`` is false.
-
-    A first delivery is not small.
-    """
+    """During the ``with`` block, make Spark plan for small relations. Do nothing if ``when`` is false."""
     with _settings(spark, _SMALL if when else {}):
         yield
 
 
 @contextmanager
 def rows_only(spark: SparkSession) -> Iterator[None]:
-    """Make Spark plan for in-memory rows in the ``with`` block, which must not read files."""
+    """During the ``with`` block, make Spark plan for rows in memory. The block must not read files."""
     with _settings(spark, _ROWS_ONLY):
         yield
 
 
 @contextmanager
 def arrow_input(spark: SparkSession) -> Iterator[None]:
-    """Make Spark process Arrow input in Arrow format in the ``with`` block, which must be within ``rows_only``.
+    """During the ``with`` block, make Spark process Arrow input as columns. The block must be within ``rows_only``.
 
     Spark does not know the number of rows in Arrow input.
     """
@@ -189,14 +187,14 @@ def arrow_input(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def scanning(spark: SparkSession) -> Iterator[None]:
-    """Make Spark plan for scans of entire tables in the ``with`` block; cached relations keep their plans."""
+    """During the ``with`` block, make Spark plan for scans of entire tables. Cached relations keep their plans."""
     with _settings(spark, _SCAN):
         yield
 
 
 @contextmanager
 def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings to the session during the ``with`` block; other threads wait for its end."""
+    """Change settings of the session during the ``with`` block. Other threads wait for the end of the block."""
     with turn():
         before = {name: str(spark.conf.get(name)) for name in wanted}
         try:
@@ -204,7 +202,7 @@ def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(name, value)
             yield
         finally:
-            # If the JVM has died in the meantime, nothing can be restored.
+            # If the JVM has died, nothing can be restored.
             from py4j.protocol import Py4JError
 
             with suppress(Py4JError, ConnectionError):

@@ -1,8 +1,8 @@
-"""Give Spark to one thread at a time; the thread that may use Spark has the *turn*.
+"""Give Spark to one thread at a time. The thread that may use Spark has the *turn*.
 
-The threads of a process share a Spark session, its settings and the JVM.  A thread needs the turn to compute a query,
-to change a setting temporarily, or to kill the JVM.  So if the JVM ends or a time limit expires, the running query is
-the cause, and a changed setting is restored before another thread reads it.
+The threads of a process share a Spark session, its settings and the JVM. A thread needs the turn to compute a query, to
+change a setting temporarily, or to kill the JVM. If the JVM ends or a time limit expires, the query with the turn is
+therefore the cause. A changed setting is restored before another thread reads it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _POLL_SECONDS: Final = 0.2
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Hold the turn during the ``with`` block (reentrant); raise Stopped if cancelled while waiting."""
+    """Hold the turn (reentrant) during the ``with`` block. Raise Stopped if cancelled during the wait."""
     while not _TURN.acquire(timeout=_POLL_SECONDS):
         stop_here()
     try:

@@ -1,8 +1,8 @@
-"""Limit the run time of a query, and explain why the JVM ended (design section 8, 4).
+"""Limit the run time of a query, and find out why the JVM ended (design section 8, 4).
 
-A regular expression that backtracks, or a nested-loop join in generated code, does not check for cancellation and
-continues to run.  Weft therefore stops a query that exceeds its time by killing the JVM; ``spark_session`` starts
-another JVM.  A query can also end the JVM itself: Spark exits if a task runs out of memory or of Java's stack.
+Some computations do not check for cancellation. Examples are a nested-loop join in generated code, and a regular
+expression that backtracks. If a query exceeds the time limit, Weft therefore kills the JVM, and ``spark_session``
+starts another JVM. A query can also end the JVM itself: Spark exits if a task runs out of memory or of Java's stack.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from weft.runtime.session import Jvm, interrupted, running_jvm, spark_errors
 from weft.runtime.turn import turn
 
 _ANSWER_SECONDS: Final = 30.0
-"""The seconds that a JVM has to answer a trivial query before Weft kills it."""
+"""If a JVM does not answer a trivial query within this time (seconds), Weft kills the JVM."""
 
 _EXIT_SECONDS: Final = 10.0
-"""The seconds that an unresponsive JVM has to exit by itself and report the cause."""
+"""The time (seconds) that an unresponsive JVM has to exit and report the cause."""
 
 _CAUSES: Final = {
     "OutOfMemoryError": ("needed more memory than Spark's JVM has", "memory"),
@@ -35,7 +35,7 @@ _THROWN: Final = re.compile(
     r"\s*(?:(?:Caused by|Suppressed|Exception): |(?:Terminating|Aborting) due to |Exception in thread \".*?\" )?"
     rf"java\.lang\.({'|'.join(_CAUSES)})\b"
 )
-"""The form in which Java reports an error at the start of a line; elsewhere, Spark may quote the text of a query."""
+"""Java reports an error at the start of a line. Elsewhere, Spark may quote the text of a query."""
 
 
 class _Alarm:
@@ -57,7 +57,7 @@ class _Alarm:
                 self._jvm.end()
 
     def stop(self) -> bool:
-        """Stop the timer and return whether it had expired."""
+        """Stop the timer. Return whether the timer had expired."""
         self._timer.cancel()
         with self._lock:
             self._stopped = True
@@ -66,10 +66,10 @@ class _Alarm:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Limit Spark's work in the ``with`` block to ``seconds``; kill the JVM if the work takes longer.
+    """During the ``with`` block, limit Spark's work to ``seconds``. Kill the JVM if the work takes longer.
 
-    The function first waits for its turn.  Raises LimitExceeded if it killed the JVM, and JvmEnded if the JVM ended for
-    another reason.  Exceptions of Spark pass through unchanged if the JVM is alive.
+    The function first waits for the turn (``runtime/turn.py``). Raise LimitExceeded if the limit expired, and JvmEnded
+    if the JVM ended for another reason. Exceptions of Spark pass through if the JVM is alive.
     """
     with turn():
         yield from _limited(seconds)
@@ -82,7 +82,7 @@ def _limited(seconds: float) -> Iterator[None]:
     problem: Exception | None = None
     try:
         yield
-        # pyspark interprets a broken stream as the end of a result, so check that the JVM still answers.
+        # pyspark mistakes a broken stream for the end of a result, so check that the JVM still answers.
         jvm.session.conf.get("spark.app.id")
     except spark_errors() as error:
         if interrupted(error):
@@ -105,7 +105,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def _lives(jvm: Jvm) -> bool:
-    """Return whether the JVM still answers; kill it if it does not.
+    """Return whether the JVM answers a query. If the JVM does not answer, kill the JVM.
 
     A JVM that is about to exit returns unrelated errors for its last calls.
     """
@@ -126,7 +126,7 @@ def _lives(jvm: Jvm) -> bool:
 def _ended(jvm: Jvm, written: int) -> JvmEnded:
     """Return why the JVM ended, according to its log after the first ``written`` bytes.
 
-    If the JVM was killed, its query is not the cause, even if another process wrote a matching line into the log.
+    If the JVM was killed, the query is not the cause, even if another process wrote a matching line into the log.
     """
     seen = None if jvm.process.returncode == -SIGKILL else _sign(jvm, written)
     if seen is None:
@@ -138,7 +138,7 @@ def _ended(jvm: Jvm, written: int) -> JvmEnded:
 
 
 def _sign(jvm: Jvm, written: int) -> str | None:
-    """Return the first of ``_CAUSES`` in the log; None without a cause, or if the log was renamed in the meantime."""
+    """Return the first cause in the log. Return None if the log has no cause or was renamed."""
     with suppress(OSError), jvm.log.open("rb") as log:
         log.seek(written)
         matches = (_THROWN.match(line.decode(errors="replace")) for line in log)

@@ -1,9 +1,9 @@
-"""Append the answers of one query to a Delta table of the user, without Spark, each answer once.
+"""Append the answers of a query to a Delta table of the user, without Spark and without duplicates.
 
-The table's properties (``weft.…``) name the query.  Each commit carries the query's transaction, whose version is the
-last ordinal appended.  A committed answer is therefore never appended again, even if the sender has no record of the
-commit.  The properties also record the ordinals that the table skipped, because a skipped ordinal looks like a row that
-the table's owner has deleted.  Weft refuses to append a skipped ordinal later.
+The table's properties (``weft.…``) identify the query. Each commit has the query's transaction ID. The transaction
+version is the last ordinal of the commit. Weft therefore never appends a committed answer again, even if the sender has
+no record of the commit. The properties also record skipped ordinals. Weft refuses to append a skipped ordinal later.
+Without the record, a skipped answer would look like an answer that the table's owner deleted.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _HOME: Final = "weft.home"
 _QUERY: Final = "weft.query"
 _NAME: Final = "weft.name"
 _GAPS: Final = "weft.gaps"
-"""The property that lists the skipped ordinals as ranges of first and last: ``1-2,7-9``."""
+"""The property that lists the skipped ordinals as ranges, such as ``1-2,7-9``."""
 _HINT: Final = "Move the table away, or deliver to another path."
 _NO_NAME: Final = set(" ,;{}()\n\t=")
-"""The characters that Delta refuses in the name of a column."""
+"""The characters that Delta forbids in column names."""
 
 
 def require_fit(answers: Answers) -> None:
-    """Raise Conflict if a Delta table cannot have the columns of the answers."""
+    """Raise Conflict if a Delta table does not allow the name of a column or field of the answers."""
     for name, kind in answers.columns:
         if not _NO_NAME.isdisjoint(name):
             raise Conflict(
@@ -59,14 +59,14 @@ def require_fit(answers: Answers) -> None:
 
 
 def table_id(table: Location) -> str | None:
-    """Return the id that Delta assigned to the table when it was created; None if the table does not exist."""
+    """Return the ID that Delta gave the table, or None if the table does not exist."""
     return str(_metadata(table).id) if has_commits(table) else None
 
 
 def require_own(table: Location, answers: Answers) -> None:
-    """Raise Conflict if the table exists but belongs to another query or program, or has other columns.
+    """Raise Conflict if the table belongs to another query or program, or if the columns differ.
 
-    Raises StorageError if the table's log cannot be read.
+    If the table does not exist, do nothing. Raise StorageError if the table's log cannot be read.
     """
     if not has_commits(table):
         return
@@ -89,11 +89,11 @@ def require_own(table: Location, answers: Answers) -> None:
 
 
 def append_answers(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
-    """Append the rows that are not in the table yet, in one commit; create the table if it does not exist.
+    """Append the rows that the table lacks, in one commit. Create the table if it does not exist.
 
-    The rows are on the disk when the function returns.  Raises the errors of ``require_own``.  Raises Conflict if the
-    table skipped an ordinal of the rows or has another answer under it.  The latter happens after this home is restored
-    from a copy while the original home sends on.
+    The rows are on disk when the function returns. The errors of ``require_own`` pass through. Raise Conflict if the
+    table skipped the ordinal of a row or has another answer with the same ordinal. Another answer exists if the home
+    was restored from a copy while the original home continued to send.
     """
     _create_table(table, answers)
     before = transaction_version(table, _app_id(answers)) or 0
@@ -144,7 +144,7 @@ def _gaps(table: Location) -> list[tuple[int, int]]:
 
 
 def _record_gap(table: Location, before: int, first: int) -> None:
-    """Record that the table skips the ordinals between ``before`` and ``first``, if any."""
+    """Record that the table skips the ordinals between ``before`` and ``first``."""
     noted = _gaps(table)
     wanted = [gap for gap in noted if gap[1] <= before]  # drops the gap of an append that died
     if first > before + 1:
@@ -162,7 +162,6 @@ def _record_gap(table: Location, before: int, first: int) -> None:
 
 
 def _require_not_skipped(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
-    """Raise Conflict if the table skipped the ordinal of one of the rows."""
     first, last = rows[0].ordinal, rows[-1].ordinal
     gap = next((each for each in _gaps(table) if each[0] <= last and first <= each[1]), None)
     if gap is not None:
@@ -175,10 +174,7 @@ def _require_not_skipped(table: Location, answers: Answers, rows: Sequence[Resul
 
 
 def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) -> None:
-    """Raise Conflict if the table has other answers under the ordinals of ``rows``.
-
-    An ordinal that is missing in the table is accepted, because the owner may delete rows.
-    """
+    """Raise Conflict if the table has another answer with the ordinal of a row. Missing ordinals are accepted."""
     import pyarrow.compute as pc
 
     first, last = rows[0].ordinal, rows[-1].ordinal
@@ -198,7 +194,6 @@ def _require_same(table: Location, answers: Answers, rows: Sequence[ResultRow]) 
 
 
 def _app_id(answers: Answers) -> str:
-    """Return the application id of the transactions that record the last ordinal appended."""
     return f"weft-{answers.home_id}-{answers.query_id}"
 
 
@@ -207,13 +202,13 @@ def _may_hold(file: DataFile, first: int, last: int) -> bool:
 
 
 def _texts(rows: pa.Table) -> list[str]:
-    """Return each row as text for comparisons: NaN equals NaN, and instants may lie outside Python's years."""
+    """Return each row as text for comparisons. NaN equals NaN, and all years are supported."""
     plain = [column.cast(_without_instants(column.type)) for column in rows.columns]
     return [repr(each) for each in zip(*(column.to_pylist() for column in plain), strict=True)]
 
 
 def _without_instants(kind: pa.DataType) -> pa.DataType:
-    """Return the type with integers in place of instants and dates, at every level of nesting."""
+    """Replace instants and dates by integers, at all levels of nesting."""
     if pa.types.is_timestamp(kind):
         return pa.int64()
     if pa.types.is_date(kind):
@@ -226,7 +221,6 @@ def _without_instants(kind: pa.DataType) -> pa.DataType:
 
 
 def _differences(wanted: pa.Schema, there: pa.Schema) -> str:
-    """Return a text that names the missing columns and the columns with different types."""
     ours = [f"{field.name} {field.type}" for field in wanted if field not in there]
     theirs = [f"{field.name} {field.type}" for field in there if field not in wanted]
     differences = [f"it has {', '.join(theirs)}"] if theirs else []
@@ -242,5 +236,5 @@ def _metadata(table: Location) -> Any:
 
 
 def _schema(table: Location) -> pa.Schema:
-    """Return the schema without field metadata: a user may have added comments to columns."""
+    """Return the schema without field metadata, because users may add comments to columns."""
     return pa.schema([pa.field(field.name, field.type) for field in schema_of(open_table(table))])

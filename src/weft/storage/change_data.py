@@ -1,4 +1,4 @@
-"""Read the change data feed of a user's Delta table with delta-rs: the rows that each version inserted and deleted."""
+"""Read the change data feed of a user's Delta table with delta-rs: the inserted and deleted rows by version."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ VERSION: Final = "_commit_version"
 COMMITTED: Final = "_commit_timestamp"
 """The name of the time column of a change data feed.
 
-The feed adds three columns to those of the table: the kind of change (insert, delete, update_preimage or
-update_postimage), the version, and the time of the commit (milliseconds UTC).
+The feed adds three columns to the table: the kind of change, the version, and the commit time (milliseconds UTC). The
+kinds are insert, delete, update_preimage and update_postimage.
 """
 
 _PROPERTY: Final = "delta.enableChangeDataFeed"
@@ -30,8 +30,8 @@ _PROPERTY: Final = "delta.enableChangeDataFeed"
 class TableState:
     """The state of a Delta table at its last version.
 
-    ``table_id`` identifies the table.  ``feeds`` says whether the change data feed is on.  ``committed_at`` is the time
-    of the last commit (µs UTC).  ``columns`` is an empty Arrow table with the columns of the Delta table.
+    ``table_id`` identifies the table. ``feeds`` says whether the change data feed is on. ``committed_at`` is the time
+    of the last commit (µs UTC). ``columns`` is an empty Arrow table with the columns of the Delta table.
     """
 
     table_id: str
@@ -47,7 +47,7 @@ def is_delta(path: Location) -> bool:
 
 
 def state_of(path: Location) -> TableState:
-    """Return the current state of the table; raise NotFound if it does not exist, ExtractionError if unreadable."""
+    """Return the state of the table. Raise NotFound if the table is missing, ExtractionError if a read fails."""
     with _reading(path):
         table = _opened(path)
         feeds = str(table.metadata().configuration.get(_PROPERTY)).lower() == "true"
@@ -59,7 +59,7 @@ def state_of(path: Location) -> TableState:
 def rows_at(path: Location, version: int) -> pa.Table:
     """Return all rows of the table at ``version``.
 
-    Raises NotFound if the table does not exist, and ExtractionError if the version cannot be read, for example because
+    Raise NotFound if the table does not exist. Raise ExtractionError if the version cannot be read, for example because
     VACUUM deleted its files.
     """
     with _reading(path):
@@ -71,8 +71,8 @@ def rows_at(path: Location, version: int) -> pa.Table:
 def changes_between(path: Location, first: int, last: int) -> pa.Table:
     """Return the changes from version ``first`` to ``last``, with the columns of the table and of the feed.
 
-    Raises NotFound if the table does not exist, and ExtractionError if the feed cannot be read.  A part of the feed is
-    missing if VACUUM deleted files, if the log was cleaned up, or if the feed was off for a version.
+    Raise NotFound if the table does not exist. Raise ExtractionError if a part of the feed is missing. VACUUM or a
+    cleanup of the log may have deleted a part, or the feed was off for a version.
     """
     with _reading(path):
         return _plain(pa.table(_opened(path).load_cdf(first, last)))
@@ -96,7 +96,6 @@ def _reading(path: Location) -> Iterator[None]:
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """Return the rows with string and binary views converted to plain strings and bytes."""
     plain = []
     for field in rows.schema:
         kind = field.type
@@ -109,6 +108,6 @@ def _plain(rows: pa.Table) -> pa.Table:
 
 
 def committed_at(changes: pa.Table) -> dict[int, int]:
-    """Return the commit time (µs UTC) of each version, in ascending order of versions."""
+    """Return the commit time (µs UTC) of each version. The versions are ascending."""
     micros = pc.cast(pc.cast(changes.column(COMMITTED), pa.timestamp("us")), pa.int64()).to_pylist()
     return dict(sorted(dict(zip(changes.column(VERSION).to_pylist(), micros, strict=True)).items()))

@@ -1,10 +1,10 @@
-"""Convert dated changes of a source into rows of the history log of its tracked table.
+"""Convert changes of a source into rows for the history log of its tracked table.
 
-Changes are an Arrow table with the source's columns and three more.  ``_op`` is the kind of change: ``D`` ends the row
-with this key, ``T`` ends all rows (see ``without_truncations``), and any other value gives the row these values from
-then on.  ``_own`` is the source's own time of the change (microseconds UTC, or NULL).  ``_order`` is the position in
-the feed, unique within a key.  Changes with the same own time are one transaction.  Keys are compared as in
-``storage.periods``: NULL equals NULL.
+Changes are an Arrow table with the columns of the source and three more. ``_op`` is the operation. The operation ``D``
+ends the row with the key, and ``T`` ends all rows (see ``without_truncations``). Any other value of ``_op`` inserts or
+replaces the row. ``_own`` is the time of the change at the source (µs UTC, or NULL). Changes with the same ``_own`` are
+one transaction. ``_order`` is the position in the feed and is unique for each key. Two NULL keys are equal, as in
+``storage.periods``.
 """
 
 from __future__ import annotations
@@ -26,23 +26,20 @@ OP: Final = "_op"
 OWN: Final = "_own"
 ORDER: Final = "_order"
 CHANGE_COLUMNS: Final = (OP, OWN, ORDER)
-"""The columns of changes in addition to the columns of the tracked table."""
+"""The columns of a change in addition to the columns of the tracked table."""
 DELETE: Final = "D"
 TRUNCATE: Final = "T"
 _AT: Final = "_at"
 
 
 def changes_of(rows: pa.Table, ops: Sequence[str], owns: Sequence[int], places: Sequence[int]) -> pa.Table:
-    """Return the rows as changes, given the operation, own time (µs UTC) and position of each row."""
+    """Return the rows as changes, given the operation, source time (µs UTC) and position of each row."""
     rows = rows.append_column(OP, pa.array(ops, pa.string())).append_column(OWN, pa.array(owns, pa.int64()))
     return rows.append_column(ORDER, pa.array(places, pa.int64()))
 
 
 def replace_all(rows: pa.Table, own: int, place: int) -> pa.Table:
-    """Return one transaction that ends all stored rows and inserts ``rows``, at the positions from ``place`` on.
-
-    The transaction uses two positions.
-    """
+    """Return one transaction that replaces all stored rows, at the positions ``place`` and ``place + 1``."""
     gone = pa.table([pa.nulls(1, each.type) for each in rows.schema], schema=rows.schema)
     count = rows.num_rows
     ops, places = [TRUNCATE, *["U"] * count], [place, *[place + 1] * count]
@@ -50,7 +47,7 @@ def replace_all(rows: pa.Table, own: int, place: int) -> pa.Table:
 
 
 def log_of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return the rows of the history log whose keys occur in the changes."""
+    """Return the history of those keys that occur in the changes."""
     if not log.num_rows:
         return log
     with over(log=log, given=changes.select(list(keys))) as connection:
@@ -61,9 +58,9 @@ def log_of_keys(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Tab
 
 
 def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return the changes with each truncation replaced by one deletion for each key that has a row at that point.
+    """Replace each truncation by deletions, one for each key with a row at the time of the truncation.
 
-    The keys come from the open periods ``there`` and from the changes before the truncation.
+    The keys come from the open periods ``there`` and from earlier changes.
     """
     if not pc.any(pc.equal(changes.column(OP), TRUNCATE)).as_py():
         return changes
@@ -85,11 +82,11 @@ def without_truncations(changes: pa.Table, there: pa.Table, keys: Sequence[str])
 def fill_missing_cells(
     changes: pa.Table, lacking: pa.Table, there: pa.Table, keys: Sequence[str]
 ) -> tuple[pa.Table, int]:
-    """Return the changes with their missing cells filled in, and the number of changes whose cells were not found.
+    """Fill in missing cells of changes. Return the new changes, and the number of changes whose cells were not found.
 
-    Each row of ``lacking`` describes missing cells: ``_order`` of the change, the key of the row that has the values,
-    ``_before`` (the row is the last one before that position), and ``_columns``.  The values come from ``there`` or
-    from a snapshot among the changes.
+    Each row of ``lacking`` describes the missing cells of one change. ``_order`` is the position of the change, and
+    ``_columns`` names the cells. The values of the cells come from the last row with the given key before the position
+    ``_before``. The last row is in ``there`` or among the changes.
     """
     if not lacking.num_rows:
         return changes, 0
@@ -119,9 +116,10 @@ def fill_missing_cells(
 def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the changes that the history does not contain yet, in the order of the feed.
 
-    If a key has several changes at one own time, only the last one is used.  A change up to the last recorded instant
-    of its key is dropped if the history has the same state at that time, or had it before a correction.  So a feed can
-    be read again without effect.  ``log`` is the history of the changed keys.
+    ``log`` is the history of the changed keys. If several changes of a key have the same source time, only the last one
+    counts. A change is not new if the history has the resulting state of the key at the source time. The history before
+    a correction counts as well. A change after the last recorded instant of the key is always new. Reading a feed twice
+    therefore has no effect.
     """
     for instant in correction_instants(log):
         changes = _unknown(known_at(log, instant - 1), changes, keys)
@@ -129,7 +127,6 @@ def unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Apply ``unknown`` to one ``log``, which may be the history before a correction."""
     values = [name for name in changes.column_names if name not in (OP, OWN, ORDER)]
     by_key = _list(keys)
     agrees = columns_equal(values, "c", "h")
@@ -153,11 +150,11 @@ def _unknown(log: pa.Table, changes: pa.Table, keys: Sequence[str]) -> pa.Table:
 def transaction_instants(
     changes: Sequence[pa.Table], floor: int, latest: int | None, clock: int
 ) -> dict[int | None, int]:
-    """Return the instant of each transaction, by its own time (None: no own time), in the order of the feed.
+    """Map the source time of each transaction to the instant of the transaction, in the order of the feed.
 
-    ``changes`` are the changes of all tables that the transactions touch.  A transaction gets its own time, or
-    ``clock`` if it has none, but no instant after ``latest`` (None: no limit).  The instants ascend from ``floor`` on:
-    an instant that is not after the previous one becomes the next microsecond.
+    ``changes`` has the changes of all affected tables. The instant is the source time, or ``clock`` if the source time
+    is None. ``latest`` is the maximum instant (None: no limit). The instants ascend, starting at ``floor``. An instant
+    that is not after the previous one becomes the next microsecond.
     """
     first: dict[int | None, int] = {}
     for each in changes:
@@ -178,8 +175,8 @@ def log_rows(
 ) -> pa.Table:
     """Return the rows that the changes add to the history log.
 
-    ``there`` are the open periods of the changed keys, which start before all changes.  A change without an effect on
-    its row adds no log row.
+    ``there`` has the open periods of the changed keys. All open periods start before the changes. A change without an
+    effect adds no log row.
     """
     names = values_of(log)
     row, by_key = _list(names), _list(keys)
@@ -207,10 +204,10 @@ def log_rows(
 
 
 def state_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return the changes between full states of a source.
+    """Compute the changes between full states of a source.
 
-    ``dated`` contains all rows of the source at each own time, with ``_own`` and ``_order``.  A row ends in the first
-    state without its key; the state before the first one is the open periods ``there``.
+    ``dated`` contains all rows of the source at each source time, with ``_own`` and ``_order``. A row ends at the first
+    state that lacks the key of the row. The open periods ``there`` are the state before the first full state.
     """
     values = [name for name in dated.column_names if name not in (OWN, ORDER)]
     row, by_key, same = _list(values), _list(keys), columns_equal(keys, "a", "b")
@@ -233,12 +230,12 @@ def state_changes(dated: pa.Table, there: pa.Table, keys: Sequence[str]) -> pa.T
 
 
 def without_own_times(changes: pa.Table) -> pa.Table:
-    """Return the changes with NULL in place of their own times."""
+    """Set the source time of all changes to NULL."""
     return changes.set_column(changes.column_names.index(OWN), OWN, pa.nulls(changes.num_rows, pa.int64()))
 
 
 def change_schema(values: pa.Schema) -> pa.Schema:
-    """Return the schema of the changes of a source whose columns are ``values``."""
+    """Return the schema of changes for a source with the columns ``values``."""
     own = [pa.field(OP, pa.string()), pa.field(OWN, pa.int64()), pa.field(ORDER, pa.int64())]
     return pa.schema([*values, *own])
 

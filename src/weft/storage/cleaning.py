@@ -1,9 +1,9 @@
-"""Delete the files of a Delta table that no snapshot needs, after their retention and while no reader uses the table.
+"""Delete unneeded files of a Delta table after the retention, while no reader uses the table.
 
-These are the log files before a checkpoint, and the data files that the log does not name: compaction or a purge
-removed them, or their writer died before its commit.  The retention of a file starts at its removal from the log or at
-its last write; it protects readers unknown to Weft.  Weft's own readers hold a shared lock on the table's folder
-(``Location.shared``).
+The unneeded files are log files before a checkpoint, and data files that the log does not name. A data file is unneeded
+after a compaction or a purge, or if its writer died before the commit. The retention of a file starts at its removal
+from the log or at its last write. The retention protects readers that Weft does not know. Weft's own readers hold a
+shared lock on the table's folder (``Location.shared``).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from weft.storage.removing import REMOVING, Remover, require_latest
 
 HOUR_US: Final = 60 * 60 * 1_000_000
 LONGEST_RETENTION_US: Final = 7 * 24 * HOUR_US
-"""The time for which Delta's log records when a file was removed (``delta.deletedFileRetentionDuration``)."""
+"""The time for which Delta's log records removed files (``delta.deletedFileRetentionDuration``)."""
 
 _LISTED_US: Final = 10 * 60 * 1_000_000
-"""The maximum time between listing and reading a log by a reader without a lock."""
+"""The maximum time that a reader without a lock needs between listing and reading a log."""
 
 _DATA: Final = re.compile(r"part-[^/]*\.parquet")
 _OF_THE_LOG: Final = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\.\S*)(\.crc)?")
@@ -34,7 +34,7 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 @dataclass(frozen=True)
 class DeletableFiles:
-    """The data files and log files that may be deleted, and their total size in bytes."""
+    """Data files and log files that may be deleted, and their total size in bytes."""
 
     data: tuple[Location, ...]
     log: tuple[Location, ...]
@@ -42,9 +42,10 @@ class DeletableFiles:
 
 
 def deletable_files(table: Location, keep_us: int, at: int) -> DeletableFiles:
-    """Return the files that were removed, or last written, at least ``keep_us`` before ``at`` (µs, wall clock).
+    """Return the files that may be deleted at the wall-clock time ``at`` (µs).
 
-    ``keep_us`` is rounded up to whole hours.  Raises StorageError for a damaged log.
+    A file must have been removed or last written at least ``keep_us`` before ``at``. The function rounds ``keep_us`` up
+    to whole hours. Raise StorageError if the log is damaged.
     """
     if not has_commits(table):
         return DeletableFiles((), (), 0)
@@ -58,7 +59,7 @@ def deletable_files(table: Location, keep_us: int, at: int) -> DeletableFiles:
         return_table(table, opened)
     except delta_errors() as error:
         raise StorageError(f"the files of a table could not be listed: {error}", where=str(table)) from error
-    # Other programs wrote the files whose names Weft never gives to data files, so these files stay.
+    # Files with other names stay, because Weft did not write them.
     places = dict.fromkeys(table / name for name in names if _DATA.fullmatch(name))
     data = tuple(place for place in places if place not in named and place.exists())
     log = _behind_a_checkpoint(table, at - max(keep_us, _LISTED_US))
@@ -66,12 +67,12 @@ def deletable_files(table: Location, keep_us: int, at: int) -> DeletableFiles:
 
 
 def delete(table: Location, files: DeletableFiles, remover: Remover, patience_seconds: float) -> bool:
-    """Delete the files and return True; return False if other processes use the table for ``patience_seconds``.
+    """Delete the files and return True. Return False if other processes use the table for ``patience_seconds``.
 
-    The caller must hold the lease and must have checked that the table is undamaged.  The function checks the lease
-    while no other process uses the table.  A later writer uses the table until its commit, so its new files stay.  An
-    earlier writer cannot commit a deleted file: settling spends the transaction numbers of loads and ticks, and this
-    function spends the number of compactions.  Raises LeaseLost, StorageError.
+    The caller must hold the lease and must have checked the table for damage. The function checks the lease while no
+    other process uses the table. The files of a later writer stay, because the writer locks the table until its commit.
+    An earlier writer cannot commit a deleted file, because its transaction number is spent. Settling spends the numbers
+    of loads and ticks. This function spends the numbers of compactions. Raise LeaseLost or StorageError.
     """
     if not files.data and not files.log:
         return True
@@ -97,7 +98,7 @@ def delete(table: Location, files: DeletableFiles, remover: Remover, patience_se
 
 
 def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
-    """Return the log files that readers started after ``before`` do not need, the oldest first."""
+    """Return the log files before the newest checkpoint that existed at ``before``, oldest first."""
     log = table / "_delta_log"
     names = log.names()
     old = [
@@ -109,7 +110,7 @@ def _behind_a_checkpoint(table: Location, before: int) -> tuple[Location, ...]:
 
 
 def _force_log(table: Location) -> None:
-    """Force the log to the disk, from its last checkpoint on, because it names the files that stay."""
+    """Force the log since the last checkpoint to disk, because this part of the log names the files that stay."""
     log = table / "_delta_log"
     names = log.names()
     since = max((int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name))), default=0)
@@ -121,7 +122,7 @@ def _force_log(table: Location) -> None:
 
 
 def _remove(file: Location) -> None:
-    """Delete the file and its checksum file, which Spark writes."""
+    """Delete the file and its checksum file. Spark may have written the checksum file."""
     for place in (file.parent / f".{file.name}.crc", file):
         with suppress(FileNotFoundError):
             place.remove()

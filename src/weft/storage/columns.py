@@ -27,7 +27,7 @@ _ARROW: Final = {
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """Return the Arrow type of a Weft type; a nested type maps to the Arrow type of its JSON text."""
+    """Return the Arrow type of a Weft type. A nested type becomes the type of its JSON text."""
     match kind:
         case DataType(name="DECIMAL"):
             return pa.decimal128(kind.precision, kind.scale)
@@ -42,9 +42,9 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 
 def stored_schema(table: TableSchema, names: Iterable[str] | None = None) -> pa.Schema:
-    """Return the Arrow schema of the table, or of its columns ``names`` (case-insensitive), in the table's order.
+    """Return the Arrow schema of the table, in the table's order. All columns are nullable.
 
-    All columns are nullable.
+    ``names`` selects columns. The comparison of names ignores case.
     """
     wanted = None if names is None else {name.lower() for name in names}
     columns = [column for column in table.columns if wanted is None or column.name.lower() in wanted]
@@ -52,10 +52,10 @@ def stored_schema(table: TableSchema, names: Iterable[str] | None = None) -> pa.
 
 
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the rows with the columns and types of ``schema``; a missing column is NULL.
+    """Convert the rows to ``schema``. A missing column becomes NULL.
 
-    Dictionaries, views and large strings become plain types.  Raises ValueError (Arrow's) for a value out of range, and
-    for a column that ``schema`` lacks.
+    Dictionaries, views and large strings become plain types. Raise ValueError (from Arrow) if a value is out of range
+    or if ``schema`` lacks a column.
     """
     other = [name for name in rows.column_names if name not in schema.names]
     if other:

@@ -1,13 +1,12 @@
-"""Write Delta tables from this process, without Spark: create tables, add columns, append rows behind the fence.
+"""Write Delta tables from this process without Spark: create tables, add columns, and append rows.
 
-The rows of a commit are one Parquet file that this module writes in the order of the rows, or files that Spark wrote.
-delta-rs commits the files.  Weft does not use the writer of delta-rs, because it may reorder blocks of rows, and the
-search by ``ts`` relies on their order.
+The rows of a commit are one Parquet file that this module writes, or several files that Spark wrote. delta-rs commits
+the files. Weft does not use the writer of delta-rs, because that writer may reorder rows. The search by ``ts`` relies
+on the order of rows.
 
-delta-rs accepts a stale or repeated transaction silently.  It refuses a transaction only if the transaction's
-application has committed since the handle was opened.  So this module opens one handle, compares the application's last
-version, and commits through the same handle.  Any commit of the application in between makes the commit fail, even one
-that only spends the number.
+delta-rs accepts a stale or repeated transaction silently. delta-rs refuses a transaction only if the same application
+has committed since the handle was opened. This module therefore opens one handle, compares the application's last
+version, and commits through that handle. If the application commits anything else in the meantime, the commit fails.
 """
 
 from __future__ import annotations
@@ -38,29 +37,29 @@ from weft.storage.fence import find_version, make_durable
 from weft.storage.statistics import columns_with_statistics, statistics
 
 PROPERTIES: Final = {
-    # Each 50th commit writes a checkpoint.
+    # Every 50th commit writes a checkpoint.
     "delta.checkpointInterval": "50",
-    # Deletion vectors are off, because Weft lets Spark and Arrow read the data files directly.
+    # Deletion vectors are off, because Spark and Arrow read the data files directly.
     "delta.enableDeletionVectors": "false",
 }
-"""The properties of every Delta table of a home; some tables have more."""
+"""The properties of every Delta table of a home. Some tables have more properties."""
 
-# zstd produces half as many bytes as snappy and takes about the same time to write and to force to the disk.
+# zstd produces half as many bytes as snappy in about the same time.
 _COMPRESSION: Final = "zstd"
 _LEVEL: Final = 1
 
 _ROW_GROUP: Final = 32_768
-"""The number of rows in a row group, which a reader can skip by the statistics within the file."""
+"""The number of rows in a row group. A reader can skip a row group by its statistics."""
 _SAMPLE: Final = 10_000
 _FULL: Final = ("No space left on device", "[Errno 28]", "os error 28")
 """The texts by which Arrow and delta-rs report a full disk."""
 
 
 def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, str]) -> None:
-    """Create an empty Delta table, or add the columns and properties that an existing table lacks.
+    """Create an empty Delta table, or add missing columns and properties to an existing table.
 
-    The change is on the disk when the function returns.  The caller must hold the lease.  Raises StorageError if the
-    table cannot be created or changed, for example because another writer commits at the same moment.
+    The change is on disk when the function returns. The caller must hold the lease. Raise StorageError if the table
+    cannot be created or changed, for example because another writer commits at the same time.
     """
     wanted = {**PROPERTIES, **properties}
     try:
@@ -92,18 +91,18 @@ def require_table(table: Location, schema: pa.Schema, properties: Mapping[str, s
 
 
 def append_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int) -> int:
-    """Append the rows, in the given order, as one file in one commit with this transaction; return the commit's
-    version.
+    """Append the rows as one file in one commit, and return the commit's version.
 
-    Columns are matched by name; a missing column is NULL.  The commit is not on the disk until ``make_durable`` is
-    called. Raises LeaseLost if the application has already committed ``txn_version``, or commits anything at the same
-    time; the table then contains none of the rows.  Raises StorageError if the rows cannot be written.
+    The rows keep their order. A missing column is NULL. Call ``make_durable`` to force the commit to disk. Raise
+    LeaseLost if the application has already committed ``txn_version`` or commits anything at the same time. After
+    LeaseLost, the table contains none of the rows. Raise StorageError if the rows cannot be written.
     """
     return _append(table, _written(table, rows), app_id, txn_version)
 
 
 def append_files(table: Location, folder: Location, app_id: str, txn_version: int) -> int:
-    """Move the Parquet files in ``folder`` into the table and append their rows in one commit, as ``append_rows`` does.
+    """Move the Parquet files in ``folder`` into the table, and commit the files. The errors are those of
+    ``append_rows``.
 
     The files must have the columns of the table.
     """
@@ -122,9 +121,9 @@ def append_files(table: Location, folder: Location, app_id: str, txn_version: in
 
 
 def replace_rows(table: Location, rows: pa.Table, app_id: str, txn_version: int, at: int) -> int:
-    """Replace all rows of the table in one commit at the wall-clock instant ``at`` (µs UTC).
+    """Replace all rows of the table in one commit at the wall-clock time ``at`` (µs UTC).
 
-    The parameters, the result and the errors are those of ``append_rows``.  The old files stay on the disk until
+    The other parameters, the result and the errors are those of ``append_rows``. The old files stay on disk until
     cleaning deletes them.
     """
     return _append(table, _written(table, rows), app_id, txn_version, replaced_at=at)
@@ -148,9 +147,9 @@ def _append(
     *,
     replaced_at: int | None = None,
 ) -> int:
-    """Commit the files that ``write`` returns with their statistics, and return the version of the commit.
+    """Commit the files that ``write`` returns with their statistics. Return the version of the commit.
 
-    If ``replaced_at`` is set, the commit removes all earlier files of the table at this wall-clock instant.
+    If ``replaced_at`` (µs UTC) is set, the commit also removes all earlier files of the table.
     """
     with table.shared():  # nobody deletes the files before the commit names them
         return _append_once(table, write, app_id, txn_version, replaced_at)
@@ -176,12 +175,13 @@ def _append_once(
         commit_files(opened, files, gone, {app_id: txn_version}, replaced_at or 0, news=True)
     except delta_errors() as error:
         problem = error
-    # A commit may succeed and still report an error (a failed checkpoint after it), so look in the log.
+    # A commit may succeed and still report an error, such as a failed checkpoint. The log shows whether the commit
+    # succeeded.
     version = find_version(table, app_id, txn_version)
     if version is not None and files.keys() <= {added.location for added in added_files(table, version)}:
         return_table(table, opened)
         return version
-    # The commit may still have succeeded; then it names the files, so do not delete them.
+    # The commit may still have succeeded, so do not delete the files.
     if problem is None or transaction_version(table, app_id) != before:
         raise _lost(table) from problem
     raise _unwritten(
@@ -190,7 +190,7 @@ def _append_once(
 
 
 def _unwritten(message: str, table: Location, problem: Exception, hint: str) -> StorageError:
-    """Return the error for a table that could not be written; a full disk has a separate message."""
+    """Return the error for a failed write. A full disk has its own message."""
     if any(each in str(problem) for each in _FULL):
         free = free_bytes(str(table))[0]
         return StorageError(
@@ -210,11 +210,11 @@ def commit_files(
     *,
     news: bool,
 ) -> None:
-    """Commit the files ``new`` (with their statistics) through the handle ``opened``, and remove ``gone`` from the log.
+    """Commit the files ``new`` with their statistics, and remove the files ``gone`` from the log.
 
-    ``at`` is the time of the removal (µs UTC).  ``transactions`` are the transaction versions of the commit, by
-    application id.  ``news`` says whether followers of the table receive the rows as changes.  Raises the exceptions of
-    delta-rs.
+    ``opened`` is a delta-rs handle. ``at`` is the removal time (µs UTC). ``transactions`` has the transaction version
+    of each application ID. ``news`` says whether followers of the table see the rows as changes. Exceptions of delta-rs
+    pass through.
     """
     from deltalake import CommitProperties, Transaction
     from deltalake.transaction import AddAction, RemoveAction
@@ -236,12 +236,12 @@ def new_data_file(table: Location) -> Location:
 
 
 def file_statistics(rows: pa.Table, opened: Any) -> str:
-    """Return the statistics (JSON) that the log of the opened table records for a file with these rows."""
+    """Return the statistics (JSON) that the log records for a file with these rows."""
     return statistics(rows, columns_with_statistics(opened.metadata().configuration, schema_of(opened)))
 
 
 def write_data_file(rows: pa.Table, file: Location) -> None:
-    """Write the rows, in the given order, as one Parquet file; after an error of ``delta_errors``, remove the file."""
+    """Write the rows as one Parquet file, without changing their order. If the write fails, remove the file."""
     try:
         pq.write_table(
             rows,
@@ -261,10 +261,7 @@ def write_data_file(rows: pa.Table, file: Location) -> None:
 
 
 def _repeating(rows: pa.Table) -> list[str]:
-    """Return the Parquet names of the columns with many repeated values, for which a dictionary saves time and space.
-
-    Of the nested columns only lists are considered, because the rows of the ledger are lists.
-    """
+    """Return the Parquet names of columns with many repeated values, for which a dictionary saves space."""
     names = []
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         sample = column.slice(0, _SAMPLE)
@@ -288,5 +285,5 @@ def _lost(table: Location) -> LeaseLost:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of a delta-rs error's text."""
+    """Return the first line of a delta-rs error message."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,9 +1,9 @@
-"""Compact a Delta table: replace runs of small data files by one file each, with the same rows.
+"""Compact a Delta table: replace groups of small data files by one file each, with the same rows.
 
-Each load and each tick adds a file, and the cost of a read grows with the number of files.  A compaction writes the new
-file without a lease, because no commit names the file yet.  Then one commit behind the fence (``storage/removing.py``)
-replaces the old files by the new one, with ``dataChange`` false, so that followers of the table see no change.  The old
-files stay on the disk for their readers until ``storage/cleaning.py`` deletes them.
+Each load and each tick adds a file, and every file makes reads slower. A compaction writes the new file without a
+lease, because no commit names the file yet. One fenced commit (``storage/removing.py``) then replaces the old files by
+the new one. The commit has ``dataChange`` false, so followers of the table see no change. The old files stay on disk
+for readers until ``storage/cleaning.py`` deletes the files.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CompactionBounds:
-    """The limits of a compacted file: rows, bytes in Parquet (the sum of the input files), and bytes in memory.
+    """The limits of a compacted file: rows, bytes in Parquet (total of the input files), and bytes in memory.
 
-    A compaction needs at least ``fewest`` files, each with at most half of the maximum rows and bytes.
+    A compaction needs at least ``fewest`` files. An input file has at most half of the maximum rows and bytes.
     """
 
     rows: int = 1_000_000
@@ -57,19 +57,19 @@ _DOING: Final = "small files were being compacted"
 
 @dataclass(frozen=True)
 class Sorting:
-    """The order of a compacted table: ``neighbours`` orders the files, ``within`` the rows of a file."""
+    """The order of a compacted table. ``neighbours`` orders the files, and ``within`` orders the rows of a file."""
 
     neighbours: str
     within: tuple[str, ...]
 
 
 LEDGER: Final = Sorting("tick", ("query_id", "ordinal"))
-"""The order of the ledger: files contain consecutive ticks, and rows are ordered by query and ordinal."""
+"""The order of the ledger: by tick across files, by query and ordinal within a file."""
 
 
 @dataclass(frozen=True)
 class Compaction:
-    """A commit that only rearranged rows: the file ``added`` contains the rows of the files ``removed``."""
+    """A commit that moved the rows of the files ``removed`` to the files ``added``."""
 
     removed: Sequence[DataFile]
     added: Sequence[DataFile]
@@ -77,7 +77,7 @@ class Compaction:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """An uncommitted file ``added``, with its statistics, that contains the rows of the files ``removed``."""
+    """An uncommitted file ``added`` with the rows of the files ``removed``, and the statistics of the new file."""
 
     removed: tuple[DataFile, ...]
     added: DataFile
@@ -87,10 +87,10 @@ class Rewritten:
 def compactable(
     files: Sequence[DataFile], neighbours: str, bounds: CompactionBounds = BOUNDS
 ) -> list[tuple[DataFile, ...]]:
-    """Return the groups of files to compact: small files that are adjacent in the order of ``neighbours``.
+    """Return groups of small files to compact. The files of a group are adjacent in the order of ``neighbours``.
 
-    A file is never larger than the rest of its group together.  So a file is rewritten only after the number of rows
-    around it has doubled, no matter how often the function is called.
+    No file is larger than all other files of its group together. Frequent calls therefore do not rewrite a large file
+    for a few new rows.
     """
     groups: list[tuple[DataFile, ...]] = []
     group: list[DataFile] = []
@@ -118,10 +118,10 @@ def _of_about_one_size(group: Sequence[DataFile], fewest: int) -> list[tuple[Dat
 def rewrite(
     table: Location, group: Sequence[DataFile], within: Sequence[str], bounds: CompactionBounds = BOUNDS
 ) -> Rewritten | None:
-    """Write the rows of the first files of the group as one file, and force the file to the disk.
+    """Write the rows of the first files of the group as one file, and force the file to disk.
 
-    The function takes as many files as fit into memory, and returns None if fewer than two fit.  It needs no lease.
-    Raises StorageError if a file is damaged or has another number of rows than in the log, or if the new file cannot be
+    The function takes as many files as fit into memory. If fewer than two files fit, return None. The function needs no
+    lease. Raise StorageError if a file is damaged, if its row count differs from the log, or if the new file cannot be
     written.
     """
     from weft.storage.commit import file_statistics, first_line, new_data_file, schema_of, write_data_file
@@ -151,7 +151,7 @@ def rewrite(
 
 
 def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list[DataFile], list[pa.RecordBatch]]:
-    """Return the first files of the group that take at most ``held`` bytes in memory, and their rows."""
+    """Return as many files of the group as fit into ``held`` bytes of memory, and their rows."""
     taken: list[DataFile] = []
     batches: list[pa.RecordBatch] = []
     size = 0
@@ -172,11 +172,11 @@ def _read(group: Sequence[DataFile], schema: pa.Schema, held: int) -> tuple[list
 
 
 def commit_rewritten(table: Location, rewritten: Rewritten, token: int, at: int) -> int | None:
-    """Replace the old files by the new file in one commit and return its version; None if an old file is gone.
+    """Replace the old files by the new file in one commit and return its version. Return None if an old file is gone.
 
-    ``token`` is the token of the caller's lease, ``at`` the wall-clock instant in microseconds.  Call ``make_durable``
-    to force the commit to the disk.  Raises LeaseLost if the holder of a later lease has removed files from the log,
-    and StorageError if the commit cannot be written.  After an error or None the table is unchanged.
+    ``token`` is the token of the caller's lease, and ``at`` is the wall-clock time (µs). Call ``make_durable`` to force
+    the commit to disk. Raise LeaseLost if a later lease holder has removed files from the log. Raise StorageError if
+    the commit cannot be written. After an error or None, the table is unchanged.
     """
     with table.shared():  # nobody deletes the new file between the check and the commit
         return _committed(table, rewritten, token, at)
@@ -189,7 +189,7 @@ def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> in
     before = opened.transaction_version(REMOVING)
     if before is not None and before > token:
         raise taken_over(table, _DOING)
-    # The handle is older than this read, so a change between the two makes the commit fail.
+    # The handle was opened before this read, so a commit in between makes this commit fail.
     there = {file.location: file.size for file in delta_snapshot(table, check_files=False).files}
     if any(there.get(file.location) != file.size for file in rewritten.removed) or not _is_whole(rewritten.added):
         with suppress(OSError):
@@ -202,19 +202,20 @@ def _committed(table: Location, rewritten: Rewritten, token: int, at: int) -> in
         commit_files(opened, new, rewritten.removed, {REMOVING: token}, at, news=False)
     except delta_errors() as error:
         problem = error
-    # A commit may succeed and still report an error (a failed checkpoint after it), so look in the log.
+    # A commit may succeed and still report an error, such as a failed checkpoint. The log shows whether the commit
+    # succeeded.
     version = _find(table, rewritten.added.location, since)
     if version is not None:
         return_table(table, opened)
         return version
-    # The commit may still have succeeded; then it names the file, so do not delete it.
+    # The commit may still have succeeded, so do not delete the file.
     if problem is None or transaction_version(table, REMOVING) != before:
         raise taken_over(table, _DOING) from problem
     raise StorageError(f"small files could not be compacted: {problem}", where=str(table), hint="Nothing was changed.")
 
 
 def _is_whole(file: DataFile) -> bool:
-    """Return whether the new file is intact; another process may have deleted the uncommitted file."""
+    """Another process may have deleted the file before the commit."""
     try:
         check_data_file(file)
     except StorageError:
@@ -223,7 +224,7 @@ def _is_whole(file: DataFile) -> bool:
 
 
 def _find(table: Location, file: Location, since: int) -> int | None:
-    """Return the first version after ``since`` whose commit added the file; None if no commit did."""
+    """Return the version after ``since`` that added the file, or None."""
     for version in range(latest_version(table) or 0, since, -1):
         if any(added.location == file for added in added_files(table, version)):
             return version
@@ -231,9 +232,9 @@ def _find(table: Location, file: Location, since: int) -> int | None:
 
 
 def compactions(table: Location, gone: Sequence[str]) -> list[Compaction]:
-    """Return, in log order, the compactions since the commit that removed the first of the files ``gone`` (paths).
+    """Return the compactions since the log removed the first of the files ``gone`` (paths), in log order.
 
-    The list is empty if the log does not reach back to that commit, or if a commit that changed rows removed one of
+    Return [] if the log does not reach back to the removal. Return [] also if a commit that changed rows removed one of
     the files.
     """
     wanted, rewrites = set(gone), []

@@ -1,7 +1,7 @@
-"""Correct a tracked table retroactively: compute the new periods of one key, and the log rows that record them.
+"""Compute a retroactive correction of a tracked table: the new periods of a key, and the log rows to append.
 
-The history log is append-only.  The ``ts`` of these log rows is the instant of the correction, so the knowledge before
-the correction stays readable (``storage.periods``).  A key always has at most one row at a time.
+The history log is append-only. The ``ts`` of the new log rows is the instant of the correction. The knowledge before
+the correction therefore stays readable (``storage.periods``). At any time, a key has at most one row.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from weft.storage.columns import conformed, stored_schema
 from weft.storage.periods import TS
 
 Row: TypeAlias = tuple[Any, ...]
-"""A row's values in a form for comparisons: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0."""
+"""The values of a row in a form for comparisons: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0."""
 Period: TypeAlias = tuple[int, int]
 OPEN: Final = 2**63 - 1
-"""The number that represents the end of an open period, µs."""
+"""The number that represents the end of an open period (µs)."""
 
 
 @dataclass
 class Held:
-    """The periods of one key's rows, with the place of each row's values as (table, row index)."""
+    """The periods of each row of one key. ``places`` locates the values of a row as (table, row index)."""
 
     periods: dict[Row, list[Period]] = field(default_factory=dict)
     places: dict[Row, tuple[pa.Table, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, periods: pa.Table, names: Sequence[str]) -> Held:
-        """Return the periods in a table with the columns of a history log except ``ts``."""
+        """Read the periods from a table with the columns of a history log except ``ts``."""
         held = cls()
         bounds = [periods.column(name).cast(pa.int64()).to_pylist() for name in (VALID_FROM, VALID_TO)]
         for place, (row, begin, end) in enumerate(zip(_rows(periods, names), *bounds, strict=True)):
@@ -48,10 +48,11 @@ class Held:
 
 
 def corrected(there: Held, within: Period, changed: pa.Table | None, names: Sequence[str]) -> Held:
-    """Return the history with other rows in the period ``within``: those of ``changed`` (None: no rows).
+    """Return the history with new values in the period ``within``. If ``changed`` is None, no row is valid in this
+    period.
 
-    ``changed`` has one row of new values for each row of ``there``, in the order of ``there.periods``.  One more row in
-    ``changed`` becomes valid wherever no row was valid.
+    ``changed`` has the new values for each row of ``there``, in the order of ``there.periods``. An additional row of
+    ``changed`` becomes valid in all gaps of the period.
     """
     begin, end = within
     result = Held()
@@ -86,7 +87,7 @@ def gaps(there: Held, within: Period) -> list[Period]:
 
 
 def first_change(before: Held, after: Held) -> int | None:
-    """Return the first instant at which the two histories differ (µs UTC; None: they are equal)."""
+    """Return the first instant at which the two histories differ (µs UTC). Return None if the histories are equal."""
     starts = [
         one
         for row in before.periods.keys() | after.periods.keys()
@@ -97,13 +98,13 @@ def first_change(before: Held, after: Held) -> int | None:
 
 def _differing(left: Sequence[Period], right: Sequence[Period]) -> Iterable[int]:
     for first, _ in {*left} ^ {*right}:
-        # Two periods with the same start differ from the earlier end on.
+        # Two periods with the same start differ after the earlier end.
         ends = [end for begin, end in (*left, *right) if begin == first]
         yield first if len(ends) == 1 else min(ends)
 
 
 def log_rows_of(before: Held, after: Held, instant: int, log: TableSchema) -> pa.Table:
-    """Return the rows to append to the history log at ``instant`` so that ``before`` becomes ``after``."""
+    """Return the log rows (with ``ts`` = ``instant``) that change the history from ``before`` to ``after``."""
     schema = stored_schema(log)
     pieces = []
     for held, row, begin, end in _gained(before, after):
@@ -149,9 +150,9 @@ def _comparable(column: pa.ChunkedArray) -> list[Any]:
 
 
 def correction_instants(log: pa.Table) -> list[int]:
-    """Return the instants of corrections in a tracked table's history log, ascending (µs UTC).
+    """Return the instants of corrections in a history log, ascending (µs UTC).
 
-    The period of an ordinary log row starts or ends at the row's ``ts``.  A correction's period does neither.
+    The period of an ordinary log row starts or ends at ``ts``. All other log rows belong to corrections.
     """
     ordinary = pc.or_kleene(
         pc.equal(log.column(VALID_FROM), log.column(TS)),
@@ -162,7 +163,7 @@ def correction_instants(log: pa.Table) -> list[int]:
 
 
 def key_condition(rows: pa.Table, key: Mapping[str, pa.Scalar]) -> pa.Table:
-    """Return the rows whose key columns have the values of ``key``; NULL equals NULL."""
+    """Return the rows with the key ``key``. NULL equals NULL."""
     for name, value in key.items():
         column = rows.column(name)
         same = column.is_null() if not value.is_valid else pc.fill_null(pc.equal(column, value), False)

@@ -1,4 +1,4 @@
-"""Read columns and rows of data files as Arrow in this process, without a Spark job."""
+"""Read columns and rows of data files as Arrow tables in this process."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ _BATCH_ROWS: Final = 65_536
 
 
 def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.Expression | None = None) -> pa.Table:
-    """Return the rows of the files that satisfy ``condition`` (None: all rows), with exactly the columns of ``schema``.
+    """Return the rows that satisfy ``condition`` (None: all rows), with the columns of ``schema``.
 
-    A column that was added to the table after a file was written is NULL.  Raises StorageError for a file that is
-    missing, damaged or unreadable.
+    A column that is newer than a file is NULL. Raise StorageError if a file is missing or damaged.
     """
     import pyarrow as pa
 
@@ -31,20 +30,18 @@ def read_data_files(files: Sequence[DataFile], schema: pa.Schema, condition: pc.
 def file_batches(
     file: DataFile, schema: pa.Schema, condition: pc.Expression | None = None, batch_rows: int = _BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one file that satisfy ``condition``, in batches; ``condition`` may use only columns of
-    ``schema``.
-    """
+    """Yield the rows of one file in batches. ``condition`` may use only columns of ``schema``."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
     check_data_file(file)
-    # Spark may write instants as INT96; read as nanoseconds, they overflow after the year 2262.
+    # Spark may write instants as INT96. Nanoseconds would overflow after the year 2262.
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     try:
         stored = ds.dataset(file.location.uri, format=form)
         there = set(stored.schema.names)
         wanted = [name for name in schema.names if name in there]
-        # Arrow skips row groups by statistics only if the file's column types are those of the condition.
+        # Arrow skips row groups by statistics only if the column types of file and condition are the same.
         plain = len(wanted) == len(schema) and "_view" not in str(stored.schema)
         scanner = stored.scanner(
             columns=wanted,

@@ -1,10 +1,10 @@
-"""Read a Delta table's log without Spark: its version, files and transactions, with integrity checks.
+"""Read the log of a Delta table without Spark: its version, files and transactions, with integrity checks.
 
-delta-rs reads an empty commit file as a commit that changed nothing.  This module therefore checks the log's files
-first and reports a truncated commit as an error.  Every error is a StorageError that names the file and the remedy.
+delta-rs treats an empty commit file as a commit without changes. This module therefore checks the log files first and
+reports a truncated commit. Each error is a StorageError that names the file and the remedy.
 
-A process reads each log entry once and applies new entries to its cached snapshot (``_LogPosition``).  It reads the log
-from the start again after ``forget_log``, or if the file of the cached commit has changed (a copy was restored).
+A process reads each log entry once and applies new entries to its cached snapshot (``_LogPosition``). After
+``forget_log`` or the restore of a copy, the process reads the whole log again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 _PARQUET_ENDS: Final = b"PAR1"
 
 _MOST_CACHED: Final = 64
-"""The maximum number of tables in the cache of a process."""
 _Cached = TypeVar("_Cached")
 
 RESTORE_HINT: Final = "Restore the entire home from a backup; `weft doctor` lists all damage."
@@ -33,10 +32,10 @@ RESTORE_HINT: Final = "Restore the entire home from a backup; `weft doctor` list
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file of a table; ``size`` is the number of bytes that the log records.
+    """A data file of a table. ``size`` is the file size in bytes according to the log.
 
-    ``rows`` is None if the log has no row count.  ``least`` and ``greatest`` bound the columns with statistics
-    (instants in microseconds); the bounds may be wider than the values.
+    ``rows`` is None if the log has no row count. ``least`` and ``greatest`` bound the values of columns with
+    statistics. Instants are in microseconds. The bounds may be wider than the values.
     """
 
     location: Location
@@ -56,7 +55,7 @@ class DeltaSnapshot:
 
     @property
     def rows(self) -> int | None:
-        """The number of rows according to the log; None if the log has no row count for a file."""
+        """The number of rows according to the log, or None if the log lacks the row count of a file."""
         total = 0
         for file in self.files:
             if file.rows is None:
@@ -67,10 +66,11 @@ class DeltaSnapshot:
 
 @dataclass(frozen=True)
 class _LogPosition:
-    """The last log entry that this process has read: its ``version``, and the ``mark`` of its commit file.
+    """The last log entry that this process has read.
 
-    The mark changes if the commit file is replaced.  ``snapshot`` is the table at that version, and ``instants`` are
-    its timestamp columns; they are None and empty until the snapshot is first requested.
+    ``version`` is the version of the commit. ``mark`` identifies the commit file and changes if the file is replaced.
+    ``snapshot`` is the table at that version, or None before the first request. ``instants`` are the timestamp columns
+    of the snapshot.
     """
 
     version: int
@@ -81,26 +81,27 @@ class _LogPosition:
 
 _positions: dict[str, _LogPosition] = {}
 _idle_handles: dict[str, tuple[Any, tuple[int, ...]]] = {}
-"""One idle delta-rs handle per table, with the mark of the last commit that it has read."""
+"""An idle delta-rs handle for each table, with the mark of the last commit that the handle has read."""
 _cache_lock: Final = Lock()  # threads write different tables concurrently
 
 
 def has_commits(table: Location) -> bool:
-    """Return whether a Delta table exists; a folder without commits, left by a dead writer, is not a table."""
+    """Return whether a Delta table exists. A folder without commits is not a table."""
     if _current_position(table) is not None:
         return True
     return bool(_numbered(table, _COMMIT)) or bool(_numbered(table, _CHECKPOINT))
 
 
 def last_commit(table: Location) -> int:
-    """Return the version of the last commit, even if its file is damaged; -1 without commits."""
+    """Return the version of the last commit, even if its file is damaged. Return -1 if the log has no commit."""
     return max(_numbered(table, _COMMIT), default=-1)
 
 
 def delta_snapshot(table: Location, *, check_files: bool = True) -> DeltaSnapshot:
-    """Return the table at its last commit; with ``check_files``, check the size and the magic bytes of each data file.
+    """Return the state of a table at the last commit. With ``check_files``, check the size and the magic bytes of each
+    data file.
 
-    Raises StorageError if the table does not exist, or if a log file or a data file is missing or truncated.
+    Raise StorageError if the table does not exist, or if one of its files is missing or truncated.
     """
     _apply_new_entries(table)
     followed = _positions.get(table.path)
@@ -126,10 +127,7 @@ def forget_log(table: Location) -> None:
 
 
 def transaction_version(table: Location, app_id: str) -> int | None:
-    """Return the last ``txnVersion`` committed for ``app_id``; None if there is no such commit or no table.
-
-    Raises StorageError if the log is damaged.
-    """
+    """Return the last ``txnVersion`` of ``app_id``, or None. Raise StorageError if the log is damaged."""
     if not has_commits(table):
         return None
     opened = open_table(table)
@@ -142,14 +140,14 @@ def transaction_version(table: Location, app_id: str) -> int | None:
 
 
 def latest_version(table: Location) -> int | None:
-    """Return the last commit's version, or None without a table; raise StorageError if the log is damaged."""
+    """Return the version of the last commit, or None without a table. Raise StorageError if the log is damaged."""
     if not has_commits(table):
         return None
     return _apply_new_entries(table)
 
 
 def added_files(table: Location, version: int) -> tuple[DataFile, ...]:
-    """Return the data files that a commit added; raise StorageError if the commit is missing or damaged."""
+    """Return the data files that a commit added. Raise StorageError if the commit is missing or damaged."""
     added = []
     for action in commit_actions(commit_file(table, version)):
         if "add" in action:
@@ -160,10 +158,7 @@ def added_files(table: Location, version: int) -> tuple[DataFile, ...]:
 
 
 def check_log(table: Location) -> int:
-    """Check the log's files and return the last version.
-
-    Raises StorageError for a log that is missing, has a gap, or has an empty or truncated commit.
-    """
+    """Check the log and return the last version. Raise StorageError if a commit is missing, empty or truncated."""
     commits = _numbered(table, _COMMIT)
     checkpoints = _numbered(table, _CHECKPOINT)
     if not commits and not checkpoints:
@@ -205,10 +200,7 @@ def check_data_file(file: DataFile) -> None:
 
 
 def _check_parquet(file: Location) -> None:
-    """Check the magic bytes at the start and the end of the file.
-
-    After a power cut a file may have the right size and contain only zeros.
-    """
+    """Check the magic bytes. After a power cut, a file may have the right size and contain only zeros."""
     try:
         ends = file.ends(len(_PARQUET_ENDS))
     except OSError as error:
@@ -223,7 +215,7 @@ def commit_file(table: Location, version: int) -> Location:
 
 
 def commit_actions(commit: Location) -> list[dict[str, Any]]:
-    """Return the actions of a commit file; raise StorageError if the file is missing, empty or truncated."""
+    """Return the actions of a commit file. Raise StorageError if the file is missing, empty or truncated."""
     try:
         text = commit.read().decode("utf-8")
     except FileNotFoundError:
@@ -261,7 +253,7 @@ def _numbered(table: Location, pattern: re.Pattern[str]) -> dict[int, list[Locat
 
 
 def delta_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that delta-rs and Arrow raise for a table that they cannot read or write."""
+    """Return the exceptions that delta-rs and Arrow raise if they cannot read or write a table."""
     import pyarrow
     from deltalake.exceptions import DeltaError
 
@@ -269,12 +261,9 @@ def delta_errors() -> tuple[type[Exception], ...]:
 
 
 def open_table(table: Location) -> Any:
-    """Return a delta-rs DeltaTable at the last commit, for the caller's exclusive use.
-
-    Raises StorageError if the log is missing or damaged.
-    """
+    """Return an exclusive ``DeltaTable`` handle at the last commit. Raise StorageError if the log is damaged."""
     expected = _apply_new_entries(table)
-    # delta-rs is imported here because most commands do not need it and the import takes time.
+    # Import delta-rs late, because the import is slow and most commands do not need delta-rs.
     from deltalake import DeltaTable
 
     try:
@@ -288,14 +277,14 @@ def open_table(table: Location) -> Any:
 
 
 def return_table(table: Location, opened: Any) -> None:
-    """Put a handle into the cache for the next ``open_table``; the caller must not use it afterwards."""
+    """Put a handle into the cache for the next ``open_table``. The caller must not use the handle afterwards."""
     mark = commit_file(table, opened.version()).mark()
     if mark is not None:
         _cache(_idle_handles, table, (opened, mark))
 
 
 def _updated_handle(table: Location) -> Any:
-    """Return the cached handle, updated to the last commit; None without a handle or after a replacement of the log."""
+    """Update the cached handle to the last commit. Return None if the log was replaced."""
     opened, mark = _idle_handles.pop(table.path, (None, ()))
     if opened is None or commit_file(table, opened.version()).mark() != mark:
         return None
@@ -307,10 +296,6 @@ def _updated_handle(table: Location) -> Any:
 
 
 def _apply_new_entries(table: Location) -> int:
-    """Apply the log entries after the cached version and return the latest version.
-
-    Raises the errors of ``check_log``.
-    """
     known = _current_position(table)
     if known is None:
         forget_log(table)
@@ -346,7 +331,7 @@ def _cache(cache: dict[str, _Cached], table: Location, value: _Cached) -> None:
 def _next_snapshot(
     before: DeltaSnapshot, version: int, actions: Sequence[Mapping[str, Any]], instants: frozenset[str]
 ) -> DeltaSnapshot | None:
-    """Return the snapshot after one more commit; None if the commit does more than add and remove files."""
+    """Return the snapshot after one more commit. Return None if the commit changes the metadata or the protocol."""
     from weft.storage.statistics import parse_statistics
 
     files = before.files

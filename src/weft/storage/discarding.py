@@ -1,8 +1,9 @@
-"""Delete the rows of a table that no query needs any more, and their files, without Spark.
+"""Delete rows and files that no query needs any more, without Spark.
 
-A file with only unneeded rows is removed; the needed rows of any other file move to a new file.  One commit behind the
-removal fence (``storage.removing``) makes both changes, with the tick's number as the transaction number of
-``DISCARDING``.  From this number ``verify`` knows that a lower row count than recorded is not damage.
+A file without needed rows is removed. Needed rows move to a new file if another row of their file is removed. One
+commit with the removal fence (``storage.removing``) makes both changes. The commit records the tick's number as the
+transaction number of ``DISCARDING``. After a transaction of ``DISCARDING``, ``verify`` accepts fewer rows than the
+catalog records.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ _PATIENCE_SECONDS: Final = 2.0
 
 
 def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover, at: int) -> tuple[int, int] | None:
-    """Delete the rows that satisfy ``gone``; return the table's new (version, rows), or None without a table.
+    """Delete the rows that satisfy ``gone``. Return the new version and row count, or None without a table.
 
-    ``tick_id`` is the tick that made the rows unnecessary, ``remover`` holds the lease, and ``at`` is the wall-clock
-    instant (µs UTC).  Files that other processes are reading stay until the next tick.  Raises StorageError, LeaseLost.
+    ``tick_id`` is the tick that made the rows unnecessary. ``remover`` holds the lease. ``at`` is the wall-clock time
+    (µs UTC). If another process is reading the table, the old files stay until the next tick. Raise StorageError or
+    LeaseLost.
     """
     if not has_commits(table):
         return None
@@ -50,7 +52,7 @@ def discard(table: Location, gone: pc.Expression, tick_id: int, remover: Remover
         failpoint("discard.committed")
     now = delta_snapshot(table, check_files=False)
     named = {file.location.name for file in now.files}
-    # An earlier tick may have left files because it died too early or because a reader was using them.
+    # An earlier tick may have left files, because it crashed or because a reader used them.
     if any(name.endswith(".parquet") and name not in named for name in table.names()):
         delete(table, replace(deletable_files(table, 0, at), log=()), remover, _PATIENCE_SECONDS)
         now = delta_snapshot(table, check_files=False)
@@ -67,14 +69,15 @@ def _commit(
         file = new_data_file(table)
         write_data_file(stays, file)
         new[file] = file_statistics(stays, opened)
-    # The commit is marked as no data change, because followers of an append-only table must not see a deletion.
+    # Mark the commit as no data change. Followers of an append-only table must not see a deletion.
     commit_files(opened, new, touched, numbers, at, news=False)
 
 
 def has_discarded(table: Location) -> bool:
-    """Return whether rows of the table were ever discarded, so that it may have fewer rows than the catalog records.
+    """Return whether rows of the table were ever discarded. A table with discarded rows may have fewer rows than the
+    catalog records.
 
-    A tick may die after it discards rows and before the catalog records the new row count.  The next tick that discards
-    rows records the current count.
+    A tick may crash between discarding rows and recording the new row count. The next tick that discards rows records
+    the current count.
     """
     return transaction_version(table, DISCARDING) is not None

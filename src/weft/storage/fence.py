@@ -1,8 +1,8 @@
-"""Fence off a dead writer, without Spark: find out whether its commit succeeded, and make a late commit fail.
+"""Fence off a dead writer without Spark: look for its commit, and prevent a late commit.
 
-A writer's commit carries a ``txnAppId`` and an ascending ``txnVersion``; ``storage/commit.py`` refuses a version that
-is not greater than the last one.  A suspended writer may wake up after another writer gave up its reservation.  Before
-a writer gives up a reservation, it therefore spends the reservation's version, so that a late commit is refused.
+Each commit carries a ``txnAppId`` and an ascending ``txnVersion``. ``storage/commit.py`` refuses a version that is not
+greater than the last one. Before Weft gives up the reservation of a dead writer, Weft spends the version of the
+reservation. A late commit with this version therefore fails.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from weft.storage.delta_log import (
 
 @dataclass(frozen=True)
 class OwnCommit:
-    """The commit of a writer: Delta's ``version``, the number of ``rows`` added, and the least and greatest ``ts``.
+    """The commit of a writer: Delta's ``version``, the number of added ``rows``, and the least and greatest ``ts``.
 
-    The two instants are exact (read from the data files), in microseconds UTC; None if the commit added no rows.
+    The bounds of ``ts`` (µs UTC) come from the data files. Both bounds are None if the commit added no rows.
     """
 
     version: int
@@ -38,7 +38,7 @@ class OwnCommit:
 
 
 def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
-    """Return the Delta version in which this transaction added files; None if the log has no such commit."""
+    """Return the Delta version in which this transaction added files. Return None if the log has no such commit."""
     latest = latest_version(table)
     if latest is None:
         return None
@@ -56,11 +56,7 @@ def find_version(table: Location, app_id: str, txn_version: int) -> int | None:
 
 
 def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") -> OwnCommit | None:
-    """Return the commit with this transaction; None if the log has no such commit.
-
-    The ``ts`` bounds come from the commit's data files.  Raises StorageError if the log or one of these files is
-    damaged.
-    """
+    """Return the commit with this transaction, or None. Raise StorageError if the log or a data file is damaged."""
     version = find_version(table, app_id, txn_version)
     if version is None:
         return None
@@ -74,19 +70,18 @@ def find_commit(table: Location, app_id: str, txn_version: int, ts: str = "ts") 
 
 
 def spend(table: Location, app_id: str, txn_version: int) -> None:
-    """Commit only the transaction's number, so that no writer can commit with that number any more.
+    """Commit a transaction number without data, so that no writer can use the number afterwards.
 
-    Does nothing if the number is already spent or used, or if the table does not exist.  (A load creates its table
-    before it reserves a number, so a missing table was lost.)  The original writer may use the number just before it is
-    spent, so the caller must then look for that commit.  Raises StorageError if the table cannot be written, for
-    example because another writer commits at the same moment.
+    Do nothing if the number is already spent or used, or if the table does not exist. The original writer may commit
+    just before the number is spent. The caller must therefore look for that commit afterwards. Raise StorageError if
+    the table cannot be written, for example because another writer commits at the same time.
     """
     if not has_commits(table):
         return
     from deltalake import CommitProperties, Transaction
 
     try:
-        # The commit uses the same handle, so delta-rs refuses a number that its writer has used in the meantime.
+        # Use one handle, so that delta-rs refuses a number that another writer has just used.
         opened = open_table(table)
         used = opened.transaction_version(app_id)
         if used is not None and used >= txn_version:
@@ -107,9 +102,9 @@ def spend(table: Location, app_id: str, txn_version: int) -> None:
 
 
 def make_durable(table: Location, version: int) -> None:
-    """Force one commit to the disk: its data files, its log entry, and the folders that contain them.
+    """Force one commit to disk: the data files, the log entry, and the folders of both.
 
-    delta-rs does not force files, so a power cut could lose a commit that the catalog has recorded.
+    delta-rs does not force files. A power cut could therefore lose a commit that the catalog has recorded.
     """
     commit = commit_file(table, version)
     files = [file.location for file in added_files(table, version)]
@@ -127,7 +122,7 @@ def make_durable(table: Location, version: int) -> None:
 
 
 def _follow_log(table: Location, version: int) -> None:
-    """Give a commit's log files the permissions of their folder; delta-rs uses the umask."""
+    """Give the log files of a commit the permissions of their folder, because delta-rs applies the umask."""
     for name in (f"{version:020d}.json", f"{version:020d}.checkpoint.parquet", "_last_checkpoint"):
         (table / f"_delta_log/{name}").follow()
 

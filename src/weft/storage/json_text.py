@@ -1,4 +1,4 @@
-"""Parse and write JSON text without loss: numbers keep their digits, and duplicate names in an object are detected."""
+"""Parse and write JSON text without loss. Numbers keep their digits, and duplicate names in an object are detected."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any, Final
 
 _LONGEST_NUMBER: Final = 1_000
 _LONGEST_NAME: Final = 50_000
-"""The length of the longest name for Spark's JSON parser; a longer name makes the entire text invalid."""
+"""The maximum length of a name in Spark's JSON parser. A longer name makes the whole text invalid."""
 _MOST_OFFSET: Final = 18 * 60
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _ZONE: Final = r"Z|UTC|[+-]\d\d(?::?[0-5]\d)?"
 _CLOCK: Final = rf"[T ]((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:\.(\d{{1,6}}))?(?: ?({_ZONE}))?)?"
 _INSTANT: Final = re.compile(rf"({_DAY.pattern})(?:{_CLOCK})?", re.ASCII)
-"""The instants that Spark accepts in JSON; a time zone may follow only after seconds."""
+"""The form of an instant that Spark accepts in JSON. A time zone is allowed only after seconds."""
 _FAR: Final = re.compile(r"([+-]?\d{4,7})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d\.\d{6})Z)?", re.ASCII)
-"""A date or an instant in any year, as Spark writes it."""
+"""The form in which Spark writes a date or an instant in any year."""
 _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
-"""The number of days in 400 years, after which the Gregorian calendar repeats."""
+"""The number of days in 400 years. The Gregorian calendar repeats after 400 years."""
 _MOST_DAYS: Final = 2**31
 _MOST_MICROS: Final = 2**63
 _DAY_ZERO: Final = dt.date(1970, 1, 1).toordinal()
@@ -32,11 +32,11 @@ NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 
 class _Number(str):
-    """A number that keeps the digits of the JSON text."""
+    """A number with the digits of the JSON text."""
 
 
 class _Ambiguous(dict[str, Any]):
-    """An object with a duplicate name; ``pairs`` contains all its names and values."""
+    """An object with a duplicate name. ``pairs`` has all names and values."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -44,10 +44,10 @@ class _Ambiguous(dict[str, Any]):
 
 
 def parsed(text: str) -> Any:
-    """Return the value of a JSON text, with numbers as texts; ``ambiguous`` finds objects with duplicate names.
+    """Parse a JSON text. Numbers become texts. Use ``ambiguous`` to detect objects with duplicate names.
 
-    Raises ValueError for invalid JSON and for numbers and names too long for Spark's parser, and RecursionError if the
-    nesting is too deep.
+    Raise ValueError if the JSON is invalid, or if a number or name is too long for Spark's parser. Raise RecursionError
+    if the nesting is too deep.
     """
     return json.loads(text, parse_int=_number, parse_float=_number, parse_constant=str, object_pairs_hook=_object)
 
@@ -72,12 +72,12 @@ def nests_deeper(value: Any, most: int) -> bool:
 
 
 def number_text(value: Any) -> str | None:
-    """Return the text of a parsed number; None if the value is not a number."""
+    """Return the text of a parsed number. Return None for any other value."""
     return str(value) if isinstance(value, _Number) else None
 
 
 def day_of(text: str) -> dt.date | None:
-    """Return the date that Spark reads from a JSON string; None if Spark does not read a date."""
+    """Return the date that Spark reads from a JSON string. Return None if Spark reads no date."""
     try:
         return dt.date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
@@ -85,8 +85,9 @@ def day_of(text: str) -> dt.date | None:
 
 
 def instant_of(text: str) -> dt.datetime | None:
-    """Return the instant, in UTC, that Spark reads from a JSON string; None for other text, or outside the years 1 to
-    9999.
+    """Return the instant (UTC) that Spark reads from a JSON string. Return None if Spark reads no instant.
+
+    The result is also None outside the years 1 to 9999.
 
     >>> str(instant_of("2026-01-02 03:04:05.5+01:00"))
     '2026-01-02 02:04:05.500000+00:00'
@@ -106,10 +107,10 @@ def instant_of(text: str) -> dt.datetime | None:
 
 
 def expanded_year_time(text: str, *, instant: bool) -> int | None:
-    """Return the days since 1970, or microseconds with ``instant``, for a text with an expanded year.
+    """Convert a text with an expanded year to days since 1970, or to microseconds if ``instant`` is true.
 
-    Spark's TO_JSON writes dates and instants outside Python's years with an expanded year.  Returns None for other
-    text.
+    Spark's TO_JSON writes dates and instants outside Python's years with an expanded year. For any other text, return
+    None.
 
     >>> expanded_year_time("+10000-01-01", instant=False)
     2932897
@@ -133,10 +134,7 @@ def expanded_year_time(text: str, *, instant: bool) -> int | None:
 
 
 def to_json(value: Any) -> str:
-    """Return the JSON text of a Python value or of a parsed value; numbers keep their digits.
-
-    Raises TypeError for a value that JSON cannot represent.
-    """
+    """Return the JSON text of a value without losing digits. Raise TypeError if JSON cannot represent the value."""
     match value:
         case _Ambiguous(pairs=pairs):
             return _object_of(pairs)
@@ -196,7 +194,7 @@ def _object_of(pairs: Iterable[tuple[Any, Any]]) -> str:
 
 
 def _offset(zone: str) -> int:
-    """Return the minutes east of Greenwich of a time zone such as ``+01:00``."""
+    """Convert a time zone such as ``+01:00`` to minutes east of Greenwich."""
     if zone in ("Z", "UTC"):
         return 0
     digits = zone[1:].replace(":", "")
@@ -205,7 +203,7 @@ def _offset(zone: str) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Return the plain Python value of a numpy scalar or array, without importing numpy."""
+    """Convert numpy scalars and arrays to plain Python values, without importing numpy."""
     plain: Callable[[], Any] | None = getattr(value, "tolist", None)
     if plain is None:
         raise TypeError(f"a {type(value).__name__} is no JSON")

@@ -1,7 +1,7 @@
-"""Read the ledger, which contains every answer of every query once, in the order of appearance (design section 6).
+"""Read the ledger, which contains each answer of each query once, in the order of appearance (design section 6).
 
 A home has one ledger, a Delta table: ``query_id BIGINT, ordinal BIGINT, first_at TIMESTAMP, tick BIGINT, row_hash
-BINARY, row ARRAY<STRING>``.  A query's ordinals are 1, 2, 3 … without a gap, so a lost row is detected.
+BINARY, row ARRAY<STRING>``. The ordinals of a query are 1, 2, 3 … without a gap. A gap therefore reveals a lost row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STATISTICS: Final = ("query_id", "ordinal", "first_at", "tick")
 
 @dataclass(frozen=True)
 class ResultRow:
-    """An answer: ``first_at`` is its first instant (microseconds UTC), ``values`` are in the order of the columns."""
+    """An answer. ``first_at`` is the first instant of the answer (µs UTC), and ``values`` are in column order."""
 
     ordinal: int
     first_at: int
@@ -46,7 +46,7 @@ class ResultRow:
 
 @dataclass(frozen=True)
 class Answers:
-    """The query to which answers belong: the home's id, the query's id (None: not installed yet), name and columns."""
+    """The query to which answers belong: home ID, query ID (None before installation), name and columns."""
 
     home_id: str
     query_id: int | None
@@ -55,10 +55,10 @@ class Answers:
 
 
 def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
-    """Yield at most ``limit`` committed answers of the query with ordinals greater than ``after``, in order.
+    """Yield at most ``limit`` committed answers with ordinals greater than ``after``, in order.
 
-    The generator keeps in memory one batch and the rows that are out of order in their file.  Raises StorageError if a
-    row that the catalog counted is missing or occurs twice.
+    The generator keeps one batch in memory, plus those rows that are out of order in a file. Raise StorageError if an
+    answer is missing or occurs twice.
     """
     first = max(after, 0) + 1
     last = query.rows if limit is None else min(query.rows, first + limit - 1)
@@ -69,7 +69,7 @@ def read_rows(data: Location, query: QueryRecord, after: int = 0, limit: int | N
         raise StorageError(
             f"the ledger in {ledger} is missing, with {query.rows} answers of {query.name}", hint=RESTORE_HINT
         )
-    # The lock prevents a purge from deleting files that the log no longer names.
+    # The lock prevents the deletion of files that the log no longer names.
     with ledger.shared():
         yield from _in_order(ledger, query, first, last)
 
@@ -100,14 +100,14 @@ def _decoded(
 
 @dataclass(frozen=True)
 class Added:
-    """The answers that one commit added for a query: their number and the greatest first instant."""
+    """The number of answers that one commit added for a query, and the greatest first instant of these answers."""
 
     rows: int
     last_first_at: int
 
 
 def ledger_schema(*names: str) -> pa.Schema:
-    """Return the ledger's Arrow schema, or that of its columns ``names``, in the ledger's order."""
+    """Return the Arrow schema of the ledger. ``names`` selects columns but not their order."""
     import pyarrow
 
     every = pyarrow.schema(
@@ -124,9 +124,9 @@ def ledger_schema(*names: str) -> pa.Schema:
 
 
 def require_ledger(data: Location) -> Location:
-    """Return the location of the ledger; create an empty ledger if it does not exist.
+    """Return the location of the ledger. Create an empty ledger if it does not exist.
 
-    A writer can only be fenced off in a table with a log.  Raises StorageError if the ledger cannot be created.
+    The ledger must exist, because a fence needs a table with a log. Raise StorageError if the ledger cannot be created.
     """
     ledger = data / layout.LEDGER
     if has_commits(ledger):
@@ -139,7 +139,7 @@ def require_ledger(data: Location) -> Location:
 
 
 def added_by_query(data: Location, version: int) -> dict[int, Added]:
-    """Return, by query id, the answers that one ledger commit added; raise StorageError if the log is damaged."""
+    """Return the answers that a commit added to the ledger, by query ID. Raise StorageError if the log is damaged."""
     rows: Counter[int] = Counter()
     last: dict[int, int] = {}
     schema = ledger_schema("query_id", "first_at")
@@ -152,7 +152,7 @@ def added_by_query(data: Location, version: int) -> dict[int, Added]:
 
 
 def _relevant(files: Sequence[DataFile], query: QueryRecord, first: int, last: int) -> list[DataFile]:
-    """Return the files that may contain the wanted rows, the oldest tick first; ordinals ascend with ticks."""
+    """Return the files that may contain the wanted rows, the oldest tick first."""
 
     def may_hold(file: DataFile, column: str, low: int, high: int) -> bool:
         return bool(file.greatest.get(column, high) >= low and file.least.get(column, low) <= high)

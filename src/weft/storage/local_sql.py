@@ -1,4 +1,4 @@
-"""Run SQL in this process with DuckDB, over Arrow rows and the data files of tables."""
+"""Run SQL with DuckDB in this process, over Arrow tables and data files."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def connect(threads: int = 2) -> duckdb.DuckDBPyConnection:
     """Return a new in-memory DuckDB connection in UTC that downloads no extensions.
 
-    DuckDB uses at most half of the machine's memory, because Spark runs on the same machine.  Its temporary files go to
-    the system's temporary folder instead of the working directory.
+    DuckDB uses at most half of the machine's memory, because Spark runs on the same machine. Temporary files go to the
+    temporary folder of the system.
     """
     import duckdb
 
@@ -44,14 +44,14 @@ def quoted(name: str) -> str:
 
 
 def columns_equal(names: Sequence[str], left: str, right: str) -> str:
-    """Return an SQL condition that ``left`` and ``right`` are equal in these columns; NULL equals NULL."""
+    """Return an SQL condition for the equality of two rows in these columns. NULL equals NULL."""
     return " AND ".join(f"{left}.{quoted(name)} IS NOT DISTINCT FROM {right}.{quoted(name)}" for name in names)
 
 
 def first_per_key(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
-    """Return the first row of each key; the column ``order`` orders both the rows and the result.
+    """Return the first row of each key. The column ``order`` defines the order of the rows and of the result.
 
-    Keys are compared as by Spark's ``<=>``: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
+    Keys are compared like Spark's ``<=>``: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
     """
     names = ", ".join(map(quoted, keys))
     with connect() as connection:
@@ -62,10 +62,10 @@ def first_per_key(rows: pa.Table, keys: Sequence[str], order: str) -> pa.Table:
 
 
 def without_stored_keys(rows: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> pa.Table:
-    """Return the rows whose keys do not occur in the Parquet files; ``place`` is a column of distinct values.
+    """Return the rows whose keys do not occur in the Parquet files.
 
-    Only the key columns of the files are read; keys are compared as in ``first_per_key``.  Raises StorageError for a
-    file that is missing or damaged.
+    ``place`` is a column with distinct values. Keys are compared as in ``first_per_key``. The function reads only the
+    key columns of the files. Raise StorageError if a file is missing or damaged.
     """
     if not files:
         return rows
@@ -81,7 +81,7 @@ def without_stored_keys(rows: pa.Table, files: Sequence[Location], keys: Sequenc
 
 
 def without_keys_of(rows: pa.Table, known: pa.Table, keys: Sequence[str], place: str) -> pa.Table:
-    """Return the rows whose keys do not occur in ``known``, compared as in ``without_stored_keys``."""
+    """Return the rows whose keys do not occur in ``known``. Keys are compared as in ``first_per_key``."""
     with connect() as connection:
         connection.register("stored", known.select(list(keys)))
         return _unmet(connection, rows, keys, place)
@@ -96,12 +96,12 @@ def _unmet(connection: duckdb.DuckDBPyConnection, rows: pa.Table, keys: Sequence
 
 
 def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], keys: Sequence[str], place: str) -> int:
-    """Count the rows of ``known`` that differ from the row with the same key in ``new`` or in the Parquet files.
+    """Count the rows of ``known`` that differ from a row with the same key in ``new`` or in the Parquet files.
 
-    ``new`` contains rows that are not in the files yet, with the columns of ``known``.  Rows are compared by all
-    columns except ``place``, a column of distinct values in ``known``.  NULL equals NULL and NaN equals NaN; a column
-    that a file lacks is NULL.  The function reads the keys of all files, but the other columns only from row groups
-    with a matching key.  Raises StorageError for a file that is missing or damaged.
+    ``new`` contains rows that the files lack, with the columns of ``known``. The column ``place`` of ``known`` has
+    distinct values and is not compared. NULL equals NULL and NaN equals NaN. A column that a file lacks is NULL. The
+    function reads all key columns, but other columns only from row groups with a matching key. Raise StorageError if a
+    file is missing or damaged.
     """
     values = [name for name in known.column_names if name not in (*keys, place)]
     if not values or not known.num_rows:
@@ -129,7 +129,6 @@ def count_differing(known: pa.Table, new: pa.Table, files: Sequence[Location], k
 def _stored(
     connection: duckdb.DuckDBPyConnection, schema: pa.Schema, files: Sequence[Location], keys: Sequence[str]
 ) -> list[pa.Table]:
-    """Return the rows of the files whose keys occur in the DuckDB table ``known``."""
     text = (
         "SELECT o.filename, list(o.file_row_number ORDER BY o.file_row_number)"
         " FROM read_parquet($1, filename = true, file_row_number = true) o"
@@ -140,7 +139,7 @@ def _stored(
 
 
 def _rows(path: str, numbers: Sequence[int], schema: pa.Schema) -> pa.Table:
-    """Return the rows of a file with these numbers (from 0); read only the row groups with these rows."""
+    """Read only the row groups that contain one of the row numbers (from 0)."""
     wanted = pa.array(numbers, pa.int64())
     pieces = []
     with pq.ParquetFile(path) as file:

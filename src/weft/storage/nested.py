@@ -15,9 +15,9 @@ from weft.storage.json_text import NOT_FINITE, day_of, expanded_year_time, insta
 
 
 def nested_value(text: str, shape: DataType) -> Any:
-    """Return the Python value of a JSON text of the type ``shape``: dicts and lists, dates, aware datetimes, Decimals.
+    """Convert a JSON text of the type ``shape`` to dicts, lists, dates, aware datetimes and Decimals.
 
-    A field is None if the text lacks it or gives it a value of another type; it may be newer than the text.  Raises
+    A field that is missing or has another type becomes None, because the field may be newer than the text. Raise
     StorageError if the text as a whole has another type.
 
     >>> nested_value('{"a": [1, null], "c": 7}', DataType.parse_nested("STRUCT<a: ARRAY<INT>, b: DATE>"))
@@ -30,16 +30,13 @@ def nested_value(text: str, shape: DataType) -> Any:
 
 
 def nested_array(texts: Sequence[str | None], shape: DataType) -> pa.Array:
-    """Return a column of JSON texts as a typed Arrow array; raise StorageError as ``nested_value`` does."""
+    """Convert JSON texts to a typed Arrow array. The errors of ``nested_value`` pass through."""
     values = (None if text is None else _pairs(nested_value(text, shape), shape) for text in texts)
     return pa.array(list(values), arrow_type(shape))
 
 
 def _value(value: Any, shape: DataType) -> Any:
-    """Return the Python value of a parsed value; raise ValueError if it has not the type ``shape``.
-
-    A field of another type becomes None, as in FROM_JSON.
-    """
+    """Raise ValueError if the value is not of the type ``shape``. A field of another type becomes None."""
     match shape.name, value:
         case _, None:
             return None
@@ -62,9 +59,7 @@ def _value(value: Any, shape: DataType) -> Any:
 
 
 def _field(value: Any, kind: DataType) -> Any:
-    """Return the Python value of a field; None for a value of another type, which a text older than the field may
-    have.
-    """
+    """Return None for a value of another type, because the field may be newer than the text."""
     try:
         return _value(value, kind)
     except ValueError:
@@ -77,7 +72,7 @@ def _text(value: Any) -> str:
 
 
 def _time(text: str, shape: DataType) -> Any:
-    """Return the date or instant, or an integer outside Python's years, as for columns that are not nested."""
+    """Return a date or an instant. Outside Python's years, return an integer."""
     near = day_of(text) if shape.name == "DATE" else instant_of(text)
     if near is not None:
         return near
@@ -102,7 +97,6 @@ def _number(value: Any, shape: DataType) -> Any:
 
 
 def _decimal(written: str, shape: DataType) -> decimal.Decimal:
-    """Return the number, rounded as in Spark."""
     digits = decimal.Context(prec=shape.precision or MOST_DIGITS, rounding=decimal.ROUND_HALF_UP)
     try:
         return decimal.Decimal(written).quantize(decimal.Decimal(1).scaleb(-(shape.scale or 0)), context=digits)
@@ -111,7 +105,6 @@ def _decimal(written: str, shape: DataType) -> decimal.Decimal:
 
 
 def _pairs(value: Any, shape: DataType) -> Any:
-    """Return the value with each MAP replaced by the list of pairs that Arrow accepts."""
     if value is None or not shape.nested:
         return value
     match shape.name:
@@ -130,7 +123,7 @@ def element_type(shape: DataType) -> DataType:
 
 
 def field_names(shape: DataType) -> Iterable[str]:
-    """Yield the names of all fields, at every level of nesting."""
+    """Yield the names of all fields, at all levels of nesting."""
     for name, kind in shape.fields:
         yield name
         yield from field_names(kind)

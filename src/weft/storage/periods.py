@@ -1,16 +1,16 @@
-"""Read and write the history log of a tracked table, and derive periods from it.
+"""Read and write the history log of a tracked table, and compute periods from the log.
 
-The log is append-only.  Its columns are the source's columns, ``valid_from``, ``valid_to`` (NULL: open) and ``ts``, the
-instant of the change.  For a source row that starts at s, Weft appends (row, s, NULL, ts = s); when the row ends at e,
-Weft appends (row, s, e, ts = e).  The current state of each (row, ``valid_from``) is its log row with the greatest
-``ts``.  A state whose ``valid_to`` equals its ``valid_from`` is an empty period.  The log up to an instant is the
-knowledge at that instant.  No log row has a ``valid_to`` later than its ``ts``, because Weft records an end only after
-the end has passed.
+The log is append-only. The columns are those of the source, ``valid_from``, ``valid_to`` (NULL: open) and ``ts``, the
+instant of the change. If a source row starts at s, Weft appends (row, s, NULL, ts = s). If the row ends at e, Weft
+appends (row, s, e, ts = e). The current state of each (row, ``valid_from``) is its log row with the greatest ``ts``. A
+period is empty if its ``valid_to`` equals its ``valid_from``. The part of the log up to an instant shows what was known
+at that instant. Weft records the end of a period only after the end has passed. A log row's ``valid_to`` is therefore
+never later than its ``ts``.
 
-All log rows of a period differ only in ``valid_to`` and ``ts``.  A selection of the log by the other columns therefore
-contains all log rows of a period or none, and periods can be derived from the selection.
+The log rows of a period differ only in ``valid_to`` and ``ts``. Selecting log rows by other columns therefore yields
+either all log rows of a period or none. Periods can be computed from such a selection.
 
-Rows are Arrow tables, compared as by Spark's ``<=>``: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
+Rows are Arrow tables and are compared like Spark's ``<=>``: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -37,20 +37,17 @@ _OF_LOG: Final = (VALID_FROM, VALID_TO, TS)
 
 
 def values_of(log: TableSchema) -> tuple[str, ...]:
-    """Return the names of the tracked table's columns that come from the source."""
+    """Return the names of the columns that come from the source."""
     return tuple(column.name for column in log.columns if column.name not in _OF_LOG)
 
 
 def periods(log: pa.Table) -> pa.Table:
-    """Return the periods in ``log``, which may be a part of a history log, in any order.
-
-    The columns are those of the log except ``ts``.
-    """
+    """Return the periods in any part of a history log. The columns are those of the log except ``ts``."""
     names = [name for name in log.column_names if name != TS]
     if not log.num_rows:
         return log.select(names)
     same = ", ".join(quoted(name) for name in names if name != VALID_TO)
-    # arg_max skips NULL, the end of an open period, so the end is wrapped in a struct.
+    # The end of an open period is NULL, and arg_max skips NULL. A struct with a NULL is not skipped.
     last = f"arg_max(struct_pack(at := {VALID_TO}), {TS}).at"
     text = f"SELECT {same}, {last} AS {VALID_TO} FROM log GROUP BY {same} HAVING {last} IS DISTINCT FROM {VALID_FROM}"
     with over(log=log) as connection:
@@ -58,12 +55,12 @@ def periods(log: pa.Table) -> pa.Table:
 
 
 def known_at(log: pa.Table, instant: int) -> pa.Table:
-    """Return the part of a history log that was recorded up to ``instant`` (microseconds UTC)."""
+    """Return the log rows that were recorded up to ``instant`` (µs UTC)."""
     return log.filter(pc.less_equal(log.column(TS), pa.scalar(instant, INSTANT)))
 
 
 def read_log(files: Sequence[DataFile], log: TableSchema) -> pa.Table:
-    """Return the history log of a tracked table; raise StorageError for a file that is missing or damaged."""
+    """Read the history log of a tracked table. Raise StorageError if a file is missing or damaged."""
     return read_data_files(files, stored_schema(log))
 
 
@@ -74,7 +71,7 @@ def open_periods(log: pa.Table) -> pa.Table:
 
 
 def repeated_keys(rows: pa.Table, keys: Sequence[str], most: int = 3) -> list[tuple[tuple[object, ...], int]]:
-    """Return at most ``most`` keys that occur in more than one row, each with the number of its rows."""
+    """Return at most ``most`` duplicate keys, each with its number of rows."""
     names = ", ".join(map(quoted, keys))
     text = f"SELECT {names}, count(*) FROM given GROUP BY {names} HAVING count(*) > 1 ORDER BY ALL LIMIT {most}"
     with over(given=rows) as connection:
@@ -84,7 +81,7 @@ def repeated_keys(rows: pa.Table, keys: Sequence[str], most: int = 3) -> list[tu
 def difference(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return the open periods whose row is not in ``rows``, and the ``rows`` without an open period.
 
-    ``there`` are the open periods, with the columns of ``rows`` and ``valid_from``.
+    ``there`` has the open periods, with the columns of ``rows`` and ``valid_from``.
     """
     same = columns_equal(rows.column_names, "a", "b")
     with over(there=there, given=rows) as connection:
@@ -94,7 +91,7 @@ def difference(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def change_at(ended: pa.Table, begun: pa.Table, instant: int, log: TableSchema) -> pa.Table:
-    """Return the log rows for the periods ``ended`` at ``instant`` and the rows ``begun`` at ``instant`` (µs UTC)."""
+    """Return the log rows that end the periods ``ended`` and start the rows ``begun`` at ``instant`` (µs UTC)."""
     schema = stored_schema(log)
     ends = _with_instants(ended, {VALID_TO: instant, TS: instant})
     begins = _with_instants(begun, {VALID_FROM: instant, TS: instant})

@@ -1,7 +1,7 @@
 """Purge the answers of removed queries from the ledger, without Spark.
 
-A purge first removes the rows from the ledger's log, and then deletes the files that contained the rows.  Readers hold
-a shared lock on the ledger, because a reader may still use files that the log no longer names.
+A purge removes the rows from the ledger's log before it deletes files. Readers hold a shared lock on the ledger,
+because a reader may still use files that the log no longer names.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ WAIT_FOR_READERS_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class Purged:
-    """The result of a purge: the ledger's new ``version`` as (path, version, rows); None without a ledger.
+    """The result of a purge. ``version`` is (path, version, rows) of the new ledger, or None without a ledger.
 
-    If ``complete`` is false, a reader prevented the deletion of the files, and the purge must run again.
+    If ``complete`` is false, a reader prevented the deletion of files, and the purge must run again.
     """
 
     version: tuple[str, int, int] | None
@@ -31,11 +31,11 @@ class Purged:
 
 
 def purge(data: Location, query_ids: Collection[int], remover: Remover, at: int) -> Purged:
-    """Delete the queries' answers from the ledger, and the old files if no process reads the ledger.
+    """Delete the answers of the queries from the ledger. Old files are deleted only if no process reads the ledger.
 
-    After a crash, another run completes the work.  ``remover`` holds the lease, so that a suspended compaction cannot
-    restore deleted rows.  ``at`` is the wall-clock instant.  Raises LeaseLost, and StorageError if the ledger cannot be
-    read or changed.
+    After a crash, another run completes the work. ``remover`` holds the lease, so a suspended compaction cannot restore
+    deleted rows. ``at`` is the wall-clock time. Raise LeaseLost if the lease is lost, and StorageError if the ledger
+    cannot be read or changed.
     """
     ledger = data / layout.LEDGER
     if not query_ids or not has_commits(ledger):

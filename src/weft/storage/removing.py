@@ -1,9 +1,9 @@
-"""Fence the commits that remove files from a table's log, and the deletion of such files.
+"""Fence two operations: commits that remove files from a table's log, and the deletion of those files.
 
-delta-rs lets two commits remove the same file.  So every commit that removes files carries the token of its writer's
-lease as the transaction number of ``REMOVING``.  The writer compares the log's number with the token and commits
-through one handle, so delta-rs refuses the commit if another writer has committed in between.  The number therefore
-never decreases, and a writer whose lease was taken over cannot remove files.
+delta-rs allows two commits to remove the same file. A commit that removes files therefore has a transaction number for
+``REMOVING``: the token of the writer's lease. The writer compares the token with the number in the log, and commits
+through the same handle. If another writer removes files in the meantime, delta-rs refuses the commit. A writer that has
+lost its lease therefore cannot remove files.
 """
 
 from __future__ import annotations
@@ -19,17 +19,15 @@ from weft.storage.delta_log import delta_errors, latest_version, open_table, ret
 from weft.storage.fence import make_durable
 
 REMOVING: Final = "weft-compaction"
-"""The ``txnAppId`` of commits that remove files from a table's log.
-
-The transaction numbers are the tokens of the writers' leases.
-"""
+"""The ``txnAppId`` of commits that remove files from a table's log. The transaction numbers are lease tokens."""
 
 
 @dataclass(frozen=True)
 class Remover:
-    """A writer that removes files: its lease's token, and ``check``, which raises LeaseLost if the lease is lost.
+    """A writer that removes files. ``token`` is the token of its lease. ``check`` raises LeaseLost if the lease is
+    lost.
 
-    ``check`` reads the catalog, because the log does not show a later writer before that writer's first commit.
+    ``check`` reads the catalog, because the log shows a later writer only after that writer's first commit.
     """
 
     token: int
@@ -38,11 +36,11 @@ class Remover:
 
 @contextmanager
 def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
-    """Open a delta-rs handle for commits that remove files, each with the properties ``removal_properties(token)``.
+    """Open a delta-rs handle for commits that remove files. Pass ``removal_properties(token)`` to each commit.
 
-    ``doing`` completes the message "another writer took this home over while …".  No other process deletes files of the
-    table during the ``with`` block, and the block's commits are on the disk when it ends.  Raises LeaseLost if the
-    holder of a later lease has removed files, and StorageError if the block raises one of ``delta_errors``.
+    ``doing`` completes the message "another writer took this home over while …". During the ``with`` block, no other
+    process deletes files of the table. At the end of the block, the commits are on disk. Raise LeaseLost if a later
+    lease holder has removed files. Raise StorageError if the block raises one of ``delta_errors``.
     """
     with table.shared():
         opened = open_table(table)
@@ -60,7 +58,7 @@ def removing(table: Location, token: int, doing: str) -> Iterator[Any]:
                 hint="Run the command again: it completes the change.",
             ) from error
         return_table(table, opened)
-        # A handle's version does not count all kinds of commits made through it.
+        # The version of the handle does not count all commits, so read the log.
         for version in range(since + 1, (latest_version(table) or since) + 1):
             make_durable(table, version)
 
@@ -73,7 +71,7 @@ def removal_properties(token: int) -> Any:
 
 
 def require_latest(table: Location, token: int, doing: str) -> None:
-    """Raise LeaseLost if the holder of a later lease has removed files of the table."""
+    """Raise LeaseLost if a later lease holder has removed files of the table."""
     if (transaction_version(table, REMOVING) or 0) > token:
         raise taken_over(table, doing)
 

@@ -13,9 +13,9 @@ from weft.storage.periods import periods, read_log
 
 
 def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tuple[object, ...]]:
-    """Return at most ``limit`` rows of the table's newest file, with values in the order of the columns.
+    """Return at most ``limit`` rows of the table's newest file, with values in column order.
 
-    A column that is newer than the file is NULL.  Raises StorageError for a file that is missing or damaged.
+    A column that is newer than the file is NULL. Raise StorageError if the file is missing or damaged.
     """
     place = data / table.path
     if table.version < 0 or not has_commits(place):
@@ -32,7 +32,7 @@ def sample_rows(data: Location, table: TableRecord, limit: int = 5) -> list[tupl
 
 
 def _periods(file: DataFile, log: TableSchema, names: Sequence[str], limit: int) -> list[tuple[object, ...]]:
-    """Return at most ``limit`` periods from the newest file of a history log, which has the latest states."""
+    """Read the periods from the newest file, because this file has the latest states."""
     records = periods(read_log([file], log)).slice(0, limit).select(list(names)).to_pylist()
     return [tuple(row[name] for name in names) for row in records]
 

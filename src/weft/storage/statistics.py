@@ -1,7 +1,7 @@
 """Write and read the column statistics in Delta's log.
 
-Delta truncates instants to milliseconds, even in maxima, and records no bound for years that its text format cannot
-represent.  So bounds may be missing, or wider than the values, but never narrower.
+Delta truncates instants to milliseconds, even in maxima. Delta records no bound if its text format cannot represent the
+year. Bounds may therefore be missing or wider than the values, but never narrower.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def named_columns(names: Sequence[str]) -> str:
 
 
 def columns_with_statistics(properties: Mapping[str, str], schema: pa.Schema) -> list[str]:
-    """Return the integer and timestamp columns with statistics: those in the property, or all if it is not set.
+    """Return the integer and timestamp columns with statistics. If the property is not set, all integer and timestamp
+    columns have statistics.
 
     >>> columns_with_statistics({COLUMNS_PROPERTY: "`a.b`, ts"}, pa.schema([("a.b", pa.int8()), ("ts", pa.int64())]))
     ['a.b', 'ts']
@@ -49,7 +50,7 @@ def columns_with_statistics(properties: Mapping[str, str], schema: pa.Schema) ->
 
 
 def statistics(rows: pa.Table, columns: Sequence[str]) -> str:
-    """Return Delta's JSON statistics of these rows: row count, and bounds and NULL counts of the columns."""
+    """Return the statistics of these rows in Delta's JSON: row count, and bounds and NULL count of each column."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -72,10 +73,7 @@ def _milliseconds(instant: int) -> str | None:
 
 
 def micros_in_bounds(actions: pa.Table) -> pa.Table:
-    """Return the log's add actions with instants in microseconds, and with maxima rounded up.
-
-    Python's datetimes have only the years 1 to 9999.
-    """
+    """Return the add actions with integer bounds for instants (µs, any year). Maxima are rounded up."""
     for number, field in enumerate(actions.schema):
         if pa.types.is_timestamp(field.type):
             instants = actions.column(number).cast(INSTANT).cast(pa.int64())
@@ -86,10 +84,10 @@ def micros_in_bounds(actions: pa.Table) -> pa.Table:
 
 
 def parse_statistics(text: str | None, instants: Collection[str]) -> tuple[int | None, dict[str, Any], dict[str, Any]]:
-    """Return the row count (None: not recorded), the least and the greatest values from a file's JSON statistics.
+    """Parse the JSON statistics of a file: row count (None: not recorded), least values, greatest values.
 
-    The values are by column name.  ``instants`` are the timestamp columns; their bounds are microseconds, as in
-    ``micros_in_bounds``.  For other columns, only integer bounds are returned.
+    Values are returned by column name. ``instants`` are the timestamp columns, and bounds of instants are in
+    microseconds. For other columns, only integer bounds are returned.
 
     >>> parse_statistics('{"numRecords": 2, "minValues": {"a": 1}, "maxValues": {"a": 7, "b": "x"}}', ())
     (2, {'a': 1}, {'a': 7})

@@ -1,13 +1,13 @@
-"""Store the relations that synopses pass from tick to tick, readable as of earlier ticks.
+"""Store the relations that synopses pass from tick to tick. A relation stays readable as of earlier ticks.
 
-Each row of the Delta table is an entry: a row of the relation, the t of the tick from which the entry applies
-(``since``), and whether the row is ``gone`` from then on.  The relation as of an instant is the rows whose last entry
-up to that instant is not ``gone``.  So a tick that died can run again from the last t of its queries, regardless of the
-entries that it wrote before it died.  A paused query likewise continues from its own t, even if another query has
-advanced a shared relation.
+Each row of the Delta table is an entry: a row of the relation, an instant ``since``, and a flag ``gone``. The flag
+``gone`` says whether the relation loses or gains the row at the instant. The relation as of an instant has all rows
+whose last entry up to that instant is not ``gone``. A tick that runs again after a crash reads the relation as of an
+earlier instant. The repeated tick therefore ignores the entries of the crashed run. A paused query also continues from
+an earlier instant, even if another query has advanced a shared relation.
 
-A process caches the entries that it has read or written, so that a tick reads only new files.  Data files never change
-and their names are never reused, so the list of file names shows whether the cache is current.
+A process caches the entries that it has read or written. The list of file names shows whether the cache is current,
+because data files never change.
 """
 
 from __future__ import annotations
@@ -32,17 +32,13 @@ GONE: Final = "gone"
 _SLACK: Final = 1_000
 """The number of superseded rows above which Weft rewrites a table."""
 _FILES: Final = 32
-"""The number of files at which Weft rewrites a table; each file costs a new process some milliseconds."""
+"""The number of files at which Weft rewrites a table. Each file costs a new process some milliseconds."""
 _MOST_BYTES: Final = 256 * 2**20
-"""The maximum size of a process's cache in bytes, for all tables together."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """The rows that a tick appends to a table or, with ``replaces``, writes in place of all its rows.
-
-    ``wanted`` is the relation after the change.
-    """
+    """Rows to write to the table of a relation. If ``replaces`` is true, the new rows replace all old rows."""
 
     rows: pa.Table
     replaces: bool
@@ -51,10 +47,10 @@ class Change:
 
 @dataclass
 class RelationLog:
-    """The stored log of a relation: the ``rows`` of its table and the names of its ``files``, oldest first.
+    """The stored log of a relation. ``files`` has the names of the table's files, oldest first.
 
-    ``last`` is the greatest ``since`` (µs UTC; None: no rows).  ``now`` is the latest relation (None: not computed
-    yet).
+    ``last`` is the greatest ``since`` (µs UTC), or None without rows. ``now`` is the latest relation, or None before
+    its first use.
     """
 
     relation: pa.Schema
@@ -82,10 +78,10 @@ class RelationLog:
         return _at(self.rows.filter(pc.less_equal(self.rows.column(SINCE), pa.scalar(t, INSTANT))), self.relation)
 
     def change_to(self, wanted: pa.Table, t: int, needed: Sequence[int], *, always: bool = False) -> Change | None:
-        """Return the change that makes the relation equal to ``wanted`` from ``t`` on; None if they are already equal.
+        """Return the change that makes the relation equal to ``wanted`` from ``t`` on. Return None if nothing changes.
 
-        ``needed`` are the instants as of which the relation must stay readable.  The table is rewritten if it has many
-        files, or about twice as many rows as these instants need.  With ``always``, unchanged rows are also written.
+        The relation stays readable as of the instants ``needed``. The table is rewritten if it has many files or about
+        twice as many rows as needed. With ``always``, unchanged rows are also written.
         """
         come, gone = _differing(wanted, self.current())
         rows = pa.concat_tables([_stamped(wanted if always else come, t, gone=False), _stamped(gone, t, gone=True)])
@@ -100,7 +96,7 @@ class RelationLog:
         return Change(rows, replaces=False, wanted=wanted)
 
     def changed(self, change: Change) -> RelationLog:
-        """Return the log after a change; its ``files`` exclude the new file of the change."""
+        """Return the log after a change. The ``files`` of the result do not include the new file."""
         rows = change.rows if change.replaces else pa.concat_tables([self.rows, change.rows])
         last = pc.max(change.rows.column(SINCE)).cast(pa.int64()).as_py()
         return RelationLog(self.relation, rows, () if change.replaces else self.files, last, change.wanted)
@@ -112,12 +108,12 @@ def table_schema(relation: pa.Schema) -> pa.Schema:
 
 
 _cached: dict[str, RelationLog] = {}
-"""The cached log of each table, the most recently used last."""
+"""The cached log of each table, in the order of last use."""
 _cache_lock: Final = Lock()
 
 
 def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
-    """Return the stored log of a relation, empty without a table; raise StorageError if the table is damaged."""
+    """Return the log of a relation, which is empty without a table. Raise StorageError if the table is damaged."""
     schema = table_schema(relation)
     if not has_commits(table):
         return RelationLog(relation, schema.empty_table())
@@ -136,7 +132,7 @@ def read_relation_log(table: Location, relation: pa.Schema) -> RelationLog:
 
 
 def cache_written(table: Location, version: int, before: RelationLog, change: Change) -> None:
-    """Add a change that this process committed as ``version`` to the cache."""
+    """Add a change to the cache after its commit as ``version``."""
     snapshot = delta_snapshot(table, check_files=False)
     if snapshot.version == version:
         after = before.changed(change)
@@ -154,7 +150,6 @@ def _cache(table: Location, log: RelationLog) -> None:
 
 
 def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:
-    """Return the relation after all entries of a log."""
     if not log.num_rows:
         return relation.empty_table()
     columns = ", ".join(quoted(name) for name in relation.names)
@@ -167,7 +162,7 @@ def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:
 
 
 def _last(log: pa.Table, relation: pa.Schema, first: int) -> pa.Table:
-    """Return a shorter log with the same relation as of ``first`` and as of every later instant."""
+    """Shorten a log without changing the relation as of ``first`` or any later instant."""
     before = pc.less_equal(log.column(SINCE), pa.scalar(first, INSTANT))
     early, late = log.filter(before), log.filter(pc.invert(before))
     there = _at(early, relation)
@@ -182,7 +177,7 @@ def _stamped(rows: pa.Table, t: int, *, gone: bool) -> pa.Table:
 
 
 def _differing(left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return the rows that only ``left`` has and those that only ``right`` has; neither may contain duplicates."""
+    """Return the rows that only ``left`` has, and those that only ``right`` has. Neither table may have duplicates."""
     if not left.num_rows or not right.num_rows or left is right:
         return (left.slice(0, 0), right.slice(0, 0)) if left is right else (left, right)
     columns = ", ".join(quoted(name) for name in left.column_names)

@@ -1,7 +1,7 @@
-"""Remove the rows that some commits added to a table, without Spark, in a separate commit.
+"""Remove the rows that some commits added to a table, without Spark.
 
-The table's property ``delta.appendOnly`` is off during this one commit, so that the log stays truthful.  The files stay
-on the disk until cleaning deletes them.
+The table's property ``delta.appendOnly`` is off during the removal, because the log must stay truthful. The files stay
+on disk until cleaning deletes the files.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ def require_own_files(table: Location, versions: Sequence[int]) -> None:
 
 
 def roll_back(table: Location, versions: Sequence[int], token: int, at: int) -> tuple[int, int] | None:
-    """Remove the remaining files of the commits; return the table's new (version, rows), or None without a table.
+    """Remove the remaining files of the commits. Return the new version and row count, or None without a table.
 
-    After a crash, another run completes the work.  ``token`` is the token of the caller's lease, and ``at`` the
-    wall-clock instant (µs UTC).  Raises LeaseLost, and StorageError if the table cannot be read or changed.
+    After a crash, another run completes the work. ``token`` is the token of the caller's lease, and ``at`` is the
+    wall-clock time (µs UTC). Raise LeaseLost if the lease is lost, and StorageError if the table cannot be read or
+    changed.
     """
     if not has_commits(table):
         return None

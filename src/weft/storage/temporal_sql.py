@@ -1,7 +1,7 @@
 """Query temporal relations in DuckDB.
 
-The module reads the history logs of tracked tables from their files and runs rendered SQL over the logs.  A relation is
-a table or view with the columns ``c1 … cn, valid_from, valid_to``; its timestamps have no zone and are UTC.
+The module reads the history logs of tracked tables from their files and runs rendered SQL over the logs. A relation is
+a table or view with the columns ``c1 … cn, valid_from, valid_to``. Timestamps have no zone and are in UTC.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _PLAIN = pa.timestamp("us")
 
 @dataclass
 class TemporalSql:
-    """A DuckDB connection with the macros that rendered SQL uses."""
+    """A DuckDB connection with the macros that rendered SQL needs."""
 
     connection: duckdb.DuckDBPyConnection
 
     def log(self, name: str, files: Sequence[DataFile], table: TableSchema) -> None:
-        """Create the view ``name`` over the files of a history log; the view has the log's column names.
+        """Create the view ``name`` over the files of a history log. The view has the column names of the log.
 
-        Raises StorageError for a file that is missing or damaged.
+        Raise StorageError if a file is missing or damaged.
         """
         schema = stored_schema(table)
         if not files:
@@ -62,10 +62,7 @@ class TemporalSql:
         self.connection.register(name, plain(rows))
 
     def table(self, name: str, sql: str) -> int:
-        """Create the temporary table ``name`` from a rendered query and return the number of its rows.
-
-        Raises ExecutionError if the query fails.
-        """
+        """Create the temporary table ``name`` and return its row count. Raise ExecutionError if the query fails."""
         return int(self.one(f"CREATE TEMP TABLE {quoted(name)} AS {sql}"))
 
     def drop(self, name: str) -> None:
@@ -73,7 +70,7 @@ class TemporalSql:
         self._run(f"DROP TABLE {quoted(name)}")
 
     def view(self, name: str, sql: str) -> None:
-        """Create the temporary view ``name`` of a rendered query."""
+        """Create the temporary view ``name`` from a rendered query."""
         self._run(f"CREATE TEMP VIEW {quoted(name)} AS {sql}")
 
     def rows(self, sql: str) -> pa.Table:
@@ -93,7 +90,6 @@ class TemporalSql:
 
 @cache
 def _type_of(kind: pa.DataType) -> str:
-    """Return DuckDB's name of a stored type, with timestamps without a zone."""
     field = pa.schema([("x", _PLAIN if pa.types.is_timestamp(kind) else kind)])
     connection = _shared()
     connection.register("_typed", field.empty_table())
@@ -105,16 +101,16 @@ def _type_of(kind: pa.DataType) -> str:
 
 
 def plain(rows: pa.Table) -> pa.Table:
-    """Return the rows with timestamps without a zone; the instants stay the same."""
+    """Remove the zones of all timestamps without changing the instants."""
     fields = [f.with_type(_PLAIN) if pa.types.is_timestamp(f.type) else f for f in rows.schema]
     return rows.cast(pa.schema(fields))
 
 
 @contextmanager
 def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
-    """Open a connection for the ``with`` block; its tables and views are dropped at the end.
+    """Open a connection for the ``with`` block. Tables and views of the connection are dropped at the end.
 
-    Many small statements run faster on one thread.  Raises LimitExceeded if an enclosing ``time_limit`` has expired.
+    Many small statements run faster on one thread. Raise LimitExceeded if an enclosing ``time_limit`` has expired.
     """
     with _shared() as connection, interrupted_in_time(connection):
         connection.execute(f"SET threads = {threads}")
@@ -122,10 +118,9 @@ def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
 
 
 def _shared() -> duckdb.DuckDBPyConnection:
-    """Return a new connection to the one DuckDB of this process, because starting a DuckDB takes as long as a small
-    refresh.
+    """Return a new connection to the one DuckDB of this process.
 
-    Temporary tables, views and registered rows belong to one connection.
+    Starting another DuckDB takes as long as a small refresh. Each connection has its own temporary tables and views.
     """
     import duckdb
 
@@ -144,7 +139,7 @@ def _connected() -> duckdb.DuckDBPyConnection:
 
 @cache
 def _started(process: int) -> duckdb.DuckDBPyConnection:
-    """Return the DuckDB of the process with this number; a forked process starts its own."""
+    """Return the DuckDB of the process with this ID. A forked process starts its own DuckDB."""
     connection = connect()
     for head, meaning in MACROS.items():
         connection.execute(f"CREATE MACRO {head} AS {meaning}")

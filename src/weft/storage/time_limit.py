@@ -1,6 +1,7 @@
-"""Limit the time that this process computes for a query: interrupt DuckDB, and let Python loops check the limit.
+"""Limit the computing time of a query in this process.
 
-A limit applies to a ``with`` block, and to all DuckDB connections that the block opens (``temporal_sql``).
+DuckDB is interrupted at the limit, and Python loops check the limit. A limit applies to a ``with`` block, and to all
+DuckDB connections that the block opens (``temporal_sql``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _AGAIN_SECONDS: Final = 0.1
-"""The pause between interrupts; a single interrupt has no effect if it falls between two statements."""
+"""The pause between interrupts. A single interrupt has no effect if it falls between two statements."""
 
 
 @dataclass
@@ -30,7 +31,7 @@ class _Limit:
     connections: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Interrupt all connections repeatedly after the time limit, until the block ends."""
+        """After the time limit, interrupt all connections repeatedly until the block ends."""
         wait = min(self.seconds, TIMEOUT_MAX)
         while not self.ended.wait(wait):
             self.over = True
@@ -45,7 +46,7 @@ _current: ContextVar[_Limit | None] = ContextVar("time_limit", default=None)
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Limit the time of the ``with`` block in this thread; computations raise LimitExceeded after the limit."""
+    """Limit the time of the ``with`` block in this thread. After the limit, computations raise LimitExceeded."""
     limit = _Limit(seconds)
     watching = Thread(target=limit.watch, name="weft-time-limit", daemon=True)
     token = _current.set(limit)
@@ -69,7 +70,7 @@ def require_time() -> None:
 
 @contextmanager
 def interrupted_in_time(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Interrupt the connection's statements in the ``with`` block when the time limit expires."""
+    """During the ``with`` block, interrupt the statements of the connection when the time limit expires."""
     limit = _current.get()
     if limit is None:
         yield

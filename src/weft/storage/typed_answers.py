@@ -1,6 +1,6 @@
-"""Convert a query's answers to typed Arrow rows.
+"""Convert the answers of a query to typed Arrow rows.
 
-The columns are ``_ordinal BIGINT, _first_at TIMESTAMP, _tick BIGINT``, followed by the query's columns.
+The columns are ``_ordinal BIGINT, _first_at TIMESTAMP, _tick BIGINT``, followed by the columns of the query.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from weft.storage.values import Value
 Columns: TypeAlias = Sequence[tuple[str, DataType]]
 
 OWN: Final[Columns] = ((ORDINAL, BIGINT), (FIRST_AT, TIMESTAMP), ("_tick", BIGINT))
-"""The columns that precede the query's columns."""
+"""The columns that precede the columns of the query."""
 _PIECE: Final = 10_000
-"""The number of rows converted at once, which limits the Python values in memory."""
+"""The number of rows converted at once. The limit saves memory for Python values."""
 
 
 def answers_schema(columns: Columns) -> pa.Schema:
-    """Return the Arrow schema of answers, nested types included; duplicate names (case-insensitive) get a number.
+    """Return the Arrow schema of answers, including nested types. A number is added to duplicate names. The comparison
+    of names ignores case.
 
     >>> answers_schema([("a", BIGINT), ("A", TIMESTAMP)]).names
     ['_ordinal', '_first_at', '_tick', 'a', 'A_2']
@@ -37,15 +38,12 @@ def answers_schema(columns: Columns) -> pa.Schema:
 
 
 def answers_table(columns: Columns, rows: Iterable[ResultRow]) -> pa.Table:
-    """Return all answers, in the given order, as an Arrow table in memory.
-
-    Instants are microseconds UTC and may lie outside Python's years.
-    """
+    """Convert answers to an Arrow table. Instants are microseconds UTC, even outside Python's years."""
     return typed_table((*OWN, *columns), ((row.ordinal, row.first_at, row.tick, *row.values) for row in rows))
 
 
 def typed_table(columns: Columns, rows: Iterable[tuple[Value, ...]]) -> pa.Table:
-    """Return the rows, in the given order, as an Arrow table with these columns; duplicate names get a number."""
+    """Convert the rows to an Arrow table with these columns. A number is added to duplicate names."""
     schema, rest, pieces = _schema(columns), iter(rows), []
     while batch := list(islice(rest, _PIECE)):
         arrays = [_array(values, kind) for values, (_, kind) in zip(zip(*batch, strict=True), columns, strict=True)]

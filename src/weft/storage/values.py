@@ -1,8 +1,8 @@
-"""Decode the stored values of an answer: one text per value, lossless for every type; NULL is a missing element.
+"""Decode the stored values of an answer. Each value is one text that loses no information. NULL is a missing element.
 
-A STRING is stored unchanged.  A BOOLEAN is ``true`` or ``false``.  Integers and DECIMAL are decimal numbers.  FLOAT and
-DOUBLE are in Java's notation (``NaN``, ``Infinity``, ``1.0E10``).  TIMESTAMP and INTERVAL are integer microseconds.
-DATE is the number of days since 1970-01-01.  BINARY is base64.
+A STRING is stored unchanged. A BOOLEAN is ``true`` or ``false``. Integers and DECIMAL are decimal numbers. FLOAT and
+DOUBLE are in Java's notation (``NaN``, ``Infinity``, ``1.0E10``). TIMESTAMP and INTERVAL are integer microseconds. DATE
+is the number of days since 1970-01-01. BINARY is base64.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Value = object
 def decode(values: Sequence[str | None], types: Sequence[DataType]) -> tuple[Value, ...]:
     """Return the Python values of a stored row whose columns have ``types``.
 
-    Instants and dates outside the years 1 to 9999 stay integers (microseconds or days since 1970).  Raises StorageError
-    for another number of values, or for a text that is not a value of its type.
+    Outside the years 1 to 9999, instants and dates stay integers (microseconds or days since 1970). Raise StorageError
+    if the number of values is wrong or if a text is not a value of its type.
 
     >>> decode(["7", None, "1.50"], [DataType("INT"), DataType("STRING"), DataType("DECIMAL", 4, 2)])
     (7, None, Decimal('1.50'))

@@ -1,6 +1,4 @@
-"""Compare the Delta tables with the catalog (design section 7); check metadata and file sizes, but not file
-contents.
-"""
+"""Compare the metadata and file sizes of the Delta tables with the catalog (design section 7)."""
 
 from __future__ import annotations
 
@@ -38,18 +36,18 @@ class Finding:
 
 
 _checked: dict[str, tuple[Location, tuple[int, ...] | None, set[str]]] = {}
-"""By table, the data files that this process has checked, and the last commit at that time with its file's mark."""
+"""The checked data files of each table, with the last commit at the time of the check and the mark of its file."""
 
 
 _LOOKS: Final = 20
-"""The maximum number of repetitions of a check that finds a problem while other processes write."""
+"""The maximum number of repetitions of a check while other processes write."""
 
 
 def verify(catalog: CatalogParts) -> list[Finding]:
-    """Check all Delta tables of a home and return the problems; the list is empty if the home is undamaged.
+    """Check all Delta tables of a home and return the problems.
 
-    An unrecorded commit is not a problem while its writer's reservation or tick is open; the next writer settles it.
-    The function needs no lease, and repeats the check if other processes write at the same time.
+    An unrecorded commit is not a problem while its reservation or tick is open. The next writer settles the commit. The
+    function needs no lease. A check with findings is repeated if another process has written in the meantime.
     """
     others = (stored.path for stored in catalog.tables.versions())
     for path in {*(table.path for table in catalog.tables.all()), layout.LEDGER, *others}:
@@ -72,7 +70,6 @@ def _write_state(catalog: CatalogParts) -> tuple[object, ...]:
 
 
 def _check_new_files(catalog: CatalogParts) -> list[Finding]:
-    """Return the problems in files that this process has not checked yet."""
     recorded = {stored.path: stored for stored in catalog.tables.versions()}
     tables = {table.table_id: table.path for table in catalog.tables.all()}
     unsettled = {tables[reservation.table_id] for reservation in catalog.reservations.still_open()}
@@ -93,10 +90,10 @@ def _check_new_files(catalog: CatalogParts) -> list[Finding]:
 
 
 def require_undamaged(catalog: CatalogParts) -> None:
-    """Raise StorageError if the home is damaged; a writer calls this function first.
+    """Raise StorageError if the home is damaged. Each writer calls this function first.
 
-    The first call in a process checks all files, and later calls check only new files.  Later damage is detected when a
-    damaged file is read, or by ``verify``.
+    The first call in a process checks all files, and later calls check only new files. A read of a damaged file or a
+    call of ``verify`` finds later damage.
     """
     findings = _check_new_files(catalog)
     if findings:
@@ -157,7 +154,7 @@ def _file_findings(path: str, snapshot: DeltaSnapshot) -> list[Finding]:
 
 
 def _log_finding(path: str, error: StorageError, table: Location, stored: StoredVersion) -> Finding:
-    """Return the problem; if the damaged commit is the last one and unrecorded, the remedy is to move it away."""
+    """If the catalog never recorded the damaged last commit, the remedy is to move its file away."""
     finding = _finding(path, error)
     last = last_commit(table)
     if last > stored.version and error.where == str(commit_file(table, last)):

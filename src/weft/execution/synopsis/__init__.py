@@ -1,1 +1,1 @@
-"""Evaluation of synopses: process a batch of states of a log, given the stored relations."""
+"""Evaluate synopses over batches of states."""

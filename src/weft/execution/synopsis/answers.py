@@ -1,4 +1,4 @@
-"""Convert answers of a synopsis to the ledger's general form (``execution.answers``)."""
+"""Convert the answers of a synopsis to the form of the ledger (``execution.answers``)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from weft.storage.temporal_sql import temporal_sql
 
 LEDGER_COLUMNS: Final = ledger_schema("query_id", "first_at", "row_hash", "row")
 _VERSION: Final = "1"
-"""Version of the encoding that is hashed, as in ``execution.answers``."""
 
 
 def ledger_rows(part: FormulaEvents, answers: pa.Table, points: pa.Table, query: QueryRecord) -> pa.Table:
-    """Return the answers of one formula of a query as ledger rows, each once, with the ``ts`` of the first state at
-    which it is an answer.
+    """Return the answers of one formula as ledger rows without duplicates.
 
-    ``answers`` has the columns ``tp, c1 … ck [, n]``. Raise ExecutionError if an output cannot be computed.
+    ``first_at`` is the ``ts`` of the first state with the answer. ``answers`` has the columns ``tp, c1 … ck [, n]``.
+    Raise ExecutionError if the computation of an output fails.
     """
     if not answers.num_rows:
         return LEDGER_COLUMNS.empty_table()
@@ -49,7 +48,6 @@ def _select(part: FormulaEvents, query_id: int, *, counted: bool) -> str:
 
 
 def _stored(value: str, type_: DataType) -> str:
-    """Return DuckDB SQL that converts ``value`` to its stored form (``planning.plan.encoded``)."""
     match type_.name:
         case "STRING":
             return value

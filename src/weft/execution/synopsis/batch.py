@@ -1,6 +1,6 @@
-"""The input and the state of a synopsis: batches of states, and the relations stored between batches.
+"""Define the input of a synopsis (a batch of states) and its state (the relations stored between batches).
 
-The module also derives the events of dated predicates and of time points (``algebra.formula``).
+The module also computes the events of dated predicates and of time points (``algebra.formula``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from weft.storage import columns
 
 
 def arrow_type(type: DataType) -> pa.DataType:
-    """Return the Arrow type for a variable of the given type.
-
-    Raise ExecutionError for a type that formulas do not have.
-    """
+    """Return the Arrow type for a variable. Raise ExecutionError if formulas do not support ``type``."""
     if type.name not in VARIABLE_TYPES:
         raise ExecutionError(
             f"a formula's variable cannot be of type {type}", hint="Cast it to BIGINT, DOUBLE or STRING."
@@ -34,9 +31,9 @@ def arrow_type(type: DataType) -> pa.DataType:
 class Batch:
     """Consecutive states of a log.
 
-    ``points`` are the time points, with the columns ``tp`` (BIGINT, consecutive and ascending) and ``at`` (BIGINT, µs
-    UTC, never decreasing). ``events`` has, for each predicate, the rows ``tp, c1 … ck``. Columns are found by name,
-    rows may be in any order, and duplicates are allowed.
+    ``points`` has one row for each time point, with two BIGINT columns. ``tp`` is consecutive and ascending, and ``at``
+    (µs UTC) never decreases. ``events`` maps each predicate to a table with the columns ``tp, c1 … ck``. The order of
+    columns and rows is irrelevant, and duplicates are allowed.
     """
 
     points: pa.Table
@@ -45,9 +42,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class State:
-    """The stored relations after the time point ``tp`` at the instant ``at``.
+    """The relations that a synopsis stores after a time point.
 
-    ``tp`` and ``at`` are None before the first time point. A relation that is missing from ``relations`` has no rows.
+    ``tp`` is the number of the time point, and ``at`` is its instant. Before the first time point, ``tp`` and ``at``
+    are None. ``relations`` may omit empty relations.
     """
 
     tp: int | None = None
@@ -61,7 +59,7 @@ class State:
 
 
 EMPTY = State()
-"""The initial state ∅, before the first time point."""
+"""The state before the first time point."""
 
 
 def stored_schema(stored: Stored) -> pa.Schema:
@@ -70,7 +68,7 @@ def stored_schema(stored: Stored) -> pa.Schema:
 
 
 def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
-    """Raise ExecutionError if a batch does not continue the state or if the events of a predicate lack columns."""
+    """Raise ExecutionError if the batch does not follow the state or if the events of a predicate lack columns."""
     tps, ats = batch.points.column("tp"), batch.points.column("at")
     rows = batch.points.num_rows
     if not rows:
@@ -93,7 +91,7 @@ def check(synopsis: Synopsis, state: State, batch: Batch) -> None:
 
 
 def with_dates(synopsis: Synopsis, batch: Batch) -> Batch:
-    """Return the batch with the rows of dated predicates and of time points that the synopsis needs."""
+    """Add the events of dated predicates and of time points to a batch."""
     events = dict(batch.events)
     for predicate, arity in synopsis.predicates:
         if predicate == POINTS:

@@ -1,7 +1,9 @@
-"""Evaluate conjunctions: join the parts that have rows, first those that share variables, and apply tests in between.
+"""Evaluate conjunctions.
 
-A test ``x = t`` whose variable is not yet bound binds it. A test that divides is applied last, so that any other part
-of the conjunction may prevent a division by 0. A division by 0 rejects the whole batch; the error names the term.
+Parts that share variables are joined first. A test is applied as soon as its variables are bound. A test ``x = t``
+binds ``x`` if no part has bound ``x`` before. A test with a division is applied last, because other parts of the
+conjunction may remove the rows with divisor 0. A remaining division by 0 rejects the whole batch. The error names the
+term.
 """
 
 from __future__ import annotations
@@ -32,9 +34,10 @@ from weft.sql.sweeping import listed
 
 
 def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula], Value]) -> Value:
-    """Return the value of Q1 ∧ Q2, Q1 ∧ ¬Q2 or a single test; ``value`` returns the values of the parts.
+    """Return the value of Q1 ∧ Q2, Q1 ∧ ¬Q2 or a single test.
 
-    The conjunction has finitely many answers (``derivation.synopsis.range_restriction`` refuses others).
+    ``value`` returns the value of a part. The check ``derivation.synopsis.range_restriction`` ensures finitely many
+    answers.
     """
     if isinstance(formula, And) and _negates(formula.right):
         return operations.without(value(formula.left), value(_negated(formula.right)))
@@ -51,20 +54,16 @@ def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula
 
 
 def _negated(formula: Formula) -> Formula:
-    """Return the operand of a Not; return any other formula unchanged."""
     return formula.formula if isinstance(formula, Not) else formula
 
 
 def _negates(formula: Formula) -> bool:
-    """Return whether the formula is a Not that removes answers; a Not of a test is itself a test."""
+    """Return False for the negation of a test, because such a negation is evaluated like a test."""
     return isinstance(formula, Not) and not is_test(formula.formula)
 
 
 def _lessened(operations: Operations, left: Value, test: Formula) -> Value:
-    """Return the value of Q ∧ ¬test.
-
-    The count of an answer decreases by one where the test holds, so an answer with count 1 disappears.
-    """
+    """Subtract one from the count of each answer that passes the test. An answer with count 0 disappears."""
     assert isinstance(test, (Comparison, Matches))
     if left is None or not left.counted:
         return _joined(operations, [left], [Not(test)])
@@ -74,7 +73,7 @@ def _lessened(operations: Operations, left: Value, test: Formula) -> Value:
 
 
 def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
-    """Yield the parts of a conjunction that may be joined in any order. A difference Q1 ∧ ¬Q2 is one part."""
+    """Yield a difference Q1 ∧ ¬Q2 as one part."""
     if isinstance(formula, And) and not (isinstance(formula.right, Not) if counts else _negates(formula.right)):
         yield from _parts(formula.left, counts=counts)
         yield from _parts(formula.right, counts=counts)
@@ -83,7 +82,6 @@ def _parts(formula: Formula, *, counts: bool) -> Iterator[Formula]:
 
 
 def _joined(operations: Operations, values: list[Value], tests: list[Formula]) -> Value:
-    """Return the join of the values, limited to rows that pass the tests."""
     if any(value is None for value in values):
         return None
     last = [test for test in tests if dividing(test)]
@@ -105,7 +103,7 @@ def _joined(operations: Operations, values: list[Value], tests: list[Formula]) -
 
 
 def _tested(operations: Operations, value: Value, tests: list[Formula]) -> Value:
-    """Apply the tests whose variables are bound, and remove these tests from the list ``tests``."""
+    """Apply the tests whose variables are bound, and remove these tests from ``tests``."""
     if value is None:
         return None
     dialect, steps = operations.engine.dialect, value
@@ -123,7 +121,7 @@ def _tested(operations: Operations, value: Value, tests: list[Formula]) -> Value
         else:
             variables = (*steps.variables, bound.left)
             query = extended(steps, {bound.left: bound.right}, variables, dialect)
-        # The count of a test is 1, so under minmax the count of a conjunction with a test is 1.
+        # A test has the count 1. Under minmax, a conjunction with a test therefore has the count 1.
         counted = steps.counted and operations.semantics != "minmax"
         steps = replace(steps, source=f"({query})", variables=variables, counted=counted)
     if steps is value:
@@ -137,7 +135,6 @@ def _tested(operations: Operations, value: Value, tests: list[Formula]) -> Value
 
 
 def _divisible(operations: Operations, value: Steps, test: Formula) -> Steps:
-    """Return the rows unchanged. Raise DivisionByZero if the test divides by 0 in one of the rows."""
     for division in dividing(test):
         query = first_divided_by_0(value, division, operations.engine.dialect)
         (tp,) = operations.engine.rows(query).column("tp").to_pylist()
@@ -147,7 +144,6 @@ def _divisible(operations: Operations, value: Steps, test: Formula) -> Steps:
 
 
 def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:
-    """Return the first test whose variables are bound or that binds a variable, or None."""
     known = set(steps.variables)
     for each in tests:
         if set(free_variables(each)) <= known or binding(each, known) or group_variables(each, known):
@@ -156,7 +152,7 @@ def _applicable(tests: list[Formula], steps: Steps) -> Formula | None:
 
 
 class DivisionByZero(ExecutionError):
-    """Raised if ``division`` divides by 0 in a row at the time point ``tp``; ``test`` contains the division."""
+    """Raised if ``division`` divides by 0 at the time point ``tp``. ``test`` is the test that contains the division."""
 
     def __init__(self, division: Computed, test: Formula, tp: int) -> None:
         divisor = term_text(division.arguments[1])

@@ -23,7 +23,7 @@ from weft.storage.removing import Remover
 
 
 def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
-    """After a tick, discard the rows that all queries of their table have processed. Raise StorageError."""
+    """Discard the rows that all queries have processed by the end of a tick. Raise StorageError if a deletion fails."""
     queries = writer.queries.with_plans_like(SynopsisPlan.MARK)
     going = {key for _, plan in queries if discards(plan.body) for key in tables_of(plan.body)}
     if not going:
@@ -46,7 +46,7 @@ def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
 
 
 def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -> pc.Expression | None:
-    """Return a condition for the rows that all queries of a table have processed, or None if no row qualifies."""
+    """Return a condition for the rows that all queries have processed. If no row qualifies, return None."""
     taus = [query.tau for query, _ in readers]
     least = min((tau for tau in taus if tau is not None), default=None)
     if least is None or None in taus:
@@ -59,15 +59,15 @@ def _taken_in(writer: Writer, readers: list[tuple[QueryRecord, SynopsisPlan]]) -
     reached = [state[0] for state in states if state is not None]
     if len(reached) < len(logs):
         return None
-    # In a table with numbered states, a row belongs to the state with its number, whenever the row arrived.
+    # A row with a state number belongs to that state, even if the row arrived earlier or later.
     return pc.field(TP) <= min(reached)
 
 
 def drop_unneeded(writer: Writer) -> None:
-    """Delete the stored relations that no live query needs, and finish interrupted deletions.
+    """Delete the stored relations that no query needs, and finish interrupted deletions.
 
-    No tick may be planned. The catalog forgets the relations first, so files that remain after an interruption do not
-    count as damage.
+    The caller must ensure that no tick is planned. The catalog forgets a relation before its files are deleted. Files
+    that remain after an interruption therefore do not count as damage.
     """
     folder = writer.data / layout.SYNOPSES
     there = set(folder.names())

@@ -1,8 +1,8 @@
-"""Run a batch's SQL on Spark. The number of jobs depends on the formula, not on the number of states.
+"""Run the SQL of a batch on Spark. The number of jobs depends on the formula alone.
 
-Each step is a lazy local checkpoint: Spark plans the step once, computes it when a later step reads it, and caches the
-result. Later steps see rows without lineage. A cached query would keep its lineage: the plan of each step would contain
-the plans of all earlier steps, and Spark would compare this plan with everything in its cache.
+Each step is a lazy local checkpoint. Spark plans a step once, computes the step when a later step reads it, and caches
+the result. The plan of a later step reads the cached result. With Spark's ordinary cache, each plan would contain the
+plans of all earlier steps.
 """
 
 from __future__ import annotations
@@ -38,10 +38,7 @@ class SparkEngine:
         local_frame(self.session, rows).createOrReplaceTempView(name)
 
     def create_table(self, sql: str) -> str | None:
-        """Create a table with the rows of a query and return its name.
-
-        Never return None, since checking whether the query has rows would take a job.
-        """
+        """Create a table and return its name. The result is never None, because a check for rows would need a job."""
         frame = self.session.sql(sql).localCheckpoint(eager=False)
         name = f"step_{next(self.numbers)}"
         frame.createOrReplaceTempView(name)
@@ -60,16 +57,16 @@ class SparkEngine:
 
 @contextmanager
 def spark_engine(spark: SparkSession, *, few: bool = False) -> Iterator[SparkEngine]:
-    """Provide an engine in a separate Spark session, so that its table names do not collide with others.
+    """Provide an engine in its own Spark session, which prevents collisions of table names.
 
-    If batches have ``few`` rows (some thousands), planning takes most of the time, so the engine uses one partition and
-    no generated code. Arithmetic overflow raises an error here, whereas the home's queries yield NULL.
+    Set ``few`` if batches have at most some thousands of rows. The engine then uses one partition and no generated
+    code, because planning takes most of the time. In this session, an arithmetic overflow raises an error.
     """
     session = spark.newSession()
     for name in ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone"):
         session.conf.set(name, spark.conf.get(name) or "")
     session.conf.set("spark.sql.ansi.enabled", "true")
-    # Do not broadcast: a broadcast is a separate job, and Spark decides on broadcasts by its estimate of the row count.
+    # Each broadcast would be a separate job, and Spark would choose broadcasts by estimated row counts.
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     with rows_only(session) if few else scanning(session):
         yield SparkEngine(session)

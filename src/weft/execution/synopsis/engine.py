@@ -1,4 +1,4 @@
-"""The interface of an SQL engine that evaluates batches, and its implementation with DuckDB in this process."""
+"""Define the interface of SQL engines that evaluate batches, and implement the interface with DuckDB."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 
 class Engine(Protocol):
-    """An SQL engine that stores tables while a batch is evaluated."""
+    """An SQL engine that stores tables during the evaluation of a batch."""
 
     @property
     def dialect(self) -> Dialect:
@@ -27,17 +27,14 @@ class Engine(Protocol):
         """Register ``rows`` as the table ``name``."""
 
     def create_table(self, sql: str) -> str | None:
-        """Create a table with the rows of a query and return its name.
-
-        Return None if the engine knows that the query has no rows.
-        """
+        """Create a table with the rows of a query. Return its name, or None if the query is known to have no rows."""
 
     def rows(self, sql: str) -> pa.Table:
         """Return the rows of a query."""
 
 
 def hint_for(message: str) -> str | None:
-    """Return a hint for the user about an engine's error message, or None."""
+    """Return a hint for the user about an error message of an engine, or None."""
     large = re.search("overflow|out of range|failed to cast decimal", message, re.IGNORECASE)
     if not large:
         return None
@@ -46,7 +43,7 @@ def hint_for(message: str) -> str | None:
 
 @dataclass
 class DuckdbEngine:
-    """An engine that runs on DuckDB in this process."""
+    """An engine that runs DuckDB in this process."""
 
     sql: TemporalSql
     dialect: Dialect = DUCKDB
@@ -57,7 +54,7 @@ class DuckdbEngine:
         self.sql.given(name, rows)
 
     def create_table(self, sql: str) -> str | None:
-        """Create a table with the rows of a query and return its name, or None if the query has no rows."""
+        """Create a table with the rows of a query. Return its name, or None if the query has no rows."""
         name = f"step_{next(self.numbers)}"
         with _plain_errors():
             return name if self.sql.table(name, sql) else None
@@ -70,7 +67,6 @@ class DuckdbEngine:
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Replace DuckDB's errors within the block by errors that a user can understand."""
     try:
         yield
     except LimitExceeded:
@@ -83,6 +79,6 @@ def _plain_errors() -> Iterator[None]:
 
 @contextmanager
 def duckdb_engine(threads: int = 2) -> Iterator[DuckdbEngine]:
-    """Provide a DuckDB engine; its tables are dropped at the end of the block."""
+    """Provide a DuckDB engine whose tables exist until the end of the block."""
     with temporal_sql(threads) as sql:
         yield DuckdbEngine(sql)

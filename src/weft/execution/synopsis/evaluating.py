@@ -1,4 +1,4 @@
-"""Evaluate a synopsis over a batch of states; the value of each subformula is one relation over all time points."""
+"""Evaluate a synopsis over a batch of states. The value of a subformula is a relation over all time points."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ __all__ = ["EMPTY", "Batch", "State", "evaluate", "evaluate_shared"]
 
 
 def evaluate(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, pa.Table]:
-    """Return the state after a batch, and the answers at each time point, for a synopsis with one formula.
+    """Evaluate a synopsis with one formula over a batch. Return the next state and the answers at each time point.
 
-    The answers have the columns ``tp, c1 … ck [, n]`` and are sorted by all of them. The columns ``c1 … ck`` are the
-    formula's free variables in order. The count ``n`` is a BIGINT, or text of decimal digits if the formula has a
-    fixpoint. Raise ExecutionError if the batch does not follow the state or a count exceeds BIGINT, and DivisionByZero
-    for a division by 0.
+    The answers have the columns ``tp, c1 … ck [, n]`` and are sorted by all columns. The columns ``c1 … ck`` are the
+    free variables of the formula, in order. The count ``n`` is a BIGINT. If the formula has a fixpoint, ``n`` is a text
+    of decimal digits. Raise ExecutionError if the batch does not follow the state or if a count exceeds BIGINT. Raise
+    DivisionByZero if a test divides by 0.
     """
     after, (answers,) = evaluate_shared(synopsis, state, batch)
     return after, answers
 
 
 def evaluate_shared(synopsis: Synopsis, state: State, batch: Batch) -> tuple[State, tuple[pa.Table, ...]]:
-    """Do the same as ``evaluate`` for a synopsis with several formulas, with DuckDB in this process."""
+    """Evaluate a synopsis with any number of formulas on DuckDB. The results are those of ``evaluate``."""
     with duckdb_engine() as engine:
         return evaluate_on(synopsis, state, batch, engine)
 
 
 def evaluate_on(synopsis: Synopsis, state: State, batch: Batch, engine: Engine) -> tuple[State, tuple[pa.Table, ...]]:
-    """Do the same as ``evaluate_shared`` with the given engine."""
+    """Evaluate a synopsis with any number of formulas on an engine. The results are those of ``evaluate``."""
     batch = with_dates(synopsis, batch)
     check(synopsis, state, batch)
     step = _Step(synopsis, state, batch, engine)
@@ -99,7 +99,7 @@ class _Step:
         return self.engine.rows(f"{rows} ORDER BY {order}").cast(self._schema(number))
 
     def no_answers(self, number: int) -> pa.Table:
-        """Return an empty table with the answer columns of the formula with this number."""
+        """Return an empty table with the answer columns of formula ``number``."""
         return self._schema(number).empty_table()
 
     def _schema(self, number: int) -> pa.Schema:
@@ -110,6 +110,5 @@ class _Step:
         return pa.schema([pa.field("tp", pa.int64()), *columns, *count])
 
     def _stored_rows(self, values: BatchValues, stored: Stored) -> pa.Table | None:
-        """Return the rows of a stored relation after the batch, or None if it has no rows."""
         query = values.query_to_store(stored)
         return None if query is None else self.engine.rows(query).cast(stored_schema(stored))

@@ -1,7 +1,7 @@
-"""Read the states of a log that a tick processes, and their events, from the files of tables.
+"""Read the states that a tick processes, and the events of these states, from data files.
 
-Without a table of states, each instant at which rows arrived in one of the tables is a state. A table of states has a
-row for each state: ``tp`` is the number and ``at`` the time of the state, and ``ts`` decides which tick processes it.
+A table of states has one row for each state: ``tp`` is the number and ``at`` is the time of the state. The column
+``ts`` decides which tick processes the state. Without a table of states, each instant with new rows is a state.
 """
 
 from __future__ import annotations
@@ -27,15 +27,12 @@ from weft.storage.delta_log import DataFile, delta_snapshot, has_commits
 from weft.storage.temporal_sql import temporal_sql
 
 AT_ONCE: Final = 100_000
-"""Greatest number of rows in one batch over all tables; a single state with more rows forms its own batch."""
+"""The maximum number of rows in one batch, over all tables. A state with more rows forms a batch alone."""
 
 
 @dataclass(frozen=True)
 class News:
-    """The rows that arrived in tables in [tau, t), in µs UTC; if ``tau`` is None, from the beginning.
-
-    ``log`` is the table of states, or None.
-    """
+    """The table rows that arrived in the period [tau, t), in µs UTC. ``log`` is the table of states, or None."""
 
     data: Location
     tables: Sequence[TableRecord]
@@ -46,8 +43,8 @@ class News:
     def states(self, last: int | None, at_once: int = AT_ONCE) -> Iterator[pa.Table]:
         """Yield the states after the time point ``last``, in batches of about ``at_once`` rows.
 
-        If ``last`` is None, begin with the first state. Each batch is a table with the columns ``tp BIGINT``, ``at
-        BIGINT``, ``ts TIMESTAMP``. Raise ExecutionError if the table of states does not continue with the next number.
+        If ``last`` is None, begin with the first state. Each batch has the columns ``tp BIGINT``, ``at BIGINT`` and
+        ``ts TIMESTAMP``. Raise ExecutionError if the number of the first state is not ``last + 1``.
         """
         log_states = self._instants() if self.log is None else self._points(self.log)
         if not log_states.num_rows:
@@ -69,7 +66,7 @@ class News:
         yield log_states.slice(begin).select([TP, AT, TS])
 
     def batch(self, points: pa.Table, wanted: Iterable[Events]) -> Batch:
-        """Return a batch of the states ``points`` with the events ``wanted``."""
+        """Return the states ``points`` as a batch with the events ``wanted``."""
         by_id = {table.table_id: table for table in self.tables}
         numbered = points.select([TP, AT])
         events: dict[str, pa.Table] = {}
@@ -96,7 +93,7 @@ class News:
         )
 
     def _rows(self, table: TableRecord, names: Iterable[str], points: pa.Table) -> pa.Table:
-        """Return the rows of a table that may belong to the states ``points``."""
+        """Return a superset of the rows that belong to the states ``points``."""
         column = table.schema.start if self.log is None else TP
         bounds = pc.min_max(points.column(TS if self.log is None else TP))
         schema = stored_schema(table.schema, {*names, column})
@@ -108,10 +105,7 @@ class News:
         return read_data_files(files, schema, (field >= bounds["min"]) & (field <= bounds["max"]))
 
     def _instants(self) -> pa.Table:
-        """Return the instants at which rows arrived, in order.
-
-        The columns are ``at``, ``ts`` and ``rows``, the number of rows that arrived.
-        """
+        """The column ``rows`` counts the rows that arrived at an instant."""
         part = Slice(TS, self.tau, self.t)
         counted: list[pa.Table] = []
         for table in self.tables:
@@ -124,7 +118,6 @@ class News:
         return instants.append_column(AT, instants.column(TS).cast(pa.int64()))
 
     def _points(self, log: TableRecord) -> pa.Table:
-        """Return the rows of the table of states that arrived in [tau, t), sorted by number."""
         schema = stored_schema(log.schema, (TP, AT, TS))
         files = [file for file in self._files(log) if may_hold(file, Slice(TS, self.tau, self.t), None)]
         states = read_data_files(files, schema, self._inside()).sort_by(TP)

@@ -1,4 +1,4 @@
-"""Evaluate the temporal operators ▽, ◇ and since over a batch, and compute the relations to store after the batch."""
+"""Evaluate the temporal operators ▽, ◇ and since over a batch, and compute the relations to store."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from weft.sql.sweeping import listed
 class PastOperators:
     """Evaluates temporal operators over one batch.
 
-    ``stored`` are the relations stored before the batch. ``at`` is the instant of the time point before the batch, or
-    None if the batch is the first. ``keeping`` has, for each relation, the query for the rows to store after the batch,
-    or None if the relation has no rows.
+    ``stored`` has the relations stored before the batch. ``at`` is the instant of the last time point before the batch,
+    or None for the first batch. ``keeping`` maps each relation to a query for the rows to store after the batch. If a
+    relation becomes empty, the query is None.
     """
 
     operations: Operations
@@ -66,7 +66,6 @@ class PastOperators:
         )
 
     def _seen_before(self, formula: Once | Since, variables: tuple[Variable, ...]) -> Value:
-        """Return the answers of ◇ or since at the time point before the batch, from the stored relation."""
         stored = stored_of(formula, self.operations.semantics)
         before = self._stored(stored, variables)
         if before is None or self.at is None or not stored.timed:
@@ -80,14 +79,15 @@ class PastOperators:
     def since(self, formula: Since, left: Value, right: Value, *, negated: bool) -> Value:
         """Return the value of Q1 since Q2.
 
-        ``left`` is the value of Q1. If Q1 is a negation, ``negated`` is true and ``left`` is the value of its operand.
+        ``left`` is the value of Q1. If ``negated`` is true, Q1 is a negation, and ``left`` is the value of the negated
+        formula.
         """
         if formula.counting != "any":
             right = self._where(right, left, negated=negated)
         return self._looked_back(formula, left, right, negated=negated)
 
     def _where(self, value: Value, left: Value, *, negated: bool) -> Value:
-        """Return the answers in ``value`` for which Q1 holds at the same time point, with their counts."""
+        """Return the answers in ``value`` for which Q1 holds at the same time point."""
         operations = self.operations
         left = operations.distinct(left)
         if not negated:
@@ -95,10 +95,7 @@ class PastOperators:
         return value if left is None else operations.where(value, operations.without(operations.distinct(value), left))
 
     def _looked_back(self, formula: Once | Since, left: Value, right: Value, *, negated: bool) -> Value:
-        """Return the value of ◇ or since, computed from the anchors and their duration.
-
-        Record the query for the relation to store after the batch.
-        """
+        """Return the value of ◇ or since. Record the query that computes the relation to store."""
         operations, extent, interval = self.operations, self.operations.extent, formula.interval
         stored, variables = stored_of(formula, operations.semantics), free_variables(formula)
         before = self._stored(stored, variables)
@@ -120,7 +117,7 @@ class PastOperators:
         return operations.relation(seen(lasting_anchors, reached, window), variables, counted=counted, points=False)
 
     def _lasting(self, window: Window, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
-        """Return the anchors, each with the first later time point at which Q1 fails."""
+        """Return the anchors. Each anchor ends at the first later time point at which Q1 fails."""
         operations = self.operations
         one = right or before
         if one is None:
@@ -134,7 +131,6 @@ class PastOperators:
         return operations.relation(query, result.variables, counted=window.counted, points=False)
 
     def _counted_since(self, stored: Stored, left: Value, right: Value, before: Value, *, negated: bool) -> Value:
-        """Return the value of since2 or ◇2: the sum of the counts of Q1 since the last answer of Q2."""
         operations, variables = self.operations, free_variables(stored.formula)
         right = operations.ordered(right, variables)
         window = Window(ALWAYS, each=False, counted=False)

@@ -1,7 +1,4 @@
-"""Operations on relations over time points, run by an engine.
-
-If an operand is known to be empty, the engine runs no query.
-"""
+"""Compute operations on relations over time points. An engine runs the queries."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ from weft.sql.points_join import joined, without
 from weft.sql.sweeping import listed
 
 Value: TypeAlias = "Steps | None"
-"""A relation over time points; None if it has no rows."""
+"""A relation over time points. An empty relation is None."""
 
 
 @dataclass
 class Operations:
-    """The operations over the time points of ``extent``; ``now`` is the instant of the last time point, in µs UTC."""
+    """Operations over the time points of ``extent``. ``now`` is the instant of the last time point (µs UTC)."""
 
     engine: Engine
     semantics: Semantics
@@ -33,31 +30,31 @@ class Operations:
 
     @property
     def counts(self) -> bool:
-        """Whether answers may have counts other than 1."""
+        """Whether answers may have counts greater than 1."""
         return self.semantics != "set"
 
     @property
     def everything(self) -> Steps:
-        """The relation without columns that is true at all time points."""
+        """A relation without columns that is true at all time points."""
         query = f"(SELECT CAST({self.extent.first} AS BIGINT) AS from_tp, CAST({self.extent.end} AS BIGINT) AS to_tp)"
         return Steps(query, (), points=self.extent.end == self.extent.first + 1)
 
     def relation(self, query: str, variables: tuple[Variable, ...], *, counted: bool, points: bool) -> Value:
-        """Compute a query as a table of the engine. Return None if the query has no rows."""
+        """Run a query and store the rows as a table of the engine. Return None if the query has no rows."""
         name = self.engine.create_table(query)
         return None if name is None else Steps(name, variables, counted=counted, points=points)
 
     def register(self, key: object, rows: pa.Table) -> str:
-        """Return the name of a table with these rows; the rows are registered once for each ``key``."""
+        """Register the rows as a table, once for each ``key``. Return the name of the table."""
         if key not in self.registered:
             self.registered[key] = f"given_{len(self.registered) + 1}"
             self.engine.register(self.registered[key], rows)
         return self.registered[key]
 
     def merged(self, values: list[Value], variables: tuple[Variable, ...]) -> Value:
-        """Return the value of ∨ or ∃: the union of the values, each projected to ``variables``.
+        """Return the value of ∨ or ∃: the union of ``values``, projected to ``variables``.
 
-        The counts of equal rows are added; under minmax, the greatest count is taken.
+        The count of a row is the sum of the counts in all values. Under minmax, the count is the maximum.
         """
         there = [value for value in values if value is not None]
         if not there or (len(there) == 1 and set(there[0].variables) == set(variables)):
@@ -82,7 +79,7 @@ class Operations:
         return self.relation(query, variables, counted=bool(count), points=points)
 
     def distinct(self, value: Value) -> Value:
-        """Return the value of ε, which contains each answer once."""
+        """Return the value of ε, in which each answer has the count 1."""
         if value is None or not value.counted:
             return value
         rows = f"SELECT {listed(value.values(), PERIOD)} FROM {value.source} AS given"
@@ -90,14 +87,14 @@ class Operations:
         return self.relation(query, value.variables, counted=False, points=value.points)
 
     def where(self, value: Value, when: Value) -> Value:
-        """Return the rows of ``value`` that match a row of ``when`` at the same time point, with unchanged counts."""
+        """Return the rows of ``value`` that match a row of ``when`` at the same time point. Counts do not change."""
         return self.joined(value, when, least=False)
 
     def joined(self, left: Value, right: Value, *, least: bool | None = None) -> Value:
-        """Return the value of ∧, the natural join of two values at each time point.
+        """Return the value of ∧: the natural join of two values at each time point.
 
-        The count of a row is the product of the two counts, or with ``least`` the smaller one. If ``least`` is None,
-        the semantics decides which.
+        The count of a joined row is the product of the two counts. If ``least`` is true, the count is the smaller of
+        the two counts. If ``least`` is None, the semantics determines the count.
         """
         if left is None or right is None:
             return None
@@ -108,7 +105,7 @@ class Operations:
         return self.relation(query, variables, counted=counted, points=points)
 
     def without(self, left: Value, right: Value) -> Value:
-        """Return the value of Q1 ∧ ¬Q2, given the values ``left`` of Q1 and ``right`` of Q2."""
+        """Return the value of Q1 ∧ ¬Q2. ``left`` is the value of Q1, and ``right`` is the value of Q2."""
         if left is None or right is None:
             return left
         query = without(left, right, self.extent, self.engine.dialect)

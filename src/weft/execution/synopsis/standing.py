@@ -1,10 +1,9 @@
-"""Run the synopses of one tick: process the new states, many at a time, and write the results.
+"""Run the synopses of one tick: process the new states in batches, and write the results.
 
-    news of the tables -> batches of states -> answers for the ledger, and the new contents of the stored relations
+    new table rows -> batches of states -> answers for the ledger, and new contents of the stored relations
 
-Queries that process the same states from the same state on are evaluated together and share their stored relations.
-Spark does not run. The output with the last processed states is written first: if a tick died and this output is
-missing, the tick has written no result of its synopses.
+Queries that process the same states are evaluated together and share stored relations. The tick writes the last
+processed states before all other results of synopses. Without this output, the tick has written no results of synopses.
 """
 
 from __future__ import annotations
@@ -44,26 +43,29 @@ from weft.storage.stored_relations import Change, RelationLog, cache_written, re
 from weft.storage.time_limit import time_limit
 
 STATES: Final = pa.schema([("states", pa.string()), ("tp", pa.int64()), ("at", pa.int64())])
-"""Schema of the last processed states: the name of a sequence of states, and the state's number and time (µs UTC)."""
+"""The schema of the last processed states.
+
+``states`` names a sequence of states. ``tp`` and ``at`` are the number and the time (µs UTC) of its last processed
+state.
+"""
 GONE_THROUGH: Final = "synopses"
-"""Name of the output that contains the last processed states."""
+"""The name of the output with the last processed states."""
 ANSWERS: Final = f"{layout.LEDGER}-synopses"
 STATES_NAME: Final = "states"
 _STATES_PATH: Final = f"{layout.SYNOPSES}/{STATES_NAME}"
 
 
 def path_of(relation: str) -> str:
-    """Return the path of the table of a stored relation."""
+    """Return the path to the table of a stored relation."""
     return f"{layout.SYNOPSES}/{relation}"
 
 
 def _output(relation: str) -> tuple[str, str]:
-    """Return the output name for the changes of a stored relation, and the path of the relation's table."""
     return f"synopsis-{relation}", path_of(relation)
 
 
 def written_after(name: str) -> bool:
-    """Return whether the output is written after ``GONE_THROUGH``."""
+    """Return whether a tick writes the output ``name`` after ``GONE_THROUGH``."""
     return name == ANSWERS or name.startswith("synopsis-")
 
 
@@ -77,7 +79,7 @@ class SynopsisMember:
 
 @dataclass
 class _Results:
-    """The results of some queries: answers, changes of stored relations by name, and the last processed states."""
+    """The results of some queries. ``relations`` has the changes of stored relations by name."""
 
     answers: list[pa.Table] = field(default_factory=list)
     relations: dict[str, tuple[RelationLog, Change]] = field(default_factory=dict)
@@ -86,7 +88,7 @@ class _Results:
 
 @dataclass(frozen=True)
 class _Written:
-    """An output to write. If the output changes a relation log, ``log`` and ``change`` are the log and its change."""
+    """An output to write. If the output changes a relation log, ``log`` and ``change`` are set."""
 
     output: Output
     log: RelationLog | None = None
@@ -97,7 +99,7 @@ class _Written:
 class TickSynopses:
     """Evaluates the synopses of a tick and writes the results.
 
-    ``at`` is the wall clock's instant (µs UTC). ``set_aside`` marks queries as failed and takes them out of the tick.
+    ``at`` is the wall-clock time (µs UTC). ``set_aside`` marks queries as failed and removes them from the tick.
     """
 
     writer: Writer
@@ -109,13 +111,13 @@ class TickSynopses:
 
     @property
     def begun(self) -> bool:
-        """Whether the tick had died and may have written results of its synopses."""
+        """Whether the tick may have written results before a crash."""
         return self.outputs.find(GONE_THROUGH, _STATES_PATH) is not None
 
     def extend(self, members: Sequence[SynopsisMember]) -> Mapping[int, Added]:
-        """Advance the queries to the ends of their windows; return the additions by query id.
+        """Advance each query to the end of its window. Return the new answers by query ID.
 
-        Raise LeaseLost or StorageError. A query that fails is set aside before anything is written.
+        Raise LeaseLost or StorageError if a write fails. A query that fails is set aside before the first write.
         """
         with phase(TAKING_IN):
             results = _joined(self._evaluated(members))
@@ -124,7 +126,7 @@ class TickSynopses:
         version = self.outputs.find(ANSWERS, layout.LEDGER)
         rows = self._numbered(results, members) if version is None else None
         self._write_states(results)
-        # A repeated tick looks for each of these outputs, so they may be written in any order.
+        # A repeated tick checks each output, so the order of the outputs is irrelevant.
         answers = [_Written(Output(ANSWERS, layout.LEDGER, rows))] if rows is not None and rows.num_rows else []
         changed = (self._written(*_output(name), *change) for name, change in sorted(results.relations.items()))
         self._commit([*answers, *changed])
@@ -137,7 +139,7 @@ class TickSynopses:
         for each in self._arrived(members):
             key = (each.plan.states, each.member.tau, each.plan.semantics, each.plan.history)
             together.setdefault(key, []).append(each)
-        # If the answers of this tick are in Delta, they must be counted, so no query may be set aside.
+        # If the ledger already has the answers of this tick, no query may be set aside.
         done = self.outputs.find(ANSWERS, layout.LEDGER) is not None
         for some in together.values():
             if done:
@@ -146,7 +148,6 @@ class TickSynopses:
                 yield from isolated(_by_query(some), self._in_time, self.set_aside)
 
     def _arrived(self, members: Sequence[SynopsisMember]) -> list[SynopsisMember]:
-        """Return the queries for which new states arrived."""
 
         def arrived(some: list[SynopsisMember]) -> list[SynopsisMember]:
             return [each for each in some if not each.member.empty and self._has_news(each)]
@@ -164,10 +165,7 @@ class TickSynopses:
         return any(last is not None and (one.member.tau is None or last >= one.member.tau) for last in lasts)
 
     def _take_in(self, some: Sequence[SynopsisMember]) -> _Results:
-        """Return the results of queries that process the same states from the same state on.
-
-        Queries over kept history process all states again; their answers at earlier states are dropped.
-        """
+        """Evaluate queries that process the same states. Ignore old answers of queries over the full history."""
         plan, member = some[0].plan, some[0].member
         synopsis = shared([part.formula for each in some for part in each.plan.parts], plan.semantics)
         events = dict.fromkeys(each for one in some for part in one.plan.parts for each in part.events)
@@ -196,13 +194,12 @@ class TickSynopses:
         return results
 
     def _changed(self, relation: str, rows: pa.Table) -> dict[str, tuple[RelationLog, Change]]:
-        """Return, by name, the change of a stored relation to the rows ``rows``; {} if it has them already."""
         log = read_relation_log(self.writer.data / path_of(relation), rows.schema)
         change = log.change_to(rows, self.tick.t, self._needed)
         return {} if change is None else {relation: (log, change)}
 
     def _state(self, plan: SynopsisPlan, synopsis: Synopsis, tau: int | None, last: tuple[int, int]) -> State:
-        """Return the state of the queries as of ``tau``; ``last`` is their last processed state."""
+        """``last`` is the last state before ``tau`` that the queries processed."""
         assert tau is not None
         relations = {}
         for stored in synopsis.stored:
@@ -218,7 +215,7 @@ class TickSynopses:
         rows = dict(zip(there.column("states").to_pylist(), there.to_pylist(), strict=True))
         rows |= {name: {"states": name, "tp": tp, "at": at} for name, (tp, at) in results.states.items()}
         wanted = pa.Table.from_pylist(list(rows.values()), STATES)
-        # Write this output even if it is unchanged: it says that other outputs of this tick may exist.
+        # Write this output even without a change. The output says that other outputs may exist.
         change = log.change_to(wanted, self.tick.t, self._needed, always=True)
         assert change is not None
         self._commit([self._written(GONE_THROUGH, _STATES_PATH, log, change)])
@@ -236,12 +233,11 @@ class TickSynopses:
 
     @cached_property
     def _needed(self) -> list[int]:
-        """The τ of all synopsis queries. A query, or this tick, may run again from its τ."""
+        """The τ of each synopsis query. A query may be evaluated again from its τ."""
         queries = self.writer.queries.with_plans_like(SynopsisPlan.MARK)
         return [query.tau for query, _ in queries if query.tau is not None]
 
     def _numbered(self, results: _Results, members: Sequence[SynopsisMember]) -> pa.Table:
-        """Return the new answers of the queries in the ledger's form, numbered within each query."""
         rows = pa.concat_tables([LEDGER_COLUMNS.empty_table(), *results.answers])
 
         def numbered(some: list[SynopsisMember]) -> pa.Table:
@@ -259,9 +255,10 @@ class TickSynopses:
         return pa.concat_tables([ledger_schema().empty_table(), *parts])
 
     def _new(self, rows: pa.Table, members: Sequence[SynopsisMember]) -> pa.Table:
-        """Return each answer that the ledger does not have, once."""
+        """Return the answers that the ledger lacks, without duplicates."""
         rows = arrow_answers.each_once(rows)
-        # An answer that contains a time point is always new; any other answer may be in the ledger already.
+        # An answer that contains a time point is always new. The ledger may already contain an answer without a time
+        # point.
         queries = [each.member.query for each in members if each.plan.language == "sql" and each.member.query.rows]
         ledger = self.writer.data / layout.LEDGER
         if not queries or not rows.num_rows or not has_commits(ledger):
@@ -287,14 +284,11 @@ def _joined(parts: Iterable[_Results]) -> _Results:
 
 
 def _after(answers: pa.Table, last: int) -> pa.Table:
-    """Return the answers at time points after ``last``."""
     return answers.filter(pc.greater(answers.column("tp"), last))
 
 
 def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int, int] | None:
-    """Return the number and time (µs UTC) of the last state before ``tau`` that the plan's queries processed, or
-    None.
-    """
+    """Return number and time (µs UTC) of the last state before ``tau`` that the plan's queries processed, or None."""
     if tau is None:
         return None
     last = read_relation_log(data / _STATES_PATH, STATES).as_of(tau)
@@ -303,7 +297,7 @@ def last_state(data: Location, plan: SynopsisPlan, tau: int | None) -> tuple[int
 
 
 def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str, int]:
-    """Return, by name, the number of rows in each stored relation after the last tick at ``tau``."""
+    """Return the number of rows in each stored relation at ``tau``, by name."""
     counts = {}
     for stored in plan.stored:
         name, schema = plan.relation(stored), stored_schema(stored)
@@ -313,14 +307,14 @@ def rows_stored(data: Location, plan: SynopsisPlan, tau: int | None) -> dict[str
 
 @dataclass
 class _Answers:
-    """Collects the answers of some queries; each query may have at most ``most`` answers in a tick."""
+    """Collects the answers of queries. A query may have at most ``most`` answers in a tick."""
 
     most: int
     rows: list[pa.Table] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
 
     def add(self, query_id: int, rows: pa.Table) -> None:
-        """Add answers of a query. Raise LimitExceeded if the query then has more than ``most`` answers."""
+        """Add answers of a query. Raise LimitExceeded if the query exceeds ``most`` answers."""
         self.rows.append(rows)
         self.counts[query_id] = self.counts.get(query_id, 0) + rows.num_rows
         if self.counts[query_id] > self.most:
@@ -331,7 +325,7 @@ class _Answers:
 
 
 def _read_through(files: Sequence[DataFile], queries: Sequence[int], keys: pa.Table) -> pa.Table:
-    """Return the answers ``keys`` that the ledger has; read its files one by one."""
+    """Return those answers among ``keys`` that the ledger contains. Read one file at a time to save memory."""
     wanted = pc.field("row_hash").isin(pc.unique(keys.column("row_hash")))
     parts = [batch for file in answer_files(files, queries) for batch in file_batches(file, ANSWER, wanted)]
     return pa.Table.from_batches([each for each in parts if each.num_rows], ANSWER)

@@ -1,8 +1,8 @@
-"""Evaluate formulas with fixpoints state by state in this process, since no operator evaluates a fixpoint over a batch.
+"""Evaluate formulas with fixpoints in this process, one state at a time.
 
-A value is a dictionary from rows (the values of the formula's free variables, in order) to counts of any size. Parts
-without a fixpoint are evaluated over the whole batch, with one dictionary for each time point. A fixpoint refers only
-to earlier time points, so each state follows from the one before.
+No SQL operator evaluates a fixpoint over a batch. A fixpoint refers only to earlier time points, so each state follows
+from the previous one. A value maps each row to its count, which may be any integer. A row has the values of the free
+variables, in order. Parts without a fixpoint are evaluated over the whole batch.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ Leaf: TypeAlias = Callable[[algebra.Formula], Callable[[int], Rows]]
 
 @dataclass
 class Stepper:
-    """Evaluates one formula at one time point after another.
+    """Evaluates one formula at successive time points.
 
-    For a part without fixpoints, ``leaf`` returns a function from a time point to the part's rows. The function is
-    called for each time point in order, and returns the same object if the rows have not changed. A value is computed
-    again only if one of its inputs is a different object.
+    For a part without fixpoints, ``leaf`` returns a function from time points to rows. The function must be called for
+    each time point in order, and returns the same object while the rows do not change. A value is recomputed only if
+    one of the inputs is a new object.
     """
 
     formula: algebra.Formula
@@ -59,13 +59,13 @@ class Stepper:
     known: dict[algebra.Formula, Rows] = field(default_factory=dict)
     operands: dict[algebra.Formula, tuple[algebra.Formula, ...]] = field(default_factory=dict)
     last: dict[algebra.Formula, tuple[tuple[object, ...], Rows]] = field(default_factory=dict)
-    """For each part of the formula, the inputs and the value of its last computation."""
+    """The inputs and the result of the last computation, for each part of the formula."""
     last_stored: dict[algebra.Formula, tuple[tuple[object, ...], Anchors]] = field(default_factory=dict)
-    """For each part of the formula, the inputs and the stored anchors of their last computation."""
+    """The inputs and the stored anchors of the last computation, for each part of the formula."""
     now: CurrentPoint = field(default_factory=lambda: CurrentPoint(0, 0, None))
 
     def __post_init__(self) -> None:
-        # Replace equal parts by one object, so that dictionary look-ups do not compare trees.
+        # Use one object for equal parts, because comparing trees is slow.
         one_of: dict[algebra.Formula, algebra.Formula] = {}
         self.formula = algebra.rewritten(self.formula, lambda part: one_of.setdefault(part, part))
         same: dict[Stored, Stored] = {}
@@ -95,7 +95,6 @@ class Stepper:
         return self.known[formula]
 
     def _again(self, formula: algebra.Formula) -> Rows:
-        """Return the formula's last value if its inputs are the same objects; otherwise compute the value."""
         inputs, last = self._inputs(formula), self.last.get(formula)
         if last is not None and _same(last[0], inputs):
             return last[1]
@@ -106,7 +105,6 @@ class Stepper:
         return rows
 
     def _inputs(self, formula: algebra.Formula) -> tuple[object, ...]:
-        """Return all inputs of a formula's value; a changed input is a different object."""
         if isinstance(formula, (algebra.Fixpoint, algebra.Defined)):
             return (self.of(self.definitions[formula.name].body),)
         if not temporal(formula):
@@ -117,19 +115,18 @@ class Stepper:
         return before, *self._looked_at(formula)
 
     def _parts(self, formula: algebra.Formula) -> tuple[algebra.Formula, ...]:
-        """Return the parts whose rows determine the rows of ``formula``."""
         if formula not in self.operands:
             self.operands[formula] = _operands(formula, counts=self.counts)
         return self.operands[formula]
 
     def _looked_at(self, formula: algebra.Formula) -> tuple[object, ...]:
-        """Return the operands of a ◇ or since at the current state, and the time if the operator has an interval."""
+        """Add the time to the operands only if the operator has an interval."""
         assert isinstance(formula, (algebra.Once, algebra.Since))
         operands = (self.of(part) for part in self._parts(formula))
         return (*operands, True if formula.interval.everything else self.now)
 
     def _after(self, part: algebra.Formula, stored: Stored) -> Anchors:
-        """Return the anchors to store after the time point; return the same object as before if nothing changed."""
+        """If the anchors have not changed, return the same object as before."""
         before = self.before.get(stored, _NONE)
         looked_at = (self.of(part.formula),) if isinstance(part, algebra.Previous) else (before, *self._looked_at(part))
         last = self.last_stored.get(part)
@@ -143,7 +140,7 @@ class Stepper:
 
     @property
     def counts(self) -> bool:
-        """Whether answers may have counts other than 1."""
+        """Whether answers may have counts greater than 1."""
         return self.semantics != "set"
 
     def _computed(self, formula: algebra.Formula) -> Rows:
@@ -187,9 +184,6 @@ class Stepper:
     def _fitting(
         self, definition: algebra.Definition, arguments: tuple[algebra.Term, ...], formula: algebra.Formula
     ) -> Rows:
-        """Return the rows of a definition that match the arguments, with the free variables of ``formula`` as
-        columns.
-        """
         places = _places(algebra.free_variables(definition.body), definition.parameters)
         variables = algebra.free_variables(formula)
         fitting: Rows = {}
@@ -216,7 +210,6 @@ class Stepper:
         return {(measured(formula, items), *group): 1 for group, items in groups.items()}
 
     def _conjunction(self, formula: algebra.And) -> Rows:
-        """Return the value of a conjunction at the current time point, with the rules of ``conjoining``."""
         right = formula.right
         if isinstance(right, algebra.Not) and (self.semantics != "set" or not is_test(right.formula)):
             return self._without(
@@ -235,7 +228,7 @@ class Stepper:
             if each not in tests and not (isinstance(each, algebra.Not) and each.formula in taken)
         ]
         tables = [_Table(algebra.free_variables(part), self.of(part)) for part in rows]
-        # A single part keeps its counts. A join with TRUE (count 1) would change the counts under minmax.
+        # A single part keeps its counts. Under minmax, a join with TRUE would change the counts to 1.
         table = reduce(lambda one, other: one.joined(other, self._times), tables) if tables else _Table((), {(): 1})
         table = self._tested(table, tests)
         for part in taken:
@@ -243,7 +236,6 @@ class Stepper:
         return table.ordered(algebra.free_variables(formula)).rows
 
     def _without(self, table: _Table, taken: algebra.Formula) -> _Table:
-        """Return the value of Q1 ∧ ¬Q2, given the value ``table`` of Q1 and the formula ``taken`` for Q2."""
         remaining: Rows = {}
         variables = algebra.free_variables(taken)
         others = {} if is_test(taken) else self.of(taken)
@@ -276,7 +268,6 @@ class Stepper:
         return table
 
     def _require_divisible(self, table: _Table, test: algebra.Formula) -> None:
-        """Raise DivisionByZero if a test divides by 0 in a row of the table."""
         if not dividing(test):
             return
         for row in table.rows:
@@ -287,13 +278,13 @@ class Stepper:
 
 @dataclass(frozen=True)
 class _Table:
-    """Rows with their counts; ``variables`` name the columns."""
+    """Rows with their counts. ``variables`` has the variable of each column."""
 
     variables: tuple[algebra.Variable, ...]
     rows: Rows
 
     def joined(self, other: _Table, times: Callable[[int, int], int]) -> _Table:
-        """Return the natural join of the two tables; ``times`` computes the count of a joined row."""
+        """Return the natural join of the two tables. ``times`` multiplies counts."""
         mine, its = set(self.variables), set(other.variables)
         if (mine < its) or (mine == its and len(self.rows) > len(other.rows)):
             return other.joined(self, times)
@@ -302,7 +293,7 @@ class _Table:
         return self._paired(other, times)
 
     def _met(self, other: _Table, times: Callable[[int, int], int]) -> Rows:
-        """Return the rows that match a row of ``other``, whose variables must be a subset of ``variables``."""
+        """Join with a table whose variables are a subset of ``variables``."""
         places, met = _places(self.variables, other.variables), {}
         for row, count in self.rows.items():
             number = other.rows.get(tuple(row[place] for place in places))
@@ -326,7 +317,7 @@ class _Table:
         return _Table((*self.variables, *added), joined)
 
     def tested(self, test: algebra.Formula, times: Callable[[int, int], int]) -> _Table:
-        """Return the rows that satisfy a test. A test that binds a variable extends all rows by its value."""
+        """Return the rows that satisfy a test. If the test binds a variable, extend each row by its value."""
         bound = binding(test, self.variables)
         rows: Rows = {}
         for row, count in self.rows.items():
@@ -341,9 +332,9 @@ class _Table:
         return _Table((*self.variables, *new), rows)
 
     def matched(self, test: algebra.Matches) -> _Table:
-        """Return the rows that match the pattern, extended by the variables that the pattern's groups bind.
+        """Return the rows that match the pattern, with the pattern's groups as new columns.
 
-        The test does not hold for a row in which a group took no part in the match.
+        If a group took no part in the match, the row does not count as a match.
         """
         groups = group_variables(test, self.variables)
         rows: Rows = {}
@@ -387,7 +378,6 @@ def _maximal(formula: algebra.Formula, *, counts: bool) -> list[algebra.Formula]
 
 
 def _operands(formula: algebra.Formula, *, counts: bool) -> tuple[algebra.Formula, ...]:
-    """Return the parts whose rows determine the rows of ``formula``."""
     if isinstance(formula, algebra.And):
         every = list(conjuncts(formula, counts=counts))
         if len(every) == 1:

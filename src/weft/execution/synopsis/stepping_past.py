@@ -1,7 +1,7 @@
-"""Evaluate ▽, ◇ and since at one time point, and compute the anchors to store after it.
+"""Evaluate ▽, ◇ and since at one time point, and compute the anchors to store.
 
-``points_past.anchors_to_store`` stores the same anchors for a whole batch. Terms and tests have the same results as the
-SQL of ``points_terms``.
+For a whole batch, ``points_past.anchors_to_store`` computes the same anchors. Terms and tests give the same results as
+the SQL of ``points_terms``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ Row: TypeAlias = "tuple[Any, ...]"
 Rows: TypeAlias = "dict[Row, int]"
 Run: TypeAlias = "tuple[int, int]"
 Anchors: TypeAlias = "dict[tuple[Row, Run | None], int]"
-"""Counts of anchors, by row and run.
-A run is the pair of the instants of its first and last anchor, or None if the operator needs no instants.
+"""The counts of anchors, by row and run.
+
+A run is a pair: the instants of its first and its last anchor. If the operator needs no instants, the run is None.
 """
 Of: TypeAlias = Callable[[Formula], Rows]
 Sums: TypeAlias = Callable[[int, int], int]
@@ -45,7 +46,7 @@ Sums: TypeAlias = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class CurrentPoint:
-    """A time point at the instant ``at``; ``earlier`` is the instant of the previous time point, if any."""
+    """A time point. ``at`` is the instant of this time point, and ``earlier`` is that of the previous one or None."""
 
     tp: int
     at: int
@@ -53,7 +54,7 @@ class CurrentPoint:
 
 
 def looked_back(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Rows:
-    """Return the value of a temporal formula at a time point; ``of`` returns the values of its parts."""
+    """Return the value of a temporal formula at a time point. ``of`` returns the value of a part."""
     if isinstance(formula, Previous):
         if now.earlier is None or not _within(formula.interval, now.at - now.earlier):
             return {}
@@ -69,7 +70,7 @@ def looked_back(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *,
 
 
 def after(formula: Formula, of: Of, before: Anchors, now: CurrentPoint, *, sums: Sums) -> Anchors:
-    """Return the anchors that a temporal formula stores after a time point; ``of`` returns the values of its parts."""
+    """Return the anchors that a temporal formula stores after a time point. ``of`` returns the value of a part."""
     if isinstance(formula, Previous):
         return {(row, None): count for row, count in of(formula.formula).items()}
     assert isinstance(formula, (Once, Since))
@@ -88,7 +89,6 @@ def _within(interval: Interval, distance: int) -> bool:
 
 
 def _holding(formula: Once | Since, of: Of) -> Callable[[Row], bool]:
-    """Return a function that says whether Q1 holds for a row at the current time point."""
     if isinstance(formula, Once):
         return lambda row: True
     negated = isinstance(formula.left, Not)
@@ -104,7 +104,7 @@ def _places(formula: Formula, wanted: tuple[Variable, ...]) -> list[int]:
 
 
 def _new(formula: Once | Since, of: Of) -> Rows:
-    """Return the answers of Q2 with their values in the order of the formula's free variables."""
+    """Return the answers of Q2 with the column order of the whole formula."""
     right = formula.formula if isinstance(formula, Once) else formula.right
     variables = free_variables(right)
     places = [variables.index(each) for each in free_variables(formula)]
@@ -112,7 +112,7 @@ def _new(formula: Once | Since, of: Of) -> Rows:
 
 
 def _anchors(formula: Once | Since, of: Of, before: Anchors, now: CurrentPoint, sums: Sums) -> Anchors:
-    """Return the earlier anchors for which Q1 holds at the time point, and the new anchors of the time point."""
+    """Return the old anchors for which Q1 still holds, and the anchors of this time point."""
     holds = _holding(formula, of)
     anchors = {key: count for key, count in before.items() if holds(key[0])}
     at = None if formula.interval.everything else (now.at, now.at)
@@ -148,10 +148,7 @@ def _timed(anchors: Anchors) -> Iterator[tuple[tuple[Row, Run], int]]:
 
 
 def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
-    """Yield the runs of each row.
-
-    Two runs are joined if the second begins at most ``reach`` microseconds after the end of the first.
-    """
+    """Join two runs of a row if the second starts at most ``reach`` microseconds after the end of the first."""
     by_row: dict[Row, list[Run]] = {}
     for (row, at), _ in _timed(anchors):
         by_row.setdefault(row, []).append(at)
@@ -166,10 +163,7 @@ def _runs(anchors: Anchors, reach: int) -> Iterator[tuple[Row, Run]]:
 
 
 def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
-    """For each row, merge the anchors up to the instant ``since`` into one anchor at the latest of their instants.
-
-    Every later time point sees these anchors.
-    """
+    """Merge the anchors of a row up to the instant ``since``. Every later time point sees all these anchors."""
     recent: Anchors = {}
     old: dict[Row, tuple[Run, int]] = {}
     for (row, at), count in _timed(anchors):
@@ -182,7 +176,6 @@ def _old_ones_together(anchors: Anchors, since: int, sums: Sums) -> Anchors:
 
 
 def _counted_since(formula: Once | Since, of: Of, before: Anchors) -> Rows:
-    """Return the value of since2 or ◇2: the sum of the counts of Q1 since the last answer of Q2."""
     marks = _new(formula, of)
     rows: Rows = {}
     left = Not(formula) if isinstance(formula, Once) else formula.left
@@ -201,9 +194,9 @@ _LARGEST = 2**63
 
 
 def value(term: Term, row: Given) -> Any:
-    """Return the value of a term in a row. Raise ExecutionError if an integer exceeds BIGINT.
+    """Return the value of a term for a row. Raise ExecutionError if an integer exceeds BIGINT.
 
-    The term must not divide by 0 in the row (``divided_by_0``).
+    The caller must rule out a division by 0 with ``divided_by_0``.
     """
     match term:
         case Variable():
@@ -222,7 +215,7 @@ def _in_range(number: Any) -> Any:
 
 
 def one_nan(number: Any) -> Any:
-    """Return the number, but the same object for every NaN, so that a dictionary finds rows with NaN."""
+    """Return the number, but one common object for all NaNs. A dictionary then finds rows with NaN."""
     return number if number == number else math.nan
 
 
@@ -245,7 +238,7 @@ def _computed(operation: str, values: Sequence[Any], *, exact: bool) -> Any:
 
 
 def _divided(operation: str, a: int, b: int) -> int:
-    """Return the quotient, truncated toward zero, or the remainder, which has the sign of the dividend."""
+    """Divide as SQL does: a quotient is truncated toward zero, and a remainder has the sign of the dividend."""
     quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     return quotient if operation == "/" else a - b * quotient
 
@@ -257,7 +250,7 @@ def _quotient(a: float, b: float) -> float:
 
 
 def divided_by_0(test: Formula, row: Given) -> Computed | None:
-    """Return the first division in a test whose divisor is 0 in the row, or None."""
+    """Return the first division by 0 in a test, or None."""
     return next((each for each in dividing(test) if value(each.arguments[1], row) == 0), None)
 
 
@@ -282,9 +275,9 @@ def satisfied(test: Comparison | Matches, row: Given) -> bool:
 
 
 def groups_of(test: Matches, row: Given) -> re.Match[str] | None:
-    """Return the first match of the test's pattern in the row, or None. A group that took no part in the match is None.
+    """Return the first match of the pattern in the text, or None. A group that took no part in the match is None.
 
-    Raise ExecutionError for a pattern that only RE2 understands.
+    Raise ExecutionError if Python does not support the RE2 syntax of the pattern.
     """
     try:
         return re.search(test.pattern, value(test.text, row))
@@ -296,24 +289,22 @@ def groups_of(test: Matches, row: Given) -> re.Match[str] | None:
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Return whether two values are equal; NaN equals NaN, as in SQL."""
+    """Return whether two values are equal. As in SQL, NaN equals NaN."""
     return bool(one == other or (one != one and other != other))
 
 
 def _place(number: Any) -> tuple[bool, Any]:
-    """Return a sort key for a number, by which NaN comes last."""
+    """Return a sort key that places NaN after all other numbers."""
     return number != number, number
 
 
 def _less(one: Any, other: Any) -> bool:
-    """Return whether ``one`` is less than ``other``; NaN is greater than any number."""
+    """Compare two numbers. NaN is greater than any other number."""
     return bool(one < other or (one == one and other != other))
 
 
 def measured(formula: Aggregate, items: Sequence[Any]) -> Any:
-    """Return the value of an aggregate over a group's items, as SQL computes it, or for an empty group as MonPoly
-    does.
-    """
+    """Return the value of an aggregate as in SQL. For an empty group, return the value that MonPoly defines."""
     function, type = formula.function, formula.output.type
     if not items:
         infinite = math.inf if function == "MIN" else -math.inf

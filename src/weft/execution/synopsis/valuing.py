@@ -1,6 +1,6 @@
 """Compute the value of each subformula over a batch, as a table of the engine.
 
-Subformulas that differ only in the names of variables are computed once.
+If two subformulas differ only in the names of variables, they share one value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.sql.sweeping import listed
 
 @dataclass
 class BatchValues:
-    """Computes the values of formulas over a batch; ``events`` has the rows of the batch by predicate."""
+    """Computes the values of formulas over a batch. ``events`` has the rows of the batch by predicate."""
 
     operations: Operations
     past: PastOperators
@@ -36,7 +36,7 @@ class BatchValues:
     def value(self, formula: algebra.Formula) -> Value:
         """Return the value of a formula.
 
-        Raise DerivationError for a formula that can only be evaluated state by state.
+        Raise DerivationError if the formula can only be evaluated state by state.
         """
         form = alpha_canonical(formula)
         if form not in self.known:
@@ -48,7 +48,7 @@ class BatchValues:
         return result.named(tuple(names[variable] for variable in result.variables))
 
     def query_to_store(self, stored: Stored) -> str | None:
-        """Return the query for the rows to store in a relation after the batch, or None if it has no rows."""
+        """Return the query for the rows to store after the batch. Return None if the relation becomes empty."""
         self.value(stored.formula)
         return self.past.keeping[stored]
 

@@ -1,4 +1,4 @@
-"""Evaluate the formulas of a synopsis that contain fixpoints, at each time point of a batch."""
+"""Evaluate formulas with fixpoints at each time point of a batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.storage.time_limit import require_time
 
 @dataclass
 class Walk:
-    """Evaluates formulas at the time points ``points`` of a batch; ``values`` computes the parts without fixpoints."""
+    """Evaluates formulas at the time points ``points``. ``values`` computes the parts without fixpoints."""
 
     synopsis: Synopsis
     state: State
@@ -52,13 +52,12 @@ class Walk:
         return _table(answers_so_far, schema)
 
     def _places(self, formula: Formula) -> list[int]:
-        """Return, for each answer column, its position in a row of the formula."""
         number = self.synopsis.formulas.index(formula)
         variables = free_variables(formula)
         return [variables.index(each) for each in self.synopsis.answers[number]]
 
     def rows_to_store(self, stored: Stored) -> pa.Table:
-        """Return the rows to store in a relation of a formula with fixpoints, after the batch."""
+        """Return the rows to store in a relation after the batch."""
         schema = stored_schema(stored)
         rows = []
         for (row, at), count in self.stored[stored].items():
@@ -68,7 +67,7 @@ class Walk:
         return _table(rows, schema)
 
     def _leaf(self, formula: Formula) -> Callable[[int], Rows]:
-        """Return a function from each time point, in order, to the rows of a part without fixpoints."""
+        """Return the rows of a part without fixpoints, as a function of the time point."""
         value, variables = self.values.value(formula), free_variables(formula)
         if value is None:
             return _RowsOverTime({})
@@ -85,16 +84,13 @@ class Walk:
 
 @dataclass
 class _RowsOverTime:
-    """The rows of a relation at one time point after another.
-
-    ``changes`` has, for each time point, the changes of the rows' counts.
-    """
+    """The rows of a relation at successive time points. ``changes`` has the changes of row counts by time point."""
 
     changes: Mapping[int, Sequence[tuple[Row, int]]]
     rows: Rows = field(default_factory=dict)
 
     def __call__(self, tp: int) -> Rows:
-        """Return the rows at a time point; if nothing changed, return the same object as before."""
+        """Return the rows at a time point. If the rows have not changed, return the same object as before."""
         changes = self.changes.get(tp)
         if changes:
             rows = dict(self.rows)
@@ -113,7 +109,7 @@ def _table(rows: Sequence[Sequence[object]], schema: pa.Schema) -> pa.Table:
 
 
 def _decimal(count: int) -> str:
-    """Return the decimal digits of a count. Python's own conversion stops at 4,300 digits."""
+    """Python's own conversion stops at 4,300 digits."""
     return str(Decimal(count))
 
 

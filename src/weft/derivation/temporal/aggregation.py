@@ -39,7 +39,7 @@ from weft.derivation.temporal.measures import combined, incremental, row_count
 from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 _ALL = Output("_all", Literal(1, BIGINT, fixed=True))
-"""The single group of an aggregate without groups, for terms whose row exists only while the input has rows."""
+"""The single group of an aggregate without groups.  A term with this group has a row only while the input has rows."""
 
 
 def c17(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
@@ -84,21 +84,24 @@ def c20(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
 
 
 def r9(node: Aggregation) -> Delta:
-    """Return (c.17) for the rows that ended since t, over the window as of t; this delta is equivalent to (r.9)."""
+    """Return the smaller delta that is equivalent to (r.9).
+
+    It is (c.17) for the rows that ended since t, over the window as of t.
+    """
     window = _window(node)
     old = replace(node, input=replace(window, at=REFRESHED))
     return c17(old, expired(window), old)
 
 
 def propagate_aggregation(node: Aggregation, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """Apply (c.17) and (c.18); for an aggregation over a moving window, apply (c.19) and (c.20)."""
+    """Apply (c.17) and (c.18), or (c.19) and (c.20) for an aggregation over a moving window."""
     if isinstance(node.input, Extension):
         return stepwise(node, deltas, (("c.19", _rule(c19)), ("c.20", _rule(c20))), trace)
     return stepwise(node, deltas, (("c.17", _rule(c17)), ("c.18", _rule(c18))), trace)
 
 
 def refresh_aggregation(node: Aggregation, trace: DerivationTrace) -> Delta:
-    """Apply (r.8); for an aggregation over a moving window, apply (r.9)."""
+    """Apply (r.8), or (r.9) for an aggregation over a moving window."""
     if isinstance(node.input, Extension):
         return trace.record("r.9", node, None, r9(node))
     return trace.record("r.8", node, None, NOTHING)
@@ -116,14 +119,14 @@ def _window(node: Aggregation) -> Extension:
 
 
 def _change(node: Aggregation) -> str:
-    """Return the range variable of $1, the aggregate or the groups of the change."""
+    """Return the range variable of $1."""
     return f"{node.alias}_change"
 
 
 def _of_change(node: Aggregation, part: Temporal) -> Aggregation:
     """Return Π(∇R) or Π(ΔR) with the range variable of $1.
 
-    Without groups, the row of the result exists only while the change has rows.
+    Without groups, the result has its row only while the change has rows.
     """
     alias = _change(node)
     measures = tuple(replace(each, output=replace(each.output, scan=alias)) for each in node.measures)
@@ -145,7 +148,7 @@ def _group(node: Aggregation, out: Output) -> ColumnRef:
 
 
 def _values(node: Aggregation, over: Temporal, scan: str) -> Temporal:
-    """Return π_{$i.A}: the columns of the aggregation, read from the range variable ``scan``."""
+    """Return π_{$i.A}, where ``scan`` is the range variable of $i."""
     names = (*(_group(node, out) for out in node.groups), *(each.output for each in node.measures))
     outputs = tuple(Output(ref.column, replace(ref, scan=scan)) for ref in names)
     return Projection(over, node.alias, outputs)
@@ -156,7 +159,7 @@ def _old(node: Aggregation, joined: Temporal) -> Temporal:
 
 
 def _new(node: Aggregation, joined: Temporal, *, deleting: bool) -> Temporal:
-    """Return π_f(J), or π_g(J) if ``deleting``."""
+    """Return π_f(J), or π_g(J) if ``deleting`` is true."""
     groups = tuple(Output(out.name, _group(node, out)) for out in node.groups)
     measures = tuple(
         Output(each.output.column, combined(node, each, node.alias, _change(node), deleting=deleting))
@@ -166,7 +169,7 @@ def _new(node: Aggregation, joined: Temporal, *, deleting: bool) -> Temporal:
 
 
 def _again(node: Aggregation, part: Temporal, current: Temporal, new_input: Temporal) -> Delta:
-    """Return the delta that recomputes the touched groups at the instants at which they are touched."""
+    """Recompute each touched group at the instants of the change."""
     touched = Projection(part, _change(node), node.groups or (_ALL,))
     new = _joined(node, touched, replace(node, input=new_input))
     return Delta(_old(node, _joined(node, touched, current)), _old(node, new))

@@ -1,18 +1,18 @@
-"""The rules of EX_w(R), by which each tuple holds for w longer (section 5.2).
+"""Define the rules of EX_w(R), which extends the periods of each tuple by w (section 5.2).
 
-If another period of the same row covers an instant, that instant is neither deleted nor inserted:
+An instant is neither deleted nor inserted if another period of the same row covers it:
 
     EX_w(R − ∇R) = EX_w(R) − (EX_w(∇R) − EX_w(R − ∇R))
     EX_w(R ∪ ΔR) = EX_w(R) ∪ (EX_w(ΔR) − EX_w(R))
 
-As time passes, extended periods end.  A period that ends at e is extended to e + w.  If e + w is after t, the extended
-period is open at t but may end before t_now.  With EX_w as of t (``Extension.at``) for ψ_t of the old state:
+As time passes, extended periods end.  The extension of a period that ends at e ends at e + w.  If e + w is after t, the
+extended period is open at t but may end before t_now.  With EX_w as of t (``Extension.at``) for ψ_t of the old state:
 
     EX_w(ψ(E)) = ψ(EX_w(E)) − (FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E))
 
-Nothing is inserted: a row that holds at an instant after t also held at t.  Either the row holds in E from t on, or it
-holds because of an instant u <= t within the last w; then the row held at t because of u.  Up to t both sides are
-equal.
+The refresh inserts nothing, because a row of EX_w(E) at an instant after t was also in EX_w(E) at t.  Either E contains
+the row from t on, or E contained the row at an instant u <= t within the last w.  In the second case, u also lies
+within w before t.  Up to t, both sides are equal.
 
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import R, WEEK, words
@@ -45,9 +45,7 @@ def extension_inserted(node: Extension, inserted: Temporal) -> Delta:
 
 
 def expired(node: Extension) -> Temporal:
-    """Return FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E), the rows that ended since t and held then because of the
-    extension.
-    """
+    """Return FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E), the rows whose extended period ended after t."""
     return Difference(Fragment(replace(node, at=REFRESHED), AFTER_REFRESH), node)
 
 
@@ -57,7 +55,7 @@ def propagate_extension(node: Extension, deltas: tuple[Delta, ...], trace: Deriv
 
 
 def refresh_extension(node: Extension, trace: DerivationTrace) -> Delta:
-    """Return the delta that deletes the rows that ended since t."""
+    """Return a delta that deletes the rows whose extended period ended after t."""
     return trace.record("r.EX", node, None, Delta(expired(node), None))
 
 

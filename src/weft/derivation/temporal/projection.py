@@ -1,6 +1,6 @@
-"""The rules of π_A(R).
+"""Define the rules of π_A(R).
 
-A row of the projection ends when the last tuple that gives it ends, and begins when the first such tuple begins:
+A row of the projection begins with the first tuple that gives the row, and ends with the last such tuple:
 
     (c.7) π(R − ∇R) = π(R) − (π(R) − π(R − ∇R))
     (c.8) π(R ∪ ΔR) = π(R) ∪ (π(ΔR) − π(R))
@@ -33,7 +33,7 @@ def c8(node: Projection, inserted: Temporal) -> Delta:
 
 
 def keeps_rows_apart(node: Projection) -> bool:
-    """Return whether every input column is an output, so that no two rows become one."""
+    """Return whether every input column is an output.  No two rows then become one row."""
     return set(attributes(node.input)) <= {output.value for output in node.outputs}
 
 

@@ -1,25 +1,26 @@
 """Derive the terms of a refresh: the tuples that change as time passes from t to t_now.
 
 For a predicate p, a refresh deletes the tuples with [p]_t ∧ [¬p]_now and inserts the tuples with [p]_now ∧ [¬p]_t
-(section 4.3.2).  A conjunct of p cannot change with time if it depends neither on NOW nor on the open end of a period.
-The conjunction s of these conjuncts has the same truth at both instants.  The other conjuncts, v1 to vn, change one by
-one:
+(section 4.3.2).  A conjunct of p cannot change if it depends neither on NOW nor on the open end of a period.  The
+conjunction s of these conjuncts has the same truth at both instants.  The other conjuncts are v1 to vn.  Then:
 
-    [p]_t ∧ [¬p]_now = s ∧ [v]_t ∧ ([¬v1]_now ∨ … ∨ [¬vn]_now)        p = s ∧ v1 ∧ … ∧ vn
+    p = s ∧ v1 ∧ … ∧ vn        [p]_t ∧ [¬p]_now = s ∧ [v]_t ∧ ([¬v1]_now ∨ … ∨ [¬vn]_now)
 
-A disjunct that is unsatisfiable for t < t_now is dropped.  If all disjuncts are dropped, the term is empty for all data
-and is dropped too.
+The module drops a disjunct that cannot hold for t < t_now.  If no disjunct remains, the term is empty for all data, and
+the module drops the term.
 
-Each remaining case is a selection or join.  Let f be a non-decreasing function of NOW alone.  A tuple that changes by
-vi satisfies the condition on the right:
+Each remaining case is a selection or join.  Let f be a non-decreasing function of NOW alone.  If vi changes for a
+tuple, the tuple satisfies the condition on the right:
 
     vi = PERIOD_START(e) op f(NOW)        the first instant of e is between f(t) and f(t_now)
-    vi = PERIOD_END(e) op f(NOW)          the last instant of e is between them, or e is open, unless that is refuted
+    vi = PERIOD_END(e) op f(NOW)          the last instant of e is between f(t) and f(t_now), or e is open
     vi without NOW, on e alone            e is open, because closed periods do not change
     vi = g(columns) op f(NOW)             g is between f(t) and f(t_now), for any periods
 
-A row of π, σ or ∪ takes its first (last) instant from an input tuple.  So the candidate rows come from the tuples of
-the base relation whose first (last) instant satisfies the condition.
+In the second case, "or e is open" is left out if it contradicts the other conditions.
+
+A row of π, σ or ∪ has the first and the last instant of an input tuple.  The candidate rows therefore come from the
+tuples of the base relation whose first (last) instant satisfies the condition.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ PeriodCondition: TypeAlias = "Callable[[str], Scalar]"
 
 @dataclass(frozen=True)
 class Crossing:
-    """One case of a term of a refresh: its predicate, and a condition on the changing tuples.
+    """One case of a term of a refresh, with a condition on the tuples that can change.
 
     The condition is ``row`` on the columns, or ``bound`` on the period set of ``scan`` if ``row`` is None.
     """
@@ -69,9 +70,9 @@ class Crossing:
 
 
 def crossings(predicate: Scalar) -> tuple[Crossing, ...] | None:
-    """Return the cases whose union is the term of a refresh.
+    """Split the predicate of a term of a refresh into cases.
 
-    Return None if the predicate is not such a term, or if no rule covers a case.
+    Return None if the predicate has another form, or if no rule covers a case.
     """
     parts = conjuncts(predicate)
     if not parts:
@@ -118,9 +119,7 @@ def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
 
 
 def _compared(side: Scalar, threshold: Scalar, case: Scalar) -> Crossing | None:
-    """Return the ``Crossing`` of a comparison of ``side`` with a threshold that depends on NOW alone, otherwise
-    None.
-    """
+    """Return None unless the threshold depends on NOW alone."""
     if columns(threshold) or any(_periods(threshold)) or not rises(threshold):
         return None
     was = as_of_refresh(threshold)
@@ -211,7 +210,7 @@ def _instant(name: str, scan: str) -> Scalar:
 def expiring(window: temporal.Extension) -> PeriodCondition:
     """Return the condition that a tuple was in EX_w at t because of the extension and may have ended by t_now.
 
-    Its last instant is then from t − w to t_now − w.
+    The last instant of such a tuple is from t − w to t_now − w.
     """
     return _between(END, minus(REFRESHED, window.window), minus(Now(), window.window))
 
@@ -221,8 +220,8 @@ def candidates(
 ) -> tuple[temporal.Temporal, frozenset[temporal.Temporal]] | None:
     """Return a relation that contains all rows whose period sets satisfy a bound on first or last instants.
 
-    The second value of the pair has the selections of base tuples from which these rows are computed.  Return None if
-    the relation has operators other than π, σ, ⋉ and ∪ over base relations.
+    The second part of the result has the selections of base tuples that the relation reads.  Return None if the
+    relation has operators other than π, σ, ⋉ and ∪ over base relations.
     """
     match relation:
         case temporal.Base(alias=alias):
@@ -258,9 +257,9 @@ def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
 def refresh_predicates(
     rule: str, operator: temporal.Temporal, predicate: Scalar, trace: DerivationTrace
 ) -> tuple[Scalar | None, Scalar | None]:
-    """Return the predicate of the deleted tuples and that of the inserted tuples.
+    """Return the predicate of the deleted tuples and the predicate of the inserted tuples.
 
-    None stands for a dropped term; the trace records the reason.
+    If a predicate is None, the term is dropped, and ``trace`` records the reason.
     """
     return (
         _refresh_predicate(rule, operator, predicate, trace, leaving=True),
@@ -271,7 +270,7 @@ def refresh_predicates(
 def _refresh_predicate(
     rule: str, operator: temporal.Temporal, predicate: Scalar, trace: DerivationTrace, *, leaving: bool
 ) -> Scalar | None:
-    """Return s ∧ [v]_before ∧ ∨ [¬vi]_after with the satisfiable disjuncts, or None if none is satisfiable."""
+    """Return s ∧ [v]_before ∧ ∨ [¬vi]_after with the satisfiable disjuncts, or None if no disjunct is satisfiable."""
     parts = conjuncts(predicate)
     steady = tuple(part for part in parts if as_of_refresh(part) == part)
     varying = tuple(part for part in parts if as_of_refresh(part) != part)

@@ -1,4 +1,4 @@
-"""The rules of R ∪ S.
+"""Define the rules of R ∪ S.
 
 A row that the other input also has is neither deleted nor inserted.  ∪ is symmetric, so the same rules apply to changes
 of S:
@@ -40,7 +40,7 @@ def refresh_union(node: TemporalUnion, trace: DerivationTrace) -> Delta:
 
 
 def _alone(node: TemporalUnion, position: int, part: Temporal) -> Temporal:
-    """Return the rows of ``part`` that the other input does not have, with the attribute names of the union."""
+    """Return the rows of ``part`` that the other input does not have."""
     return Difference(renamed(part, node.left), node.left if position else node.right)
 
 

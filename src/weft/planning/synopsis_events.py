@@ -1,8 +1,8 @@
 """Generate the SQL for the events of a synopsis and for its answers.
 
-An event is a row of a predicate.  The name of a predicate is a hash of the definition of its rows, so equal subformulas
-of different queries are equal.  The SQL is for DuckDB (``sql.duckdb_dialect``).  The module refuses an expression that
-Spark might compute differently.
+An event is a row of a predicate.  The name of a predicate is a hash of the definition of its rows.  Equal subformulas
+of different queries therefore have equal predicates.  The SQL is for DuckDB (``sql.duckdb_dialect``).  The module
+refuses an expression that Spark might compute differently.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from weft.sql.null_on_overflow import all_within_range
 EVENT: Final = "e"
 """The alias of a table in the SQL of events."""
 ANSWER: Final = "a"
-"""The alias of encoded answers, with the columns ``tp, c1 … ck [, n]``."""
+"""The alias of encoded answers, which have the columns ``tp, c1 … ck [, n]``."""
 VALUES: Final = "v"
-"""The alias of decoded answers, with the columns ``tp, v1 … vk [, n]``, in the SQL of outputs."""
+"""The alias of decoded answers in the SQL of outputs.  These answers have the columns ``tp, v1 … vk [, n]``."""
 _HINT: Final = "Remove --keep synopsis: Weft then evaluates the query over the tables' history."
 
 
 @dataclass(frozen=True)
 class Events:
-    """The rows of a predicate: the SQL ``columns`` of the rows of ``table`` that satisfy all ``conditions``.
+    """The rows of a predicate, which are the rows of ``table`` that satisfy all ``conditions``.
 
-    The alias of the table in the SQL is e.  ``reads`` are the columns of the table that occur in the SQL.
+    ``columns`` are SQL for the terms of the predicate.  The alias of the table in the SQL is e.  ``reads`` are the
+    columns of the table that occur in the SQL.
     """
 
     predicate: str
@@ -50,10 +51,10 @@ class Events:
 
 @dataclass(frozen=True)
 class FormulaEvents:
-    """A formula of a query, and the events of the formula's predicates.
+    """A formula of a query, with the events of the formula's predicates.
 
     ``values`` is SQL that decodes the formula's answers ``a.c1 … a.ck`` into v1 … vk.  ``outputs`` are the columns of
-    the query's answer, each as a type and SQL over the decoded answers (as v).
+    the query's answer.  Each output has a type and SQL over the decoded answers, which have the alias v.
     """
 
     formula: algebra.Formula
@@ -80,8 +81,8 @@ def of_atoms(
 ) -> FormulaEvents:
     """Return ``formula`` with the rows of ``tables`` as the events of its predicates.
 
-    ``log`` means that the tables belong to a log with numbered states.  An answer has the time point, the values of
-    ``columns``, and a count if ``count`` gives a type for it.
+    If ``log`` is true, the tables belong to a log with numbered states.  An answer has the time point, the values of
+    ``columns``, and a count if ``count`` is a type.
     """
     events = {name: _whole_rows(table, log) for name, table in tables.items()}
     names = {algebra.POINTS: algebra.POINTS}
@@ -102,15 +103,15 @@ def of_atoms(
 def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[Column, DataType | None], ...]:
     """Return the columns of a table's predicate, each with the type of its terms.
 
-    The type is None if a formula cannot use the values of the column.  Such values are encoded as text, so that rows
-    that differ only in them remain distinct.
+    The type is None if a formula cannot use the values of the column.  Such values become text, so that rows with
+    different values remain distinct.
     """
     hidden = ("ts", "tp") if log else ("ts",)
     return tuple((each, algebra.term_type(each.type)) for each in table.columns if each.name.lower() not in hidden)
 
 
 def _whole_rows(table: TableSchema, log: bool) -> Events:
-    """Return all rows of a table as events, except rows with a NULL, which match no terms."""
+    """Rows with a NULL are no events, because a NULL matches no term."""
     values, conditions, reads = [], [], []
     for column, type_ in terms_of(table, log=log):
         ref = f"{EVENT}.{render.quoted(column.name)}"
@@ -121,7 +122,7 @@ def _whole_rows(table: TableSchema, log: bool) -> Events:
 
 
 def _predicate(table: TableSchema, taken: Sequence[str], conditions: Sequence[str]) -> str:
-    """Return a hash of the definition of a predicate's rows as the name of the predicate."""
+    """Return the name of a predicate, which is a hash of the definition of its rows."""
     definition = repr((table.id, tuple(taken), sorted(set(conditions))))
     return f"p{hashlib.sha256(definition.encode()).hexdigest()[:16]}"
 
@@ -167,7 +168,7 @@ def _variables(atom: algebra.Atom) -> list[algebra.Variable]:
 
 
 def _joined(formula: algebra.Formula) -> set[algebra.Variable]:
-    """Return the variables that are joined or compared; other variables only pass through to the answer."""
+    """Return the variables that are joined or compared.  Other variables only pass through to the answer."""
     places: Counter[algebra.Variable] = Counter()
     joined: set[algebra.Variable] = set()
     for atom in {part for part in algebra.subformulas(formula) if isinstance(part, algebra.Atom)}:
@@ -193,10 +194,7 @@ def _require_ordered(formula: algebra.Formula, carried: Mapping[algebra.Variable
 def _rows(
     project: Project, variables: Sequence[algebra.Variable], carried: Mapping[algebra.Variable, ValueEncoding]
 ) -> Events:
-    """Return the events of one table.
-
-    The name of the predicate is a hash of Spark's SQL, so a change of DuckDB's SQL does not change the name.
-    """
+    """The name of the predicate is a hash of Spark's SQL, so a change of DuckDB's SQL does not change the name."""
     table = _scan(project).table
     for demanded in conjuncts(condition(project.input)):
         assert isinstance(demanded, Plain)
@@ -258,7 +256,7 @@ def _with_carried(
 
 
 def _outputs(nest: Nest) -> tuple[tuple[str, DataType], ...]:
-    """Return the type of each answer column, and its SQL over the free variables ``v1 … vk`` of the formula."""
+    """Return the SQL and the type of each answer column.  The SQL reads the variables ``v1 … vk`` of the formula."""
     places = {variable.name: f"v{n}" for n, variable in enumerate(algebra.free_variables(nest.formula), 1)}
     outputs = []
     for output in nest.outputs:

@@ -1,4 +1,4 @@
-"""Explain a synopsis before it is installed: its formulas, its stored relations and their bounds."""
+"""Explain a synopsis before it is installed: its formulas, its stored relations, and their bounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from weft.printable import InLines
 
 @dataclass(frozen=True)
 class PredicateRows:
-    """The rows of a predicate: a table, and SQL for the columns and conditions (the alias of the table is e)."""
+    """The rows of a predicate: a table, and SQL for the columns and conditions, where e is the alias of the table."""
 
     name: str
     table: str
@@ -33,7 +33,7 @@ class PredicateRows:
 
 @dataclass(frozen=True)
 class Relation:
-    """A stored relation: its name in the home, its subformula, its columns, its key columns, and its bound in words."""
+    """A stored relation, with its name in the home, its subformula, its columns, its key, and its bound in words."""
 
     name: str
     formula: str
@@ -70,7 +70,7 @@ class SynopsisExplanation(InLines):
     gamma: tuple[str, ...]
     """The formulas for the answers at a state, over the rows of the state and the relations R1, R2 …."""
     delta: tuple[str, ...]
-    """The rules that compute each relation after a state (``R1_now``).
+    """The rules that compute each relation after a state, such as ``R1_now``.
 
     A rule refers to the rows of the state and to the relations before the state.
     """
@@ -83,8 +83,8 @@ class SynopsisExplanation(InLines):
     name: str | None = None
     """The name of an installed query, or None.
 
-    Only an installed query has the fields ``how_many`` (the number of answers in words) and ``next_due`` (the next
-    instant at which the query is due).
+    Only an installed query has the fields ``how_many`` and ``next_due``.  ``how_many`` is the number of answers in
+    words, and ``next_due`` is the next instant at which the query is due.
     """
 
     @property
@@ -186,8 +186,9 @@ def _states(plan: SynopsisPlan) -> str:
 
 
 def _names(events: tuple[Events, ...]) -> dict[str, str]:
-    """Return a readable name for each predicate: its table's name, with a number if the table has several
-    predicates.
+    """Return a readable name for each predicate.
+
+    It is the name of the predicate's table, with a number if the table has several predicates.
     """
     seen: Counter[str] = Counter()
     names = {}

@@ -1,6 +1,6 @@
-"""Warnings and notes about a query before it is installed.
+"""Return warnings and notes about a query before it is installed.
 
-One note describes how a standing query reads the views that it names.
+One note says whether a standing query reads a view's definition or its stored periods.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Note:
     """A message about a query before its installation.
 
     The level ``warning`` means that the query is probably wrong or expensive.  ``line`` is a short form for brief
-    output, which omits a message without a short form.
+    output.  If ``line`` is None, brief output omits the message.
     """
 
     level: Literal["warning", "note"]
@@ -59,7 +59,7 @@ def _impossible(later: Sequence[Branch]) -> list[Note]:
 def _imprecise(plan: Plan) -> list[Note]:
     """Return a message for each NOT EXISTS that is evaluated as soon as a row arrives.
 
-    Such a query requires no minimum age of the row and is imprecise (paper section 2).
+    Such a query is imprecise, because it requires no minimum age of the row (paper section 2).
     """
     branches = (with_constants(event, plan.values) for event in incremental(plan.lifted))
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
@@ -102,15 +102,15 @@ def _imprecise(plan: Plan) -> list[Note]:
 
 
 def _named(body: Relation) -> frozenset[str]:
-    """Return a key that identifies a NOT EXISTS body both in the query and in its branches."""
+    """Return a key that identifies the body of a NOT EXISTS both in the query and in its branches."""
     return frozenset(range_variables(body))
 
 
 def _may_come_later(scan: Scan, body: Relation | None, judged: Scan, others: Iterable[Source]) -> bool:
-    """Return whether a row of ``scan`` can arrive after a row of ``judged`` and exclude it from the answer.
+    """Return whether a row of ``scan`` can arrive after a row of ``judged`` and remove the latter from the answer.
 
-    ``body`` is the body of the NOT EXISTS in the query, or None if unknown.  If its conditions allow only earlier rows,
-    the result is False.  The rows of ``others`` arrive no later than the row of ``judged``.
+    ``body`` is the body of the NOT EXISTS in the query, or None if unknown.  The result is False if the conditions of
+    ``body`` allow only earlier rows.  The rows of ``others`` arrive no later than the row of ``judged``.
     """
     if body is None:
         return True
@@ -148,7 +148,7 @@ def _of_before(alias: str, known: Collection[str]) -> bool:
 
 
 def _written(alias: str, known: Collection[str]) -> str:
-    """Return the range variable of the query's text, without the underscores that avoid a clash."""
+    """Remove the underscores that avoid a clash, and return the range variable of the query's text."""
     while alias not in known and alias.endswith("_"):
         alias = alias[:-1]
     return as_written(alias)
@@ -196,7 +196,10 @@ def reads_periods(names: Sequence[str]) -> str:
 
 
 def view_notes(plan: Plan) -> Iterator[Note]:
-    """Yield a note for each view in the query: the query reads either its definition or its stored periods."""
+    """Yield a note for each view in the query.
+
+    The note says whether the query reads the view's definition or its stored periods.
+    """
     for view in plan.definitions:
         yield Note(
             "note",

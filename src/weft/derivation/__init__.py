@@ -1,1 +1,1 @@
-"""Derive queries from a query: the replay, the monotone query Q^M, the incremental query Q^I, and access paths."""
+"""Derive the replay, the monotone query Q^M, the incremental query Q^I and the access paths of a query."""

@@ -1,9 +1,8 @@
 """Choose how a branch reads each of its tables: by its window, by a look-up of keys, or in full.
 
-The driver of a branch reads only the rows in the window.  For a table with an equality that leads to the driver, the
-branch looks up only the matching rows (a semi-join reduction).  The equality may lead through other tables.  All
-branches of a tick share the results: a tick reads the new rows of a table once and makes each look-up once (design
-section 5).
+The driver of a branch reads only the rows in the window.  If an equality connects a table to the driver, the branch
+looks up only the matching rows of the table (a semi-join reduction).  The connection may go through other tables.  A
+tick reads the new rows of a table once and makes each look-up once, for all branches (design section 5).
 
 Law: a branch returns the same rows through its access paths as over full tables.
 """
@@ -23,8 +22,8 @@ from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
 def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
     """Return the access path of each range variable of the branch and of its subqueries.
 
-    If ``null_safe`` is true, a look-up may use a key of a <=> comparison, so the reader must match NULL with NULL.  The
-    option ``--from now`` needs such look-ups to check whether the same row existed before.
+    If ``null_safe`` is true, a look-up may use columns that the query compares by <=>.  Its reader must then match NULL
+    with NULL.  The option ``--from now`` needs such look-ups, to check whether the same row existed before.
     """
     paths: dict[str, Access] = {}
     driver = _news(event)
@@ -55,7 +54,7 @@ def _own(interval: Scalar) -> bool:
 def _reach(
     around: relational.Relation, paths: dict[str, Access], known: Mapping[ColumnRef, ColumnRef], null_safe: bool
 ) -> None:
-    """``known`` maps columns of enclosing domains to the table columns that they copy."""
+    """``known`` maps each column of an enclosing domain to the original table column."""
     demanded = relational.condition(around)
     origins = dict(known)
     for source in relational.sources(around):
@@ -90,7 +89,7 @@ def _reaches(tie: _Tie, paths: Mapping[str, Access]) -> bool:
 def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> list[_Tie]:
     """The list has each equality in both directions.  Null-safe equalities come last.
 
-    ``origins`` maps columns of domains to the table columns that they copy.  The result names the table columns.
+    ``origins`` maps each column of a domain to the original table column, which the result names.
     """
     ties = []
     for item in relational.conjuncts(demanded):
@@ -110,7 +109,7 @@ def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, Colu
 
 
 def _copied(source: relational.Source, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
-    """Map each column of a domain to the table column that it copies (law of ``derivation.localize``)."""
+    """Map each column of a domain to the original table column (law of ``derivation.localize``)."""
     if not isinstance(source, relational.Distinct) or not isinstance(source.input, relational.Project):
         return {}
     pairs = zip(relational.attributes(source), source.input.outputs, strict=True)
@@ -143,5 +142,5 @@ def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]
 
 
 def keyless(paths: Mapping[str, Access]) -> tuple[str, ...]:
-    """Return the range variables whose tables every tick reads in full."""
+    """Return the range variables of the tables that every tick reads in full."""
     return tuple(alias for alias, path in paths.items() if isinstance(path, FullScan))

@@ -104,9 +104,9 @@ def _rank(
 ) -> tuple[int, str, tuple[int, ...]]:
     """Return the sort key of a conjunct.
 
-    The key has three parts: the kind of the conjunct, the shape of the conjunct without constants and names of range
-    variables, and the positions in FROM of the outer range variables.  The positions distinguish ``a.x = c.x`` from
-    ``b.x = c.x`` if ``a`` and ``b`` are the same table.
+    The key has three parts: the kind of the conjunct, its shape, and the positions in FROM of its outer range
+    variables.  The shape omits constants and the names of range variables.  The positions distinguish ``a.x = c.x``
+    from ``b.x = c.x`` if ``a`` and ``b`` are the same table.
     """
     order = (Plain, Or, And, NowFrom, NowBefore, Exists, NotExists)
     own = set(range_variables(predicate))

@@ -1,7 +1,7 @@
 """Derive the incremental query Q^I(τ, t): the rows that begin in the window [τ, t).
 
-Q^I has one branch per driver (paper section 5, design section 2).  Law: if windows cover all of time, the union of Q^I
-over the windows equals the union of Q(s) over all instants s.
+Q^I has one branch per driver (paper section 5, design section 2).  Law: if time is divided into windows, the union of
+Q^I over all windows equals the union of Q(s) over all instants s.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ def window(s: Scalar) -> relational.Predicate:
 
 
 def incremental(query: relational.Query, *, from_now: bool = False) -> tuple[Event, ...]:
-    """Return the branches of Q^I, each as one block with the columns of the answer and the instant.
+    """Return the branches of Q^I.  Each branch is one block with the columns of the answer and a column for the
+    instant.
 
-    The result has no branch that the order of time makes impossible.  If ``from_now`` is true, a branch returns only
-    rows that were not in the answer just before the branch's instant (``--from now``, design section 2).
+    Branches that contradict the order of time are omitted.  If ``from_now`` is true, a branch returns only rows that
+    were not in the answer just before the branch's instant (``--from now``, design section 2).
     """
     before = _Before(query) if from_now else None
     branches: dict[Event, None] = {}

@@ -1,6 +1,6 @@
-"""Replace constants by parameters, so that queries of one shape share one plan.
+"""Replace constants by parameters, so that queries of one shape share one plan (design section 5).
 
-Design section 5 describes the plans.  NiagaraCQ calls such a shape an expression signature.
+NiagaraCQ calls such a shape an expression signature.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _lift_operand(operand: Scalar, values: list[Literal]) -> Scalar:
 
 
 def bind_params(node: N, values: Mapping[str, Scalar]) -> N:
-    """Replace each parameter by the value that ``values`` has for the name of the parameter."""
+    """Replace each parameter by its value in ``values``.  Parameters without a value stay unchanged."""
 
     def change(part: Node) -> Node:
         return values.get(part.name, part) if isinstance(part, Param) else part

@@ -1,8 +1,8 @@
 """Rewrite subqueries so that they refer at most to the directly enclosing SELECT, as Spark requires.
 
-Spark resolves a correlated name only in the SELECT directly around a subquery.  If a nested subquery refers to a SELECT
-further out, the rewrite adds a *domain* to the subquery in between.  The domain is a derived table that contains the
-distinct outer values of the columns.  The subquery is joined with the domain by null-safe equality.
+Spark resolves a correlated name only in the SELECT directly around a subquery.  If a nested subquery refers to a more
+distant SELECT, the rewrite adds a *domain* to the subquery in between.  The domain is a derived table with the distinct
+values of the outer columns.  The subquery is joined with the domain by null-safe equality.
 
 The module also adds a domain if an OR combines a condition on an outer row with a subquery.  Without a domain, Spark
 would move that OR into the outer join, where the rows of the subquery are not available (SPARK-59351).

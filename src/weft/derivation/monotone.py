@@ -177,7 +177,7 @@ def _branch(part: Block, outputs: tuple[relational.Output, ...]) -> Event | None
 
 
 def _latest(instants: list[Scalar], never_null: frozenset[ColumnRef]) -> list[Scalar]:
-    """Remove instants that are never the latest, for example m.ts beside m.ts + 28 days."""
+    """Remove instants that are never the latest.  For example, m.ts is never later than m.ts + 28 days."""
     latest: list[Scalar] = []
     if any(instant in never_null for instant in instants):
         instants = [instant for instant in instants if instant != TIME_START]  # no row begins before t0

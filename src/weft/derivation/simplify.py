@@ -1,9 +1,9 @@
 """Remove conditions that the order of time makes always true or always false.
 
 A replay requires that the period of every row contains the instant s.  If s is the row's own start plus an interval
-that is not negative, the condition on the start is known.  For a positive p1, ``m.ts <= m.ts + p1`` is true and
-``m.ts + p1 <= m.ts`` is false.  For example, the arrival of a message never makes it "more than four weeks old", so the
-replay needs no branch for the arrival.
+that is not negative, the condition on the start is known.  For a positive p1, ``m.ts <= m.ts + p1`` is true and ``m.ts
++ p1 <= m.ts`` is false.  For example, a message is never "more than four weeks old" when it arrives, so the replay
+needs no branch for the arrival.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNBOUNDED: Final = None
 def difference(left: Scalar, right: Scalar) -> tuple[int | None, int | None] | None:
     """Return the least and the greatest value of ``right - left`` in microseconds.
 
-    If a bound is None, the difference has no such bound.  Return None in place of the pair if the instants have
+    A bound is None if the difference has no such bound.  Return None in place of the pair if the instants have
     different bases or the sign of an interval is unknown.
     """
     a, b = shifted(left), shifted(right)

@@ -1,6 +1,6 @@
 """Compute the size of a query's branches before deriving them.
 
-Every table, VALUES and threshold may drive a branch, and all other branches read it too.  If the body of a NOT EXISTS
+Each table, VALUES and threshold may drive a branch, and occurs in all other branches too.  If the body of a NOT EXISTS
 drives a branch, the branch contains the NOT EXISTS once more, so the sizes of nested NOT EXISTS multiply.  The
 computation follows the rules of ``derivation.replay`` and ``derivation.merge``, but builds no branches.
 """

@@ -129,7 +129,7 @@ def asked_once(plan: Plan) -> tuple[str, ...]:
 
 
 def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branch, ...]:
-    """Return the branches of ``events`` with the query's constants, as a tick that runs only this query.
+    """Return the branches of a tick that runs only this query, with the query's constants.
 
     If ``whole`` is true, the branches read full tables, as in the first delivery, and only ``:t`` remains unbound.
     Otherwise, ``:tau`` and ``:t`` remain unbound.
@@ -190,10 +190,6 @@ def _rows(same: Sequence[Access]) -> str:
 
 
 def _slice(path: DeltaScan) -> str:
-    """Return the SQL condition of a delta scan.
-
-    Without slack, it is ts >= :tau - shift AND ts < :t - shift, where ``shift`` is in microseconds.
-    """
     column = render.quoted(path.column)
     ends = ((TICK_START, path.shift.micros + path.slack), (TICK_END, path.shift.micros - path.slack))
     low, high = (render.scalar(_back(instant, micros)) for instant, micros in ends)

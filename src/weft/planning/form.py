@@ -121,7 +121,7 @@ _constant_type: Final = cache(DataType.of_expression)
 
 
 def restored_parameter(type_name: str, raw: JsonValue) -> Literal:
-    """Return the constant for a result of ``stored_parameter``."""
+    """Convert a result of ``stored_parameter`` back to the constant."""
     type = _constant_type(type_name)
     if isinstance(raw, list):
         return Literal(tuple(raw), type)

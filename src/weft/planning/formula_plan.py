@@ -98,7 +98,6 @@ def _require_only_added(table: TableSchema) -> None:
 
 
 def _require_divisors(formula: Formula, semantics: Semantics) -> None:
-    """Raise SynopsisError if the divisor of an integer division may be 0."""
     quotient = unguarded(prepared(formula, semantics), semantics)
     if quotient is not None:
         division, divisor = (bare_text(term) for term in (quotient, quotient.arguments[1]))

@@ -30,7 +30,7 @@ class Extent:
 
 
 def why_no_answer(extents: Mapping[str, Extent], until: int) -> str:
-    """Return a sentence with the reason why a query over these tables had no new answer in a window.
+    """Return a sentence that says why a query over these tables had no new answer in a window.
 
     ``until`` is the end of the window in microseconds UTC.
     """

@@ -33,8 +33,7 @@ def numbered_columns(query: Query) -> Query:
 def renumbered(event: Event, names: Sequence[str]) -> Event:
     """Replace the numbered range variables of a branch by ``names``.
 
-    For example, the second name replaces t2.  In the same way, the second name with the suffix ``_was`` replaces
-    t2_was.
+    For example, the second name replaces t2.  The second name with the suffix ``_was`` replaces t2_was.
     """
     names_by_alias = {}
     for alias in range_variables(event.relation):

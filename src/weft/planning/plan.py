@@ -46,7 +46,7 @@ take too long.  The compiler checks the limit again afterwards, because the rewr
 (``derivation.localize``) adds tables.
 """
 BEGINNING: Final = Literal(-(2**62), TIMESTAMP, fixed=True)
-"""The start of a window without a start, for branches with conditions on the start."""
+"""The value of τ for a window without a start."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ class Plan:
     def first(self) -> tuple[Event, ...]:
         """The branches that the first tick of a query runs, with parameters in place of constants.
 
-        If Q^M has the closed form and ``from_now`` is false, they are the branches of Q^M, otherwise those of Q^I.
+        If Q^M has the closed form and ``from_now`` is false, the result has the branches of Q^M, otherwise those of
+        Q^I.
         """
         return minimum_bounding(self.lifted) if self.verdict.closed and not self.from_now else self.branches
 
@@ -210,7 +211,6 @@ def _of_ends(table: TableSchema, column: str) -> SqlError:
 
 
 def _refuse_history(query: Query) -> None:
-    """Raise SqlError if a standing query reads a table FOR SYSTEM_TIME."""
     reasons = Reasons()
     for name in sorted({scan.table.name for scan in scans(query) if scan.whole}):
         error = SqlError(

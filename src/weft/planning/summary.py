@@ -31,7 +31,7 @@ from weft.planning.words import appears, condition_words, instant_words, named, 
 WIDTH: Final = 110
 """The largest number of characters in a line.  ``cut`` shortens longer lines."""
 _CLAUSES: Final = 3
-"""The largest number of causes in the summary, and also of conditions."""
+"""The largest number of causes in the summary, and the largest number of conditions."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ EVENT: Final = "e"
 ANSWER: Final = "a"
 """The alias of encoded answers, which have the columns ``tp, c1 … ck [, n]``."""
 VALUES: Final = "v"
-"""The alias of decoded answers in the SQL of outputs.  These answers have the columns ``tp, v1 … vk [, n]``."""
+"""The alias of decoded answers in the SQL of outputs.  Decoded answers have the columns ``tp, v1 … vk [, n]``."""
 _HINT: Final = "Remove --keep synopsis: Weft then evaluates the query over the tables' history."
 
 
@@ -210,7 +210,6 @@ def _selected(
     carried: Mapping[algebra.Variable, ValueEncoding],
     rendered: Callable[[Scalar], str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the SQL for the columns and the conditions of one table's events."""
     own = {ref: ColumnRef(EVENT, ref.column, ref.type) for ref in _mentioned(project)}
     demanded = (part.condition for part in conjuncts(condition(project.input)) if isinstance(part, Plain))
     conditions = [rendered(substitute(each, own)) for each in demanded]

@@ -1,8 +1,8 @@
 """Plan a query as a synopsis: its events, its formulas over the events, and its answers.
 
-The catalog stores the plan after the resolution of names, as in ``planning.form``.  For an SQL query, it stores the
-query, from which Weft derives the formulas again.  For a formula, it stores the formula and its tables.  The signature
-of the plan is a hash of the stored text.
+The catalog stores the plan after the resolution of names, as in ``planning.form``.  For an SQL query, the catalog
+stores the query itself, and Weft derives the formulas again.  For a formula, the catalog stores the formula and its
+tables.  The signature of the plan is a hash of the stored text.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class FormulaOver:
 
     ``columns`` are the free variables in the order of the answer's columns.  ``points`` is the table of all states if
     the tables belong to a log.  If ``points`` is None, each instant at which rows arrived is a state.  For a formula of
-    2-FOL, ``asked`` is its text, and ``why`` is the reason why it has no synopsis.  The catalog does not store
-    ``asked`` and ``why``.
+    2-FOL, ``asked`` is the formula's text.  ``why`` is the reason if the formula has no synopsis.  The catalog does not
+    store ``asked`` and ``why``.
     """
 
     language: Language
@@ -69,7 +69,7 @@ class FormulaOver:
 class SynopsisPlan:
     """A synopsis whose answers are the distinct rows of all ``parts``.
 
-    If ``discard`` is true, Weft deletes rows from the tables after a tick has processed them.
+    If ``discard`` is true, Weft deletes rows from the tables after a tick has processed the rows.
     """
 
     source: Query | FormulaOver
@@ -77,10 +77,7 @@ class SynopsisPlan:
 
     @cached_property
     def parts(self) -> tuple[FormulaEvents, ...]:
-        """The formulas of the query, with their events.
-
-        Raise SynopsisError if the query has no synopsis.
-        """
+        """The formulas of the query, with their events.  Raise SynopsisError if the query has no synopsis."""
         if isinstance(self.source, Query):
             return of_query(self.source)
         of, log = self.source, self.points is not None
@@ -150,10 +147,7 @@ class SynopsisPlan:
         return "tables:" + ",".join(str(table.id) for table in self.tables)
 
     def relation(self, stored: Stored) -> str:
-        """Return the name of a stored relation.
-
-        Queries with the same states share a relation under one name.
-        """
+        """Return the name of a stored relation.  Queries with the same states share a relation under one name."""
         # Earlier versions stored the single instants of runs.  The mark gives the relation a new name, so that this
         # version does not read such a table.
         form = ["runs"] if stored.runs else []
@@ -189,7 +183,7 @@ class SynopsisPlan:
 
     @cached_property
     def signature(self) -> str:
-        """A hash of ``body``, which two queries share exactly if they are the same query over the same tables."""
+        """A hash of ``body``.  Two plans have the same hash exactly if they are the same query over the same tables."""
         return hashlib.sha256(self.body.encode()).hexdigest()[:16]
 
 

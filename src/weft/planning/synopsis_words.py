@@ -44,10 +44,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class MissingBound:
-    """A subformula without a bound, and the reason.
-
-    ``bounded`` is the nearest subformula with a bound, or None.
-    """
+    """A subformula without a bound, and the reason.  ``bounded`` is the nearest subformula with a bound, or None."""
 
     formula: str
     reason: str
@@ -56,10 +53,7 @@ class MissingBound:
 
 @dataclass(frozen=True, repr=False)
 class SynopsisExplanation(InLines):
-    """The output of ``explain`` for a synopsis.
-
-    ``states`` is a clause that describes a state.
-    """
+    """The output of ``explain`` for a synopsis.  ``states`` is a clause that describes a state."""
 
     signature: str
     columns: tuple[tuple[str, DataType], ...]
@@ -207,7 +201,6 @@ def _text(formula: Formula, names: Mapping[str, str]) -> str:
 
 
 def _rule(change: Change, names: Mapping[str, str]) -> str:
-    """Return the text of a rule of Δ, with the range of instants that the rule reads."""
     interval = change.interval
     seen = f" from {format_interval(interval.low)}" if interval.low else ""
     seen += "" if interval.high is None else f" up to {format_interval(interval.high)}"

@@ -152,7 +152,7 @@ _SHORT: Final = 16
 
 
 class Naming:
-    """The names in one explanation: those of expressions, and those of predicates on time."""
+    """The names of expressions and of predicates on time in one explanation."""
 
     def __init__(self) -> None:
         self._names: dict[Temporal | Scalar, str] = {}
@@ -164,7 +164,7 @@ class Naming:
         self._names[relation] = name
 
     def lines(self, label: str, relation: Temporal, prefix: str) -> list[str]:
-        """Return the line ``label = expression`` after a line for each new name in the expression.
+        """Return a line for each new name in the expression, and then the line ``label = expression``.
 
         The name of a part is ``prefix`` and a number.  The name of a predicate is p and a number.
         """

@@ -1,8 +1,8 @@
 """Serialize a temporal view for the catalog, and derive the expressions that maintain it.
 
 The catalog stores a view after resolving its names (``algebra.stored``).  The stored view refers only to columns that
-its tables had at that time, so a new column or name does not change its meaning.  For an auxiliary view, the catalog
-stores its text and a query over one table.
+its tables had at that time.  A new column or name therefore does not change the meaning of the view.  For an auxiliary
+view, the catalog stores the text and a query over one table.
 """
 
 from __future__ import annotations

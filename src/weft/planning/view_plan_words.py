@@ -98,7 +98,8 @@ def explained_view(
 ) -> ViewExplanation:
     """Return the explanation of a view's maintenance for deletions, insertions, and the passing of time.
 
-    ``parts`` maps the name of each auxiliary view to its query.  ``called`` maps that name to the name of its table.
+    ``parts`` maps the name of each auxiliary view to its query.  ``called`` maps the name of each auxiliary view to the
+    name of its table.
     """
     plan, naming = view_plan.plan, Naming()
     bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Base)}
@@ -133,7 +134,6 @@ def explained_view(
 
 
 def _timely(view: Temporal) -> tuple[str, ...]:
-    """Return the view's conditions on time and its moving windows, in words."""
     conditions: dict[str, None] = {}
     for part in each(view):
         if isinstance(part, (Selection, TemporalJoin)):
@@ -161,7 +161,6 @@ _KINDS: tuple[tuple[str, Kind], ...] = (("deleted from", "deletions"), ("inserte
 
 
 def _lines(derived: Derived, naming: Naming) -> list[str]:
-    """Return lines with the equations, the results, the dropped terms, and the tables that are read in full."""
     lines: list[str] = []
     for step in derived.trace:
         for sign, part in (("∇", step.delta.deleted), ("Δ", step.delta.inserted)):

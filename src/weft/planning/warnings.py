@@ -198,7 +198,7 @@ def reads_periods(names: Sequence[str]) -> str:
 def view_notes(plan: Plan) -> Iterator[Note]:
     """Yield a note for each view in the query.
 
-    The note says whether the query reads the view's definition or its stored periods.
+    The note says whether the query reads the definition or the stored periods of the view.
     """
     for view in plan.definitions:
         yield Note(

@@ -72,7 +72,7 @@ def length(micros: int, *, weeks: bool = True) -> str:
 
 
 def why(event: Event) -> str:
-    """Return a clause with the reason why the branch gives answers, with the names of the query's text."""
+    """Return a clause that says why the branch gives answers, with the names of the query's text."""
     driver = event.driver
     nested = _nested(driver.inside)
     match driver.kind:
@@ -163,7 +163,7 @@ def _many(micros: int, verb: Literal["have", "are"]) -> str:
 
 
 def instant_words(instant: Scalar) -> str:
-    """Return an instant in the way a person writes it, such as ``m.ts + 28 days``."""
+    """Return an instant in words, such as ``m.ts + 28 days``."""
     parts = shifted(instant)
     text, micros = scalar_words(_column(parts.base)), parts.micros
     just = ""

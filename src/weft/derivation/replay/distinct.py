@@ -23,7 +23,7 @@ def at_distinct(distinct: Distinct, instant: Instant) -> Distinct:
 def starts_of_distinct(distinct: Distinct) -> tuple[Event, ...]:
     """Return the events at which input rows begin.
 
-    If another witness repeats a row, the ledger recognizes the row.
+    Another witness may repeat a row.  The ledger removes such repetitions.
     """
     return starts(distinct.input)
 

@@ -1,6 +1,6 @@
 """Define ``at``, ``starts`` and ``ends``, the three functions of the incremental engine.
 
-- ``at(E, s)`` has the rows of E at the instant s, where NOW is s and a table has the rows whose period contains s.
+- ``at(E, s)`` has the rows of E at the instant s.  At s, NOW is s, and a table has the rows whose period contains s.
 - ``starts(E)`` has the pairs (row, s) where the row is in E at s and some witness of the row began at s.
 - ``ends(E)`` has the pairs (row, s) where the row was in E just before s and some witness of the row ended at s.
 
@@ -23,7 +23,7 @@ from weft.errors import DerivationError
 
 @singledispatch
 def at(node: Any, instant: Instant) -> Any:
-    """Return a relation with the rows of a relation at the instant, or a predicate at the instant.
+    """Return the relation or predicate ``node`` at the instant.
 
     The result does not mention NOW.  For the instant s⁻ just before s, ``start <= s - 1 µs`` is written as ``start <
     s``, because time is discrete.

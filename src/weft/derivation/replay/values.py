@@ -20,7 +20,7 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_values(values: Values, instant: Instant) -> Relation:
-    """Return all rows.  If the instant is just before s, the condition is t0 < s."""
+    """Return all rows.  If the instant is just before s, the rows are subject to the condition t0 < s."""
     return Select(values, Plain(call("<", TIME_START, instant.s))) if instant.before else values
 
 

@@ -4,7 +4,7 @@
 
 Here S(t, x̄) is a row x̄ that a table has at the instant t.  φ is the condition on values, and ψ is the condition on
 instants.  A linear order divides the rows into groups of equal instants.  G1 is the conjunction of the latest group, G2
-is that of the next earlier group, and so on.  In the paper's nest, which has ◇ without ▽, two different instants could
+is that of the next earlier group, and so on.  The paper's nest has ◇ without ▽, so two different instants could
 coincide.  This translation omits the outermost ◇, because Weft delivers an answer at the instant of its latest row.
 
 If two neighbours in the order must lie within an interval, the ◇ between them has that interval.  This ◇ needs no ▽,
@@ -287,7 +287,6 @@ class _Writing:
         return self._variables[ref]
 
     def _needed(self) -> frozenset[ColumnRef]:
-        """Return the columns in the answer and in conditions on several tables."""
         pairs = frozenset(ref for pair in self.conditions.equal.items() for ref in pair)
         compared = frozenset(ref for scalar in self.conditions.compared for ref in columns(scalar))
         return pairs | compared | {ref for output in self.outputs for ref in columns(output.value)}

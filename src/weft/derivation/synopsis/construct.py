@@ -3,7 +3,7 @@
 Every temporal subformula ψ has a stored relation R_ψ.  Subformulas that differ only in variable names share one stored
 relation, even if they are parts of different formulas.  In the initial state ∅, all stored relations are empty.  The
 answer Γ is the formula with R_ψ in place of each ▽ψ.  The step Δ computes the new stored relations from the previous
-stored relations and a state of the log.  ◇ and since are fixpoints.  Their R_ψ contains the anchors that a later time
+stored relations and a state of the log.  For the fixpoints ◇ and ``since``, R_ψ contains the anchors that a later time
 point can still see.  If the interval requires the instants of the anchors, R_ψ contains the instants too.
 """
 
@@ -98,16 +98,13 @@ class Stored:
     def stepped(self) -> bool:
         """Whether the relation is computed state by state.
 
-        Counts of such a relation have no bound.  Therefore the relation stores its counts as hexadecimal digits.
+        The counts of a relation that is computed state by state have no bound.  They are stored as hexadecimal digits.
         """
         return stepped(self.formula)
 
     @property
     def columns(self) -> tuple[tuple[str, DataType], ...]:
-        """The names and types of the columns.
-
-        A relation without other columns has one column that is always TRUE.
-        """
+        """The names and types of the columns.  A relation without other columns has one column that is always TRUE."""
         pairs = [(f"v{number}", variable.type) for number, variable in enumerate(self.variables, 1)]
         pairs += [(INSTANT, BIGINT)] * self.timed + [(LAST, BIGINT)] * self.runs
         pairs += [(COUNT, STRING if self.stepped else BIGINT)] * self.counted
@@ -152,14 +149,14 @@ def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
 
 
 def temporal(formula: Formula) -> bool:
-    """Return whether a formula is ▽, ◇ or since.  Only such formulas have a stored relation."""
+    """Return whether a formula is ▽, ◇ or ``since``.  Only such formulas have a stored relation."""
     return isinstance(formula, (Previous, Once, Since))
 
 
 def read_from(formula: Formula) -> Once | Since | None:
     """Return the formula under the ▽ of ▽◇Q or ▽(Q1 since Q2), otherwise None.
 
-    The stored relation of ◇ or since already has the answers of the previous state.  Therefore ▽ needs no stored
+    The stored relation of ◇ or ``since`` already has the answers of the previous state.  Therefore ▽ needs no stored
     relation of its own.  Return None also if ▽ has an interval or the formula contains a fixpoint.
     """
     if not isinstance(formula, Previous) or not formula.interval.everything or stepped(formula):

@@ -102,7 +102,7 @@ class Distances:
 
 
 def orders(names: Sequence[str]) -> Iterator[Order]:
-    """Yield every linear order of the instants.  Instants may be equal in an order.
+    """Yield every linear order of the instants, including orders with equal instants.
 
     One to five names have 1, 3, 13, 75 and 541 orders.
 
@@ -135,9 +135,9 @@ def nested(
     """Return the nest of an order.
 
     ``group`` returns the formula of a group of equal instants.  ``before`` receives the position of a group and the
-    formula of all earlier groups.  It returns the formula that requires the earlier groups to hold before the group.
-    Each level of the nest has only the variables that outer levels or the answer (``wanted``) use.  A formula of
-    ``tests`` belongs to a level that has all its variables.
+    formula of all earlier groups.  ``before`` returns a formula which requires that the earlier groups hold before that
+    group.  Each level of the nest has only the variables that outer levels or the answer (``wanted``) use.  Each
+    formula of ``tests`` is added at a level that has all variables of the formula.
     """
     groups = [group(names) for names in order]
     left = list(tests)

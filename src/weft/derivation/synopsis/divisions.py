@@ -1,7 +1,7 @@
 """Find integer divisions whose divisor may be 0, and the conjuncts that exclude the divisor 0.
 
-A conjunction applies tests that divide (``dividing``) after all other conjuncts.  A conjunct that excludes the divisor
-0 therefore prevents the division.  Without such a conjunct, a divisor of 0 raises an error.
+A conjunction applies its tests with a division (``dividing``) after all other conjuncts.  A conjunct that excludes the
+divisor 0 therefore prevents the division.  Without such a conjunct, a divisor of 0 raises an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Replace a fixpoint by a since or a ◇ if the two are equivalent.
+"""Replace a fixpoint by an equivalent ◇ or ``since`` if one exists.
 
 µX.Q ∨ ▽X                                                          ◇1 Q
 µX.(εQ1) ∧ (Q2 ∨ ▽X)                                               Q1 since1 Q2
@@ -6,7 +6,7 @@
 µX.Q2 ∨ (Q1 ∧ ▽X), with sets                                       Q1 since Q2
 
 All other fixpoints are evaluated state by state.  An example is a fixpoint whose Q1 is only a filter, such as v < 2.
-This fixpoint has no equivalent since, because ▽X binds the variables of Q1.
+This fixpoint has no equivalent ``since``, because ▽X binds the variables of Q1.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def stepped(formula: Formula) -> bool:
 def closures(formula: Formula, around: Mapping[str, Fixpoint] | None = None) -> Iterator[tuple[Formula, Formula]]:
     """Yield every part of the formula, each with its closure (definition 4.2).
 
-    A closure has the enclosing fixpoints in place of references to them.
+    In the closure, the enclosing fixpoints replace the references to them.
     """
     within = dict(around or {})
     if isinstance(formula, Fixpoint):
@@ -74,7 +74,7 @@ def closed(formula: Formula, around: Mapping[str, Fixpoint]) -> Formula:
 
 
 def recognised(formula: Fixpoint, *, sets: bool) -> Formula | None:
-    """Return a since or ◇ that is equivalent to the fixpoint, or None if the module has no rule for it.
+    """Return an equivalent ◇ or ``since``, or None if the module has no rule for the fixpoint.
 
     If ``sets`` is true, each answer counts once.
     """
@@ -89,7 +89,7 @@ def recognised(formula: Fixpoint, *, sets: bool) -> Formula | None:
 
 
 def _can_be_answered(connective: Once | Since) -> bool:
-    """Return whether a since binds all variables of its left side without the help of ▽X."""
+    """Return whether a ``since`` binds all variables of its left side without ▽X."""
     try:
         check(connective)
     except Refused:

@@ -1,10 +1,10 @@
 """Decide how often a fixpoint uses its previous count (Toman 2007, section 4, with one correction).
 
-The paper allows the relation X of a fixpoint anywhere in disjunctions, and in conjunctions beside parts without
-duplicates.  The paper therefore allows µX.εq ∨ ▽X ∨ ▽X.  But the count of this fixpoint doubles at every time point
-(the query of theorem 3.4).
+The paper allows the relation X of a fixpoint anywhere in a disjunction.  In a conjunction, it allows X beside parts
+without duplicates.  The paper therefore allows µX.εq ∨ ▽X ∨ ▽X.  But the count of this fixpoint doubles at every time
+point (the query of theorem 3.4).
 
-Therefore this module computes the *coefficient* of X.  The coefficient of ∨ is the sum for both sides.  If one side of
+Therefore this module computes the *coefficient* of X.  ∨ has the sum of the coefficients of its sides.  If one side of
 ∧ has no duplicates, ∧ has the coefficient of the other side.  ε has the coefficient 0.  The module refuses ∃ and ◇1
 over X, because both sum many counts of X.  With a coefficient of at most 1, a count grows by at most a constant at each
 time point (definition 4.5).
@@ -133,7 +133,6 @@ def _coefficient(formula: Formula, names: Names) -> int | Multiplied:
 
 
 def _among(formula: Formula, names: Names) -> bool:
-    """Return whether a formula is a fixpoint that defines a relation in ``names``."""
     return isinstance(formula, Fixpoint) and any(definition.name in names for definition in formula.definitions)
 
 

@@ -22,9 +22,9 @@ LONGEST: Final = 2**61
 def prepared(formula: algebra.Formula, semantics: Semantics) -> algebra.Formula:
     """Return an equivalent formula without the distinctions that the semantics ignores.
 
-    With "set" and "minmax", since1, since2, ◇1 and ◇2 have the count 1.  Each of them becomes a plain ◇ or since, over
-    the conjunction with Q1 where necessary.  A lower bound of more than ``LONGEST`` becomes ``LONGEST``.  An upper
-    bound of more than ``LONGEST`` is removed.
+    With "set" and "minmax", since1, since2, ◇1 and ◇2 have the count 1.  ◇1 and ◇2 become a plain ◇.  since1 and since2
+    become a plain ``since`` with Q2 ∧ Q1 in place of Q2.  A lower bound of more than ``LONGEST`` becomes ``LONGEST``.
+    An upper bound of more than ``LONGEST`` is removed.
     """
     return algebra.rewritten(formula, lambda part: _prepared(part, semantics))
 

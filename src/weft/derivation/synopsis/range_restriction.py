@@ -68,7 +68,6 @@ def _others(formula: algebra.Formula) -> None:
 
 
 def _conjunction(formula: algebra.And) -> None:
-    """Check the positive parts first, then the tests, then the negated parts."""
     if isinstance(formula.right, algebra.Not) and not is_test(formula.right.formula):
         check(formula.left)
         _taken(set(algebra.free_variables(formula.left)), formula.right)
@@ -133,7 +132,6 @@ def group_variables(test: algebra.Formula, known: Iterable[algebra.Variable]) ->
 
 
 def _tests(known: set[algebra.Variable], tests: list[algebra.Formula]) -> set[algebra.Variable]:
-    """Return the variables known after the tests.  Raise Refused if a test has a variable that nothing binds."""
     left, known = list(tests), set(known)
     while left:
         test = next((each for each in left if set(algebra.free_variables(each)) <= known or _gives(each, known)), None)

@@ -1,8 +1,8 @@
 """Write Γ and Δ of a synopsis as formulas over a state and the stored relations (Toman 2007, definition 4.3).
 
 ``R`` is a stored relation after the previous state, and ``R_now`` is the same relation after the current state.  ▽ψ
-becomes an atom that reads ``R``.  ◇ and since are fixpoints.  After one unfolding, Γ reads ``R_now`` in their place.
-The interval of ◇ or since decides which stored instants are visible, and which are old enough to discard.
+becomes an atom that reads ``R``.  Γ unfolds the fixpoints ◇ and ``since`` once, and then reads ``R_now``.  The interval
+of ◇ or ``since`` decides which stored instants are visible, and which are discarded.
 """
 
 from __future__ import annotations

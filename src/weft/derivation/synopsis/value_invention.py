@@ -29,14 +29,14 @@ class Origin:
         return Origin(self.computed or other.computed, self.again or other.again, self.endless or other.endless)
 
     def __and__(self, other: Origin) -> Origin:
-        """Return the origin of a variable that two conjuncts bind.  A field is true if both conjuncts have the value
-        true.
+        """Return the origin of a variable that two conjuncts bind.  Each field of the result is the conjunction of the
+        two fields.
         """
         return Origin(self.computed and other.computed, self.again and other.again, self.endless and other.endless)
 
     @property
     def worked_on(self) -> Origin:
-        """The origin of values that are computed from values of this origin."""
+        """The origin of a value that is computed from values with this origin."""
         return Origin(True, self.again, self.endless or self.again)
 
 

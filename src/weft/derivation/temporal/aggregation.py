@@ -1,4 +1,4 @@
-"""The rules of Π_{A',w}(R): aggregates at an instant (w = 0) and over a moving window.
+"""Define the rules of Π_{A',w}(R): aggregates at an instant (w = 0) and over a moving window.
 
 The aggregate over a moving window is Π_{A',0} over EX_w (section 5).  With J = ⋈_{$1.GB = $2.GB}(Π(∇R), Π(R)), or ΔR in
 place of ∇R:
@@ -7,19 +7,20 @@ place of ∇R:
     (c.18) Π(R ∪ ΔR) = Π(R) − π_{$2.A}(J) ∪ π_f(J) ∪ (Π(ΔR) − π_{$1.A}(J))
     (c.19), (c.20)   the same for Π_w(R), with ∇R' = EX_w(∇R) − EX_w(R − ∇R) and ΔR' = EX_w(ΔR) − EX_w(R)
 
-Without groups, a row exists at every instant, even with count 0, so σ and the last term are dropped.
+Without groups, the aggregate has a row at every instant, even with count 0.  The equations then omit σ and the last
+term.
 
-If f or g is undefined (``measures``), the touched groups are recomputed at the instants at which they are touched.
-This is correct because Π is τ-reducible.  With J = ⋈_{GB}(π_GB(∇R), Π(R)) and J' = ⋈_{GB}(π_GB(∇R), Π(R − ∇R)), the
-delta deletes π_{$2.A}(J) and inserts π_{$2.A}(J').
+If f or g is undefined (``measures``), the rules recompute each touched group at the touched instants.  The
+recomputation is correct because Π is τ-reducible.  With J = ⋈_{GB}(π_GB(∇R), Π(R)) and J' = ⋈_{GB}(π_GB(∇R), Π(R −
+∇R)), the delta deletes π_{$2.A}(J) and inserts π_{$2.A}(J').
 
 As time passes:
 
     (r.8) Π_0(ψ(E)) = ψ(Π_0(E))
     (r.9) Π_w(ψ(E)) = ψ(Π_w(E)) − FR_[t+1, NOW](σ_{NOW ∈ T}(ψ(Π_w(E)))) ∪ FR_[t+1, NOW](Π_w(FR_[t+1−w, NOW](ψ(E))))
 
-(r.9) ends and recomputes every group that holds now.  Only groups that lost a row since t change, so this module uses
-an equivalent delta that is smaller: (c.17) with ∇R' = FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E).
+(r.9) ends and recomputes every group that holds now.  Only groups that lost a row since t change.  This module
+therefore uses a smaller, equivalent delta: (c.17) with ∇R' = FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E).
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def c20(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
 def r9(node: Aggregation) -> Delta:
     """Return the smaller delta that is equivalent to (r.9).
 
-    It is (c.17) for the rows that ended since t, over the window as of t.
+    The delta is (c.17) for the rows that ended since t, over the window as of t.
     """
     window = _window(node)
     old = replace(node, input=replace(window, at=REFRESHED))
@@ -119,7 +120,6 @@ def _window(node: Aggregation) -> Extension:
 
 
 def _change(node: Aggregation) -> str:
-    """Return the range variable of $1."""
     return f"{node.alias}_change"
 
 
@@ -159,7 +159,6 @@ def _old(node: Aggregation, joined: Temporal) -> Temporal:
 
 
 def _new(node: Aggregation, joined: Temporal, *, deleting: bool) -> Temporal:
-    """Return π_f(J), or π_g(J) if ``deleting`` is true."""
     groups = tuple(Output(out.name, _group(node, out)) for out in node.groups)
     measures = tuple(
         Output(each.output.column, combined(node, each, node.alias, _change(node), deleting=deleting))

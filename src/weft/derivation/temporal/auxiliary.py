@@ -1,7 +1,7 @@
 """Derive auxiliary views, which let a runtime maintain a view without queries to the sources (section 6).
 
-An auxiliary view of R is π_B(σ_f(R)).  It contains the part of R that the view needs.  The filter f has the conditions
-on R alone that the view requires of every row it uses.  B has the columns that the view uses, and the key of R.  If
+An auxiliary view of R is π_B(σ_f(R)).  It contains the part of R that the view needs.  The filter f has those
+conditions on R alone that every used row must satisfy.  B has the columns that the view uses, and the key of R.  If
 rows agree in the columns B, they become one row.  If this would change the view, B has all columns:
 
 - below a difference, a union, or an aggregate directly over R, because these operators compare or count full rows;
@@ -88,7 +88,7 @@ class Auxiliary:
 
 
 def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliary, ...]:
-    """Return the auxiliary views that a view needs for its maintenance without its sources, at most one per table.
+    """Return auxiliary views with which a view can be maintained without its sources, at most one per table.
 
     A table that no maintenance expression reads has no auxiliary view.
     """
@@ -102,8 +102,8 @@ def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliar
 class AuxiliaryMaintenance(Maintenance):
     """The maintenance of an auxiliary view, which changes only when its table changes.
 
-    Law: the result equals that of the equations, because each row of the view comes from one row of the table at any
-    instant.
+    Law: the result equals that of the general equations, because at any instant each row of the view comes from one row
+    of the table.
     """
 
     auxiliary: Auxiliary
@@ -129,7 +129,7 @@ def auxiliary_maintenance(auxiliary: Auxiliary) -> AuxiliaryMaintenance:
 
 
 def needed_auxiliaries(expression: temporal.Temporal, keys: Keys) -> dict[TableSchema, Auxiliary]:
-    """Return, for each table of a view, the auxiliary view that the view needs."""
+    """Return the needed auxiliary view for each table of a view."""
     auxiliaries: dict[TableSchema, Auxiliary] = {}
     for base, need in _needs(expression).items():
         wanted, met = _auxiliary(base, need, keys), auxiliaries.get(base.table)
@@ -139,7 +139,9 @@ def needed_auxiliaries(expression: temporal.Temporal, keys: Keys) -> dict[TableS
 
 @dataclass(frozen=True)
 class _Need:
-    """``wanted`` has the columns required of the rows that satisfy all ``filters``, or None for all columns."""
+    """``wanted`` has the required columns, or is None for all columns.  ``filters`` are conditions on the required
+    rows.
+    """
 
     wanted: frozenset[ColumnRef] | None
     filters: tuple[Scalar, ...] = ()

@@ -1,4 +1,4 @@
-"""Remove the columns that a view does not need from its tables, before the translation to temporal algebra.
+"""Remove unneeded columns from the tables of a view, before the translation to temporal algebra.
 
 In the following example, the rest of the query names only e.id.
 
@@ -8,8 +8,9 @@ In the following example, the rest of the query names only e.id.
 If rows agree in the remaining columns, they become one row, which has the instants of all these rows.  The view stays
 the same, because SELECT, EXISTS and a difference of full rows depend only on the set of projected rows at each instant.
 
-A table keeps all its columns directly under GROUP BY, where rows are counted, or if the query asks for its periods.  A
-condition on NOW moves with the other conditions, because it applies to one row at a time.
+A table keeps all its columns if the query asks for its periods.  A table directly under GROUP BY also keeps all
+columns, because GROUP BY counts rows.  A condition on NOW moves with the other conditions, because it applies to one
+row at a time.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ If the deltas of base relations satisfy ∇R − R = ∅ and ΔR ∩ R = ∅, ev
     ΔE ∩ (E − ∇E) = ∅         an insertion adds only rows that E − ∇E does not have
 
 Theorems 5.1 and 5.2 require both conditions for the input of an aggregate.  The rules of aggregates can therefore rely
-on them.  The docstring of each rule gives the equation of the rule.  Tests check both conditions at every node of
-random derivations.
+on both conditions.  The docstring of each rule gives the equation of the rule.  Tests check both conditions at every
+node of random derivations.
 """
 
 from __future__ import annotations

@@ -5,14 +5,15 @@ An instant is neither deleted nor inserted if another period of the same row cov
     EX_w(R − ∇R) = EX_w(R) − (EX_w(∇R) − EX_w(R − ∇R))
     EX_w(R ∪ ΔR) = EX_w(R) ∪ (EX_w(ΔR) − EX_w(R))
 
-As time passes, extended periods end.  The extension of a period that ends at e ends at e + w.  If e + w is after t, the
-extended period is open at t but may end before t_now.  With EX_w as of t (``Extension.at``) for ψ_t of the old state:
+As time passes, extended periods end.  A period with the end e has an extension with the end e + w.  If e + w is after
+t, the extended period is open at t but may end before t_now.  With EX_w as of t (``Extension.at``) for ψ_t of the old
+state:
 
     EX_w(ψ(E)) = ψ(EX_w(E)) − (FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E))
 
-The refresh inserts nothing, because a row of EX_w(E) at an instant after t was also in EX_w(E) at t.  Either E contains
-the row from t on, or E contained the row at an instant u <= t within the last w.  In the second case, u also lies
-within w before t.  Up to t, both sides are equal.
+The refresh inserts nothing.  Suppose EX_w(E) contains a row at an instant v after t.  If E contains the row at v, E
+contained the row at t.  Otherwise, E contained the row at an instant u with v − w <= u <= t.  In both cases, EX_w(E)
+contained the row at t.  Up to t, both sides of the equation are equal.
 
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import R, WEEK, words

@@ -5,7 +5,7 @@ three terms depend on the instant of evaluation: NOW, the end of an open period,
 ``PERIOD_START`` depends on none of them.
 
 CONTAINS and OVERLAPS have the same result at t and at t_now, because a period set that contains t also contains all
-instants after t, and vice versa.  Two sets that differ or overlap after t therefore also do so at t.
+instants after t, and vice versa.  If two sets differ or overlap after t, they therefore differ or overlap at t.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ To bring a view from its last refresh t to t_now, a runtime takes the following 
    result.
 3. Apply ∇R and ΔR to the tables themselves.
 
-A table may be stored for an expression and then replaces it (``stored``).  The expression is the view itself, or an
-aggregate below it (``states``).  In a refresh, the table stands for the state at t.
+The pairs ``stored`` give a stored table for an expression, which the table then replaces.  An expression is the view
+itself, or an aggregate in the view (``states``).  In a refresh, the table has the state at t.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Maintenance:
 
     @property
     def needs_refresh(self) -> bool:
-        """Whether the view can change without a change of its tables, except for the extension of open periods."""
+        """Whether the passing of time can change the view, apart from the extension of open periods."""
         return not self.refresh.empty
 
 

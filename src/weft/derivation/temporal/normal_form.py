@@ -42,7 +42,7 @@ class TooMany(Exception):
 
 
 def alternatives(scalar: Scalar, is_: Judgement = "true") -> tuple[Conjunction, ...]:
-    """Return conjunctions as the alternatives of a scalar with the judgement ``is_``.
+    """Return the alternatives for a scalar with the judgement ``is_``, as conjunctions.
 
     If the scalar has this judgement, at least one of the conjunctions holds.
 

@@ -17,10 +17,11 @@ tuple, the tuple satisfies the condition on the right:
     vi without NOW, on e alone            e is open, because closed periods do not change
     vi = g(columns) op f(NOW)             g is between f(t) and f(t_now), for any periods
 
-In the second case, "or e is open" is left out if it contradicts the other conditions.
+In the second case, the part "or e is open" is omitted if it contradicts the other conditions.
 
-A row of π, σ or ∪ has the first and the last instant of an input tuple.  The candidate rows therefore come from the
-tuples of the base relation whose first (last) instant satisfies the condition.
+A row of π, σ or ∪ takes its first instant from an input tuple, and its last instant from the same or another input
+tuple.  The candidate rows therefore come from the tuples of the base relation whose first (last) instant satisfies the
+condition.
 """
 
 from __future__ import annotations

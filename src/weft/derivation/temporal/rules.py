@@ -1,7 +1,7 @@
 """Define ``propagate`` and ``refresh``, which return the delta of one operator.
 
-- ``propagate(E, deltas, trace)`` returns the delta of E for deltas of the inputs (section 4.2).  E and its inputs have
-  their old state.
+- ``propagate(E, deltas, trace)`` returns the delta of E for deltas of the inputs (section 4.2). ``propagate`` reads the
+  old states of E and its inputs.
 - ``refresh(E, trace)`` returns the delta of E for the passing of time from t to t_now, over the inputs as of t (section
   4.3).  The delta leads from the result at t to the result at t_now.
 
@@ -37,7 +37,7 @@ class DerivationStep:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A case of a refresh that is not computed, because its conditions ``why`` contradict each other.
+    """A case that the refresh does not compute, because its conditions ``why`` contradict each other.
 
     ``predicate`` is the unsatisfiable predicate of the case, in which the conjunct ``part`` changes.  If ``whole`` is
     true, no case of the term is satisfiable, and the term is empty.
@@ -67,7 +67,9 @@ class DerivationTrace:
 
 @singledispatch
 def propagate(operator: Any, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """Return the delta of an operator for the deltas of its inputs.  The operator has the old state of its inputs."""
+    """Return the delta of an operator for the deltas of its inputs.  ``operator`` reads the old states of its
+    inputs.
+    """
     raise DerivationError(f"a temporal view cannot contain {type(operator).__name__}: no rule maintains it")
 
 
@@ -95,8 +97,7 @@ def stepwise(
 ) -> Delta:
     """Apply the rules to the deletions and the insertions of each input in turn.
 
-    ``rules`` has the rule for ∇ and the rule for Δ, each after its number.  If ``pure`` is true, the rules return pure
-    deltas.
+    ``rules`` has two pairs of number and rule, for ∇ and for Δ.  If ``pure`` is true, the rules return pure deltas.
     """
     total, now = NOTHING, operator
     for position, delta in enumerate(deltas):

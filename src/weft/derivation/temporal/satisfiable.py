@@ -10,7 +10,8 @@ about time to each system:
 - a term that rises with NOW, such as NOW minus a year, is at t_now at least its value at t.
 
 The module tries each tuple with a closed and with an open period set.  A contradiction is a proof, so a dropped term
-never has a row.  The module treats any other term as an unknown value.  Equal terms have the same unknown value.
+never has a row.  The module treats a term that it does not recognize as an unknown value.  Equal terms have the same
+unknown value.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reas
 
 
 def _settled(scalar: Scalar, open_: dict[str, bool]) -> Scalar:
-    """Return the scalar as of t if its value at t_now is the same, otherwise unchanged.
+    """Return the scalar as of t if its value at t_now is the same.  Otherwise, return the scalar unchanged.
 
     The values are equal if the scalar does not mention NOW and all its periods are closed.
     """
@@ -183,7 +184,7 @@ def _add_what_rises(order: Order[Reason], term: Scalar, open_: dict[str, bool]) 
 
 
 def rises(scalar: Scalar) -> bool:
-    """Return whether the value never decreases as t_now increases.  All columns stay the same."""
+    """Return whether the value never decreases as t_now increases while all columns stay the same."""
     match scalar:
         case Now():
             return True

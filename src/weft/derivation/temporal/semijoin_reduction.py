@@ -14,9 +14,9 @@ For a refresh, X is limited to the tuples for which the predicate can have chang
 
     law: among the rows that agree with a row of D in ``on``, limited(X, D, on) has exactly those of X.
 
-``limited`` may have any other rows too, so each use above also tests the equality.  Each row has its full period set,
-so predicates over periods have the same result.  Each base relation becomes Semijoin(Base, …), which storage computes
-by a look-up.
+The result of ``limited`` may have other rows too, so each use above also tests the equality.  Each row has its full
+period set, so predicates over periods have the same result.  Each base relation becomes Semijoin(Base, …), which
+storage computes by a look-up.
 """
 
 from __future__ import annotations
@@ -237,7 +237,9 @@ class _Reduction:
         )
 
     def limited(self, relation: Temporal, given: Temporal, on: On) -> Temporal:
-        """Return a relation that is correct for the rows that agree with a row of ``given`` in the columns ``on``."""
+        """Limit a relation to the rows that match ``given`` in the columns ``on``.  The result may have other rows
+        too.
+        """
         if self.small(relation) or not on:
             return self.narrowed(relation)
         match relation:
@@ -262,7 +264,7 @@ class _Reduction:
                 return Semijoin(relation, given, on)
 
     def _keys_since(self, begin: Scalar | None, relation: Temporal) -> Temporal:
-        """Return the keys that hold since ``begin``, for a join that has no earlier rows.
+        """Return the keys that hold at ``begin`` or later, for a join without earlier rows.
 
         Without this limit, a look-up would return the history of every row that ever had the key.
         """
@@ -342,7 +344,7 @@ def _pairs(join: TemporalJoin, number: int, via: int) -> On:
 
 
 def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
-    """Map each input that equalities connect to ``met`` to the input that supplies the keys for its look-up.
+    """Map each input to the input that supplies the keys for its look-up, if equalities connect the two.
 
     Inputs in ``met`` need no look-up and have the value None.
     """

@@ -1,8 +1,8 @@
 """Translate a bound query to its sequenced meaning, as temporal algebra.
 
-At each instant t, the view has the answer of the query over the rows that hold at t.  A condition that mentions NOW or
-the periods of a row is evaluated at t_now, for the row of the item in FROM.  A stands for the items of FROM, and p and
-q stand for conditions:
+At each instant t, the view has the answer of the query over the rows that hold at t.  A condition on NOW or on periods
+is evaluated at t_now, over the original rows of the items in FROM.  A stands for the items of FROM, and p and q stand
+for conditions:
 
     FROM and WHERE      ⋈_p(A1 … An)            with conditions on one item below the join, as σ
     EXISTS (B)          π_A(A ⋈_c B)            where c is B's WHERE, which names A
@@ -13,11 +13,11 @@ q stand for conditions:
     EXCEPT, INTERSECT   −, and EXISTS with every column null-safe equal
     GROUP BY            Π_{A',0}, over EX_w for a moving window
 
-The body of an EXISTS is translated as a join of its own items with the outer items.  It can therefore refer to all
-their columns and periods.
+The body of an EXISTS becomes a join of its own items with the outer items.  The body can therefore refer to all columns
+and periods of the outer items.
 
 After an EXISTS, rows have fewer instants.  A later condition on the periods of an item therefore applies to the
-original items, and the two results are intersected (∩ is ⋈ with every column null-safe equal).  The translation of OR
+original items.  The two results are then intersected (∩ is ⋈ with every column null-safe equal).  The translation of OR
 works in the same way.  NOT EXISTS computes the rows to remove from the original items.  No part is written more than
 twice.
 """
@@ -249,10 +249,10 @@ def _one_source(relation: Relation) -> Source:
 
 
 def _opened(body: Relation) -> tuple[Relation, ...] | None:
-    """Replace a body whose derived tables name outer columns by bodies that contain the tables' own items.
+    """Inline a derived table that names outer columns, and return the resulting bodies.
 
     Return None if no derived table names outer columns.  Such derived tables come from ``x IN (SELECT …)``, also with
-    set operations.  The replacement is correct because EXISTS asks for any row.  A union becomes several bodies.
+    set operations.  Inlining is correct because EXISTS asks for any row.  A union becomes several bodies.
     """
     parts, demanded = sources(body), condition(body)
     for place, part in enumerate(parts):

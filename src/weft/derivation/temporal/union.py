@@ -1,7 +1,6 @@
 """Define the rules of R ∪ S.
 
-A row that the other input also has is neither deleted nor inserted.  ∪ is symmetric, so the same rules apply to changes
-of S:
+While the other input has a row, the row stays in the union.  ∪ is symmetric, so the same rules apply to changes of S:
 
     (c.5) (R − ∇R) ∪ S = (R ∪ S) − (∇R − S)
     (c.6) (R ∪ ΔR) ∪ S = (R ∪ S) ∪ (ΔR − S)

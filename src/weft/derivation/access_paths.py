@@ -87,10 +87,7 @@ def _reaches(tie: _Tie, paths: Mapping[str, Access]) -> bool:
 
 
 def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> list[_Tie]:
-    """The list has each equality in both directions.  Null-safe equalities come last.
-
-    ``origins`` maps each column of a domain to the original table column, which the result names.
-    """
+    """Return each equality in both directions, null-safe equalities last."""
     ties = []
     for item in relational.conjuncts(demanded):
         if (

@@ -79,10 +79,7 @@ def _aliases(around: tuple[relational.Source, ...]) -> set[str]:
 
 
 def _connected(wanted: set[str], whole: relational.Predicate, own: set[str]) -> set[str]:
-    """Add to ``wanted`` all sources that conditions connect to a source in ``wanted``.
-
-    Without these sources, the domain would be a large cross product.
-    """
+    """Without the sources that conditions connect to ``wanted``, the domain would be a large cross product."""
     ties = [{ref.scan for ref in mentioned(item)} for item in _plain(whole)]
     reached = set(wanted)
     while True:

@@ -114,7 +114,6 @@ def _false_if_contradictory(predicate: relational.Predicate) -> relational.Predi
 
 
 def _body(body: relational.Relation, never_null: frozenset[ColumnRef]) -> relational.Relation | None:
-    """Return None if the body can have no row."""
     own = relational.sources(body)
     demanded = simplify(relational.condition(body), never_null | starts_of(own))
     return None if demanded == relational.FALSE else relational.block(own, demanded)

@@ -151,7 +151,7 @@ def _texts(plan: Plan, events: Sequence[Event], compiled: Sequence[Branch]) -> t
 
 
 def _views(compiled: Sequence[Branch]) -> tuple[ViewText, ...]:
-    """Return the views that the branches read.  A full scan of a table has no view."""
+    """A full scan of a table has no view."""
     read: dict[str, set[str]] = {}
     for branch in compiled:
         for table, names in columns_read(branch).items():

@@ -109,10 +109,7 @@ def _require_divisors(formula: Formula, semantics: Semantics) -> None:
 
 
 def _require_one_kind(over: Mapping[str, TableSchema], logs: set[str]) -> None:
-    """Raise SynopsisError if only some of the tables belong to the log, or if ``over`` is empty.
-
-    A log and other tables have different states.
-    """
+    """A log and other tables have different states, so a formula must not read both."""
     if not over:
         raise SynopsisError("the formula names no table", hint="Name its predicates after tables.")
     others = over.keys() - logs

@@ -72,10 +72,7 @@ def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool 
 
 
 def _each(summary: Summary) -> str:
-    """Return the number of answers for each row, in words.
-
-    If several SELECTs read a table, each row counts once for each SELECT.
-    """
+    """If several SELECTs read a table, each row counts once for each SELECT."""
     alike: dict[tuple[int, str], list[str]] = {}
     for name, times in Counter(summary.bounded_by).items():
         alike.setdefault((times, _unit(summary, [name])), []).append(name)

@@ -143,7 +143,7 @@ def _turning(event: Event) -> str:
 
 
 def _clauses(events: Sequence[Event]) -> tuple[str, ...]:
-    """Return the drivers of ``events`` as clauses.  One clause names all tables whose new rows cause answers."""
+    """One clause names all tables whose new rows cause answers."""
     clauses = []
     for verb in ("arrives", "begins"):
         scans = (event.driver.scan for event in events if _just_arrives(event))
@@ -170,10 +170,7 @@ def _clause(event: Event) -> str:
 
 
 def _demanded(parts: Sequence[Query], events: Sequence[Event]) -> tuple[str, ...]:
-    """Return the conditions at the instant of an answer as clauses, without the condition that is the driver.
-
-    The first clause combines the conditions that do not depend on time.
-    """
+    """The first clause combines the conditions that do not depend on time."""
     if not events:
         return ()
     if len(parts) != 1:
@@ -193,7 +190,6 @@ def _is_driver(item: Predicate, event: Event) -> bool:
 
 
 def _bound(parts: Sequence[Query]) -> tuple[str, ...] | None:
-    """Return the table of each SELECT, or None if a SELECT reads several tables."""
     tables = []
     for part in parts:
         read = sources(part.input)

@@ -122,7 +122,6 @@ def _whole_rows(table: TableSchema, log: bool) -> Events:
 
 
 def _predicate(table: TableSchema, taken: Sequence[str], conditions: Sequence[str]) -> str:
-    """Return the name of a predicate, which is a hash of the definition of its rows."""
     definition = repr((table.id, tuple(taken), sorted(set(conditions))))
     return f"p{hashlib.sha256(definition.encode()).hexdigest()[:16]}"
 
@@ -255,7 +254,6 @@ def _with_carried(
 
 
 def _outputs(nest: Nest) -> tuple[tuple[str, DataType], ...]:
-    """Return the SQL and the type of each answer column.  The SQL reads the variables ``v1 … vk`` of the formula."""
     places = {variable.name: f"v{n}" for n, variable in enumerate(algebra.free_variables(nest.formula), 1)}
     outputs = []
     for output in nest.outputs:

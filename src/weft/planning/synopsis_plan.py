@@ -261,7 +261,6 @@ def _source(form: Mapping[str, Any], tables: Mapping[TableKey, TableSchema]) -> 
 
 
 def _stored_table(table: TableSchema) -> list[Any]:
-    """The JSON value has the ID of the table, and the IDs and types of its columns."""
     return [["table", table.id], [[column.id, str(column.type)] for column in table.columns]]
 
 

@@ -180,10 +180,7 @@ def _states(plan: SynopsisPlan) -> str:
 
 
 def _names(events: tuple[Events, ...]) -> dict[str, str]:
-    """Return a readable name for each predicate.
-
-    It is the name of the predicate's table, with a number if the table has several predicates.
-    """
+    """A name is that of the predicate's table, with a number if the table has several predicates."""
     seen: Counter[str] = Counter()
     names = {}
     for each in events:

@@ -77,10 +77,7 @@ def _of_comparison(name: str, args: tuple[Scalar, ...]) -> Iterator[_Bound]:
 
 
 def _place(instant: Scalar) -> tuple[Scalar | None, int] | None:
-    """Return ``instant`` as a base and a constant distance in microseconds, or None if the distance is not constant.
-
-    If the base is None, it means the beginning of 1970.
-    """
+    """The base None means the beginning of 1970.  The distance is in microseconds."""
     parts = shifted(instant)
     if parts.intervals:
         return None

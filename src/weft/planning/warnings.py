@@ -57,10 +57,7 @@ def _impossible(later: Sequence[Branch]) -> list[Note]:
 
 
 def _imprecise(plan: Plan) -> list[Note]:
-    """Return a message for each NOT EXISTS that is evaluated as soon as a row arrives.
-
-    Such a query is imprecise, because it requires no minimum age of the row (paper section 2).
-    """
+    """A NOT EXISTS is imprecise if the query requires no minimum age of the row (paper section 2)."""
     branches = (with_constants(event, plan.values) for event in incremental(plan.lifted))
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
     if any(event.driver.kind == "now_from" and not event.driver.inside for event in events):
@@ -107,10 +104,10 @@ def _named(body: Relation) -> frozenset[str]:
 
 
 def _may_come_later(scan: Scan, body: Relation | None, judged: Scan, others: Iterable[Source]) -> bool:
-    """Return whether a row of ``scan`` can arrive after a row of ``judged`` and remove the latter from the answer.
+    """``body`` is the body of the NOT EXISTS in the query, or None if unknown.
 
-    ``body`` is the body of the NOT EXISTS in the query, or None if unknown.  The result is False if the conditions of
-    ``body`` allow only earlier rows.  The rows of ``others`` arrive no later than the row of ``judged``.
+    The result is False if the conditions of ``body`` allow only earlier rows.  The rows of ``others`` arrive no later
+    than the row of ``judged``.
     """
     if body is None:
         return True
@@ -143,12 +140,11 @@ def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:
 
 
 def _of_before(alias: str, known: Collection[str]) -> bool:
-    """Return whether a range variable belongs to the copy of the query that is evaluated just before an instant."""
     return alias.removesuffix(BEFORE) != alias and alias.removesuffix(BEFORE) in known
 
 
 def _written(alias: str, known: Collection[str]) -> str:
-    """Remove the underscores that avoid a clash, and return the range variable of the query's text."""
+    """An alias may have underscores that avoid a clash with a column."""
     while alias not in known and alias.endswith("_"):
         alias = alias[:-1]
     return as_written(alias)

@@ -177,7 +177,6 @@ def instant_words(instant: Scalar) -> str:
 
 
 def _column(base: Scalar) -> Scalar:
-    """Return the DATE column if ``base`` is the midnight of a DATE, otherwise ``base``."""
     return base.arg if isinstance(base, Cast) and base.arg.type == DATE else base
 
 
@@ -257,10 +256,7 @@ def condition_words(predicate: Predicate) -> str:
 
 
 def _compared(threshold: Scalar, after: str, at: str) -> str:
-    """Return a comparison of NOW with a threshold, in which ``at`` is the operator >= or <.
-
-    If the threshold is one microsecond after an instant, compare NOW with that instant by ``after``, which is > or <=.
-    """
+    """``after`` is the operator for a threshold one microsecond after an instant.  ``at`` is the operator otherwise."""
     words = instant_words(threshold)
     if shifted(threshold).micros % 1_000 == 1:
         return f"NOW() {after} {words.removeprefix(JUST_AFTER)}"

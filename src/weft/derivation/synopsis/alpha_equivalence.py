@@ -42,10 +42,7 @@ def substituted(formula: algebra.Formula, names: Scope) -> algebra.Formula:
 
 @dataclass
 class _Renaming:
-    """Bound variables get numbers after ``prefix``, and fixpoint relations get numbers after ``relations``.
-
-    If ``relations`` is None, fixpoint relations keep their names.
-    """
+    """If ``relations`` is None, fixpoint relations keep their names."""
 
     prefix: str
     relations: str | None = None

@@ -90,7 +90,6 @@ def nests(query: Query) -> tuple[Nest, ...]:
 
 
 def _selects(relation: Relation, outputs: tuple[Output, ...]) -> Iterator[tuple[Relation, tuple[Output, ...]]]:
-    """The outputs refer to the tables of the SELECT, not to the columns of the union."""
     match relation:
         case Distinct(input=inner):
             yield from _selects(inner, outputs)
@@ -182,8 +181,6 @@ _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": 
 
 @dataclass
 class _Conditions:
-    """``own`` has the conditions on one table, and ``compared`` has the conditions on values of several tables."""
-
     scans: dict[str, Scan]
     own: dict[str, list[Scalar]] = field(default_factory=dict)
     distances: Distances = field(default_factory=Distances)
@@ -305,7 +302,6 @@ class _Writing:
         return Atom(alias, terms)
 
     def _of_order(self, order: Order) -> Formula:
-        """Return the formula G1 ∧ ▽◇(G2 ∧ …) of one order."""
         wanted = {self._variable(ref) for output in self.outputs for ref in columns(output.value)}
         tests = [self._comparison(each) for each in self.conditions.compared]
 
@@ -315,11 +311,7 @@ class _Writing:
         return nested(order, lambda names: reduce(past.And, map(self._atom, names)), tests, wanted, before)
 
     def _before(self, order: Order, number: int, below: Formula) -> Formula:
-        """Return ▽◇ of the nest ``below``, which comes before group ``number``.
-
-        If the order requires an interval, return ◇ with the interval.  Raise SynopsisError if the order limits the
-        distance of groups that are not neighbours.
-        """
+        """Raise SynopsisError if the order limits the distance of groups that are not neighbours."""
         for place in range(number + 2, len(order)):
             if not self.conditions.distances.implied(order, number, place):
                 raise _refused(

@@ -65,7 +65,6 @@ def accumulates(formula: Fixpoint) -> bool:
 
 
 def _coefficients(formula: Fixpoint) -> list[int | Multiplied]:
-    """The result has one entry for each body of the fixpoint."""
     definitions = list(_definitions(formula))
     names = frozenset(definition.name for definition in definitions)
     return [_coefficient(definition.body, names) for definition in definitions]
@@ -94,9 +93,7 @@ def speaks(formula: Formula, names: Names) -> bool:
 
 
 def _definitions(formula: Fixpoint) -> Iterator[Definition]:
-    """The result includes the definitions of inner fixpoints that refer to the fixpoint, because the counts grow
-    together.
-    """
+    """Include the definitions of inner fixpoints that refer to the fixpoint, because their counts grow together."""
     own = frozenset(definition.name for definition in formula.definitions)
     for definition in formula.definitions:
         yield definition
@@ -159,9 +156,7 @@ def _product(formula: And, names: Names) -> int | Multiplied:
 
 
 def _over_time(formula: Once | Since, names: Names) -> int | Multiplied:
-    """Both operators sum the counts of one operand over all time points, so that operand must not contain a defined
-    relation. An operand that is only tested has the coefficient 0.
-    """
+    """◇ and ``since`` sum the counts of one operand over all time points."""
     match formula:
         case Once(counting="first", formula=counted) | Since(counting="first", right=counted):
             below = _coefficient(counted, names)

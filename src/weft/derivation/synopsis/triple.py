@@ -70,7 +70,6 @@ class _Unfolding:
     semantics: Semantics
 
     def read(self, formula: Formula) -> Formula:
-        """Replace the temporal subformulas of a formula by atoms that read the stored relations."""
         if temporal(formula):
             name = self.names[stored_of(read_from(formula) or formula, self.semantics)]
             return Atom(name if isinstance(formula, Previous) else name + NOW, free_variables(formula))

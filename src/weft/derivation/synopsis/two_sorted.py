@@ -34,7 +34,7 @@ _OPPOSITE: Final[Mapping[str, OneOf["=", "<>", "<", "<="]]] = {"=": "<>", "<>": 
 
 @dataclass(frozen=True)
 class _Query:
-    """A conjunctive query.  The last term of each atom is the time point of the atom."""
+    """A conjunctive query, where the last term of each atom is its time point."""
 
     times: tuple[algebra.Variable, ...] = ()
     atoms: tuple[algebra.Atom, ...] = ()
@@ -192,7 +192,6 @@ class _Nest:
         return self.lengths.of_groups(later, earlier, _AGO)
 
     def _allowed(self, order: Order) -> bool:
-        """Return whether the lengths of time between the groups are possible."""
         equal = [(one, other) for group in order for one in group for other in group]
         if not all(self.lengths.between(*pair).allows(0) and self.sequence.between(*pair).allows(0) for pair in equal):
             return False

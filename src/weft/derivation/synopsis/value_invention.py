@@ -128,7 +128,6 @@ def _of_columns(arguments: tuple[algebra.Term, ...], columns: tuple[Origin, ...]
 
 
 def _relations(formula: algebra.Fixpoint, known: Relations) -> Relations:
-    """The origins come from an iteration over the bodies of the definitions."""
     relations = dict(known)
     for definition in formula.definitions:
         relations[definition.name] = (replace(ROWS, again=True),) * len(definition.parameters)

@@ -125,10 +125,7 @@ def most_runs(interval: algebra.Interval) -> int:
 
 
 def _counters(formula: algebra.Formula, power: int | None) -> tuple[str, Kind]:
-    """Return the number of bits of a counter that grows like |T| to the ``power``, and the kind of this growth.
-
-    If ``power`` is None, no power of |T| bounds the counter.
-    """
+    """If ``power`` is None, no power of |T| bounds the counter."""
     if power is None:
         return "|T| bits", "unbounded"
     rows = any(isinstance(part, algebra.Atom) for part in algebra.subformulas(formula))

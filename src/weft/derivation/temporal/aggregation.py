@@ -124,17 +124,13 @@ def _change(node: Aggregation) -> str:
 
 
 def _of_change(node: Aggregation, part: Temporal) -> Aggregation:
-    """Return Π(∇R) or Π(ΔR) with the range variable of $1.
-
-    Without groups, the result has its row only while the change has rows.
-    """
+    """Without groups, the result has its row only while the change has rows."""
     alias = _change(node)
     measures = tuple(replace(each, output=replace(each.output, scan=alias)) for each in node.measures)
     return Aggregation(part, alias, node.groups or (_ALL,), measures)
 
 
 def _joined(node: Aggregation, change: Temporal, current: Temporal) -> TemporalJoin:
-    """Return J, the join of the change $1 and the current state $2 on equal groups."""
     return TemporalJoin((change, current), _same_group(node))
 
 
@@ -148,7 +144,6 @@ def _group(node: Aggregation, out: Output) -> ColumnRef:
 
 
 def _values(node: Aggregation, over: Temporal, scan: str) -> Temporal:
-    """Return π_{$i.A}, where ``scan`` is the range variable of $i."""
     names = (*(_group(node, out) for out in node.groups), *(each.output for each in node.measures))
     outputs = tuple(Output(ref.column, replace(ref, scan=scan)) for ref in names)
     return Projection(over, node.alias, outputs)

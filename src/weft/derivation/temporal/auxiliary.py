@@ -139,9 +139,7 @@ def needed_auxiliaries(expression: temporal.Temporal, keys: Keys) -> dict[TableS
 
 @dataclass(frozen=True)
 class _Need:
-    """``wanted`` has the required columns, or is None for all columns.  ``filters`` are conditions on the required
-    rows.
-    """
+    """``wanted`` has the required columns, or is None for all columns."""
 
     wanted: frozenset[ColumnRef] | None
     filters: tuple[Scalar, ...] = ()
@@ -177,7 +175,6 @@ def _either(one: _Need, other: _Need) -> _Need:
 
 
 def _below(relation: temporal.Temporal, need: _Need) -> tuple[_Need, ...]:
-    """``need`` is the requirement on the result of the operator."""
     match relation:
         case temporal.Selection(predicate=predicate):
             wanted = None if temporal.mentions_time(predicate) else need.also(columns(predicate))
@@ -214,7 +211,6 @@ def _timeless(predicate: Scalar) -> tuple[Scalar, ...]:
 def _through(
     filters: tuple[Scalar, ...], alias: str, outputs: tuple[Output, ...], inner: temporal.Temporal
 ) -> tuple[Scalar, ...]:
-    """Rewrite filters on plain outputs to filters on the input, and omit filters on computed outputs."""
     plain = {
         ColumnRef(alias, output.name, output.value.type): output.value
         for output in outputs

@@ -79,7 +79,6 @@ def _without_local(node: Relation | Predicate | Query) -> Relation | Predicate |
 
 
 def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
-    """Yield the conjuncts that use only columns of ``scan`` and do not ask for periods."""
     for part in conjuncts(predicate):
         if not isinstance(part, Plain) or periods_asked(part.condition):
             continue
@@ -88,7 +87,6 @@ def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
 
 
 def _unpruned(query: Query) -> frozenset[str]:
-    """Return the range variables of the tables that keep all columns."""
     asked = {part.scan for part in walk(query) if isinstance(part, PeriodOf)}
     grouped = (part.input for part in walk(query) if isinstance(part, Grouped))
     counted = {each.alias for inner in grouped for each in sources(inner) if isinstance(each, Scan)}
@@ -96,7 +94,6 @@ def _unpruned(query: Query) -> frozenset[str]:
 
 
 def _with_pruned_tables(select: Select, needed: dict[Scan, tuple[ColumnRef, ...]], inner: dict[Scan, str]) -> Relation:
-    """A condition on one pruned table alone moves into the table."""
     parts: list[Relation] = list(sources(select))
     demanded = condition(select)
     for place, scan in enumerate(parts):

@@ -110,10 +110,7 @@ def _wide(measure: Measure) -> bool:
 
 
 def _sum_type(type: DataType) -> DataType:
-    """Return the type of a stored sum.
-
-    For BIGINT, it is a DECIMAL that can hold any sum.  Otherwise it is the type of Spark's sum.
-    """
+    """For BIGINT, the type is a DECIMAL that can hold any sum.  Otherwise, it is the type of Spark's sum."""
     if type == BIGINT:
         return DataType("DECIMAL", 38, 0)
     if type.name != "DECIMAL":

@@ -78,10 +78,7 @@ def alternatives(scalar: Scalar, is_: Judgement = "true") -> tuple[Conjunction, 
 
 
 def _of_truth(known: bool, *, positive: bool) -> Judgement:
-    """Return the judgement of x for ``x IS TRUE``, or for ``x IS FALSE`` if ``known`` is false.
-
-    ``positive`` is false under a NOT.
-    """
+    """``known`` is false for ``x IS FALSE``.  ``positive`` is false under a NOT."""
     if positive:
         return "true" if known else "false"
     return "not true" if known else "not false"

@@ -106,10 +106,7 @@ def _negated(predicate: Scalar) -> Scalar | None:
 
 
 def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
-    """Return the ``Crossing`` for the predicate ``case``, in which ``part`` differs between t and t_now.
-
-    Return None if no rule covers ``part``.
-    """
+    """Return None if no rule covers ``part``, the conjunct that differs between t and t_now."""
     scans = {period.scan for period in _periods(part)}
     if len(scans) == 1 and not mentions_now(part):
         return Crossing(case, scans.pop(), is_open)
@@ -180,7 +177,6 @@ def windows(predicate: Scalar) -> tuple[Within, ...] | None:
 
 
 def _side(predicate: Scalar) -> Within | None:
-    """Return the bound that a comparison sets on a first or last instant, or None for another predicate."""
     match predicate:
         case Call(name=op, args=(Call(name=name, args=(PeriodOf(at=None),)), bound)) if name in (START, END):
             column = temporal.VALID_FROM if name == START else temporal.VALID_TO

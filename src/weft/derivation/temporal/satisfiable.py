@@ -67,10 +67,7 @@ def contradiction(predicate: Scalar) -> tuple[Reason, ...] | None:
 
 
 def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] | None:
-    """Return why the atoms cannot all hold, or None if no contradiction is found.
-
-    ``open_`` says for each tuple whether its period set is open.
-    """
+    """``open_`` says for each tuple whether its period set is open."""
     order = Order[Reason]()
     null: dict[Scalar | str, Scalar] = {}
     opaque: dict[tuple[Scalar, bool], Scalar] = {}
@@ -96,7 +93,6 @@ def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] |
 
 
 def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] | None:
-    """Return the conditions of ``atom`` and of an atom that contradicts it, or None."""
     against = {"true": ("false", "not true"), "false": ("true", "not false")}.get(atom.is_, ())
     for other in atoms:
         if other.is_ in against and _settled(other.scalar, open_) == _settled(atom.scalar, open_):
@@ -105,10 +101,7 @@ def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reas
 
 
 def _settled(scalar: Scalar, open_: dict[str, bool]) -> Scalar:
-    """Return the scalar as of t if its value at t_now is the same.  Otherwise, return the scalar unchanged.
-
-    The values are equal if the scalar does not mention NOW and all its periods are closed.
-    """
+    """A scalar has the same value at t and t_now if it does not mention NOW and all its periods are closed."""
     if mentions_now(scalar) or any(open_[period.scan] for period in _periods(scalar)):
         return scalar
     return as_of_refresh(scalar)

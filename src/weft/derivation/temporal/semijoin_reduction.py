@@ -66,8 +66,6 @@ def reduce_by_semijoins(relation: Temporal) -> Temporal:
 
 
 class _Reduction:
-    """The rewriting processes each common subexpression once."""
-
     def __init__(self) -> None:
         self._narrowed: dict[Temporal, Temporal] = {}
         self._small: dict[Temporal, bool] = {}
@@ -103,9 +101,7 @@ class _Reduction:
                 return self.small(relation.input)
 
     def narrowed(self, relation: Temporal) -> Temporal:
-        """Return an equal relation.  If one input of an operator is small, the other inputs are limited to rows that
-        can match.
-        """
+        """If one input of an operator is small, limit the other inputs to rows that can match."""
         known = self._narrowed.get(relation)
         if known is None:
             known = self._narrowed[relation] = self._narrow(relation)
@@ -145,16 +141,14 @@ class _Reduction:
         return Difference(left, self.limited(relation.right, keys(left), _all(relation.right, left)))
 
     def _common(self, relation: Difference) -> Temporal | None:
-        """Return D if the relation is X − (X − D) for a small D with the attribute names of X, otherwise None."""
+        """Return D if the relation is X − (X − D) for a small D, otherwise None."""
         match relation:
             case Difference(left=whole, right=Difference(left=again, right=part)) if whole == again:
                 return part if self._part_of(whole, part) else None
         return None
 
     def _lost(self, relation: Difference) -> tuple[Projection, Temporal] | None:
-        """Return π and D if the relation is π(X) − π(X − D) for a small D with the attribute names of X, otherwise
-        None.
-        """
+        """Return π and D if the relation is π(X) − π(X − D) for a small D, otherwise None."""
         match relation:
             case Difference(
                 left=Projection(input=whole) as one, right=Projection(input=Difference(left=again, right=part)) as other
@@ -199,19 +193,13 @@ class _Reduction:
         return made
 
     def _due(self, relation: Temporal, row: Scalar) -> Temporal:
-        """Return the tuples that pass a threshold between t and t_now.
-
-        The selection counts as small, because it returns few tuples although it reads the full relation.
-        """
+        """The selection counts as small, because it returns few tuples although it reads the full relation."""
         due = Selection(self.narrowed(relation), row)
         self._small[due], self._narrowed[due] = True, due
         return due
 
     def _among(self, relation: Temporal, bound: PeriodCondition) -> Temporal | None:
-        """Return the rows that satisfy a bound on first or last instants, possibly with other rows.
-
-        Return None if the rows cannot be found in the base relations.
-        """
+        """Return None if the base relations offer no look-up by first or last instants."""
         candidate = candidates(relation, bound)
         if candidate is None:
             return None
@@ -230,16 +218,13 @@ class _Reduction:
         return Difference(given, Difference(given, self.limited(whole, keys(given), _all(whole, given))))
 
     def _exactly(self, relation: Temporal, given: Temporal, on: On) -> Temporal:
-        """Return exactly X ⋉ D, where X is ``relation`` and D is ``given``."""
         some = self.limited(relation, given, on)
         return (
             some if isinstance(some, Semijoin) and some.right == given and some.on == on else Semijoin(some, given, on)
         )
 
     def limited(self, relation: Temporal, given: Temporal, on: On) -> Temporal:
-        """Limit a relation to the rows that match ``given`` in the columns ``on``.  The result may have other rows
-        too.
-        """
+        """Limit a relation to the rows that match ``given`` in the columns ``on``, possibly with other rows."""
         if self.small(relation) or not on:
             return self.narrowed(relation)
         match relation:
@@ -264,10 +249,7 @@ class _Reduction:
                 return Semijoin(relation, given, on)
 
     def _keys_since(self, begin: Scalar | None, relation: Temporal) -> Temporal:
-        """Return the keys that hold at ``begin`` or later, for a join without earlier rows.
-
-        Without this limit, a look-up would return the history of every row that ever had the key.
-        """
+        """Without ``begin``, a look-up would return the history of every row that ever had the key."""
         given = keys(relation)
         if begin is None or _stretched(relation) or self._begins.begin(given) is not None:
             return given
@@ -331,7 +313,6 @@ def equalities(predicate: Scalar) -> On:
 
 
 def _place(case: Crossing, parts: list[Temporal]) -> int | None:
-    """Return the position of the input to which the condition of a ``Crossing`` applies, or None."""
     if case.row is None:
         return next((n for n, part in enumerate(parts) if single_variable(part) == case.scan), None)
     used = columns(case.row)
@@ -344,10 +325,7 @@ def _pairs(join: TemporalJoin, number: int, via: int) -> On:
 
 
 def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
-    """Map each input to the input that supplies the keys for its look-up, if equalities connect the two.
-
-    Inputs in ``met`` need no look-up and have the value None.
-    """
+    """Inputs in ``met`` need no look-up and have the value None."""
     lookups: dict[int, int | None] = dict.fromkeys(sorted(met))
     more = True
     while more:
@@ -364,7 +342,6 @@ def _all(relation: Temporal, given: Temporal) -> On:
 
 
 def _below(on: On, alias: str, outputs: tuple[Output, ...]) -> On:
-    """Replace each plain output of a projection by its input column, and omit pairs with a computed output."""
     plain = {ColumnRef(alias, out.name, out.value.type): out.value for out in outputs}
     values = ((plain.get(ours), theirs) for ours, theirs in on)
     return tuple((value, theirs) for value, theirs in values if isinstance(value, ColumnRef))

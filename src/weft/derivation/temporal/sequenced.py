@@ -198,9 +198,7 @@ class _Reading:
                 raise AssertionError(f"a condition of time is a scalar: {demanded}")
 
     def with_partner(self, held: _Held, body: Relation, *, negated: bool) -> _Held:
-        """Return the rows of ``held`` with a partner in ``body`` at the same instant, or without a partner if
-        ``negated``.
-        """
+        """If ``negated`` is true, the rows must have no partner in ``body`` at the same instant."""
         instead = _opened(body)
         if instead is not None:
             each: tuple[Predicate, ...] = tuple(NotExists(one) if negated else Exists(one) for one in instead)
@@ -217,10 +215,7 @@ class _Reading:
         return replace(held, relation=Difference(held.relation, partnered) if negated else partnered)
 
     def same_rows(self, held: _Held, body: Relation) -> Temporal | None:
-        """Return the right operand of an EXCEPT, or None if ``body`` does not come from an EXCEPT.
-
-        If a body comes from an EXCEPT, its only condition is that all columns are null-safe equal.
-        """
+        """The only condition of an EXCEPT is that all columns are null-safe equal."""
         own = [ref for item in held.items for ref in attributes(item)]
         parts = sources(body)
         if len(parts) != 1 or len(columns_of(parts[0])) != len(own):
@@ -249,10 +244,9 @@ def _one_source(relation: Relation) -> Source:
 
 
 def _opened(body: Relation) -> tuple[Relation, ...] | None:
-    """Inline a derived table that names outer columns, and return the resulting bodies.
+    """Inline a derived table that names outer columns, or return None if there is none.
 
-    Return None if no derived table names outer columns.  Such derived tables come from ``x IN (SELECT …)``, also with
-    set operations.  Inlining is correct because EXISTS asks for any row.  A union becomes several bodies.
+    Such derived tables come from ``x IN (SELECT …)``.  Inlining is correct because EXISTS asks for any row.
     """
     parts, demanded = sources(body), condition(body)
     for place, part in enumerate(parts):

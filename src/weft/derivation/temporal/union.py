@@ -39,7 +39,6 @@ def refresh_union(node: TemporalUnion, trace: DerivationTrace) -> Delta:
 
 
 def _alone(node: TemporalUnion, position: int, part: Temporal) -> Temporal:
-    """Return the rows of ``part`` that the other input does not have."""
     return Difference(renamed(part, node.left), node.left if position else node.right)
 
 

@@ -22,8 +22,9 @@ from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
 def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
     """Return the access path of each range variable of the branch and of its subqueries.
 
-    If ``null_safe`` is true, a look-up may use columns that the query compares by <=>.  Its reader must then match NULL
-    with NULL.  The option ``--from now`` needs such look-ups, to check whether the same row existed before.
+    If ``null_safe`` is true, a look-up may use columns that the query compares by <=>.  The reader of such a look-up
+    must match NULL with NULL.  The option ``--from now`` needs such look-ups, to check whether the same row existed
+    before.
     """
     paths: dict[str, Access] = {}
     driver = _news(event)

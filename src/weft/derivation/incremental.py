@@ -70,7 +70,7 @@ class _Before:
         self.rows = renamed
 
     def absent(self, branch: Event) -> relational.Predicate:
-        """Return the condition that the branch's row is not in Q(s⁻).  In this comparison, NULL equals NULL."""
+        """Return the condition that Q(s⁻) does not contain the branch's row, where NULL equals NULL."""
         pairs = zip(relational.attributes(self.rows), branch.outputs, strict=True)
         same = [relational.Plain(call("<=>", ref, output.value)) for ref, output in pairs]
         before = at(self.rows, Instant(branch.instant, before=True))

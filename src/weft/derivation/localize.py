@@ -60,7 +60,6 @@ def _body(
 def _domain(
     far: tuple[ColumnRef, ...], around: tuple[relational.Source, ...], whole: relational.Predicate, inner: str
 ) -> relational.Distinct:
-    """The values satisfy the plain conditions of ``whole`` that concern only the sources of the columns ``far``."""
     wanted = _connected({ref.scan for ref in far}, whole, _aliases(around))
     needed = tuple(source for source in around if _alias(source) in wanted)
     narrow = [item for item in _plain(whole) if {ref.scan for ref in mentioned(item)} <= wanted]
@@ -79,7 +78,7 @@ def _aliases(around: tuple[relational.Source, ...]) -> set[str]:
 
 
 def _connected(wanted: set[str], whole: relational.Predicate, own: set[str]) -> set[str]:
-    """Without the sources that conditions connect to ``wanted``, the domain would be a large cross product."""
+    """Add the connected sources, because the domain would otherwise be a large cross product."""
     ties = [{ref.scan for ref in mentioned(item)} for item in _plain(whole)]
     reached = set(wanted)
     while True:

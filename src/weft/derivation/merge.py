@@ -121,7 +121,7 @@ def _blocks(relation: Relation) -> list[_Block]:
 
 
 def block_count(node: Relation | Predicate) -> int:
-    """Return the number of blocks of a relation without building the blocks.  A predicate counts as 1."""
+    """Return the number of blocks of a relation without building the blocks.  A predicate counts as one block."""
     match node:
         case Join(inputs=parts):
             return prod(map(block_count, parts))
@@ -140,7 +140,7 @@ def _joined(parts: tuple[_Block, ...]) -> _Block:
 
 
 def _settled(meaning: Meaning) -> Meaning:
-    """Expand each definition until it names only columns of sources.
+    """Expand each definition until the definition names only columns of sources.
 
     The definition of a column may name a column of another derived table ``d``.  An example is ``d.id IN (SELECT d.id
     FROM …)`` if the subquery is the driver and is joined with ``d``.

@@ -42,9 +42,9 @@ class Summary:
     - ``holding``: the conditions that hold at the instant of an answer, as clauses.
     - ``time``: the instants at which time alone makes answers appear.  If ``time`` is empty, time alone makes answers
       appear only through rows of ``results``.
-    - ``arriving``: whether rows that arrive can cause answers.
-    - ``beginning``: whether rows that begin in a tracked table can cause answers.
-    - ``ending``: whether rows that end can cause answers.
+    - ``arriving``: true if an arriving row can cause an answer.
+    - ``beginning``: true if a row that begins in a tracked table can cause an answer.
+    - ``ending``: true if a row that ends can cause an answer.
     - ``bounded_by``: the table of each SELECT, or None if a SELECT reads several tables.  Each row of the table causes
       at most one answer of the SELECT.
     - ``tables``: all tables that the query reads.

@@ -36,7 +36,7 @@ _HINT: Final = "Remove --keep synopsis: Weft then evaluates the query over the t
 
 @dataclass(frozen=True)
 class Events:
-    """The rows of a predicate, which are the rows of ``table`` that satisfy all ``conditions``.
+    """The rows of a predicate: the rows of ``table`` that satisfy all ``conditions``.
 
     ``columns`` are SQL for the terms of the predicate.  The alias of the table in the SQL is e.  ``reads`` are the
     columns of the table that occur in the SQL.

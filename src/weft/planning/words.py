@@ -198,7 +198,6 @@ def scalar_words(scalar: Scalar) -> str:
 
 
 def _without_reading(part: Any) -> Any:
-    """Return the column in place of a call that parses it, an array element with a short name, or ``part`` itself."""
     match part:
         case Call(name="from_json", args=(ColumnRef() as ref, _)) if ref.type.shape is not None:
             return ref

@@ -3,7 +3,7 @@
 starts(p ∧ q) = starts(p) ∧ at(q, s) ∪ at(p, s) ∧ starts(q).  The rule of ``ends`` is the same with s⁻ for s.
 
 starts(p ∨ q) = starts(p) ∪ starts(q), and ends(p ∨ q) = ends(p) ∪ ends(q).  If q still holds when p ends, the row stays
-in the answer.  The rule is correct nevertheless, because an event need not be an exit.
+in the answer.  The rule of ``ends`` is still correct, because an event need not be an exit.
 
 >>> from weft.algebra.relation import NowBefore, NowFrom
 >>> from shown import M, show_events

@@ -9,7 +9,7 @@ this package.  No rule depends on a window: the instant s of an event is an expr
 adds the condition τ <= s < t.
 
 Law: ``starts`` returns a row at s only if E contains the row at s.  Each entry into E is among ``starts``, and each
-exit from E is among ``ends`` (design section 2).  Tests compare the functions with E at every instant.
+exit from E is among ``ends`` (design section 2).  Tests compare the functions with the rows of E at every instant.
 """
 
 from __future__ import annotations

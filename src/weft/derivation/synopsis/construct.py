@@ -41,7 +41,7 @@ THERE = "there"
 @hashed_once
 @dataclass(frozen=True)
 class Stored:
-    """R_ψ, the stored relation of a canonical temporal subformula under one of the semantics.
+    """The stored relation R_ψ of a canonical temporal subformula, for one semantics.
 
     The columns ``v1 … vk`` have the values of the formula's free variables.  The column ``instant`` has the instant of
     an anchor in microseconds.  If the relation stores runs, ``instant`` belongs to the first anchor of a run, and

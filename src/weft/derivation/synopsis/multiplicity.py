@@ -48,7 +48,7 @@ class Multiplied:
 
 
 def multiplied(formula: Fixpoint) -> Multiplied | None:
-    """Return the part through which the fixpoint's counts grow by more than a constant at each time point, or None.
+    """Return the part that multiplies the counts of a fixpoint, or None.
 
     >>> from weft.algebra.formula import ALWAYS
     >>> q, x = Atom("q", ()), Defined("x", ())

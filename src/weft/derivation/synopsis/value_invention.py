@@ -1,4 +1,4 @@
-"""Find the variables whose values may be in no row, because terms or aggregates compute the values.
+"""Find the variables whose values need not occur in any row, because terms or aggregates compute the values.
 
 For all other variables, the active domain bounds the number of answers over all time points.  If a fixpoint computes
 new values from its own earlier values, the number of values has no bound.  Toman 2007, section 5, gives the reason:
@@ -17,8 +17,8 @@ from weft.algebra import formula as algebra
 class Origin:
     """The origin of a variable's values.
 
-    ``computed`` is true if the values may be in no row.  ``again`` is true if the values come from previous answers of
-    a fixpoint.  ``endless`` is true if the values are computed from previous answers of a fixpoint.
+    ``computed`` is true if the values need not occur in any row.  ``again`` is true if the values come from previous
+    answers of a fixpoint.  ``endless`` is true if the values are computed from previous answers of a fixpoint.
     """
 
     computed: bool = False
@@ -48,7 +48,7 @@ Relations = Mapping[str, tuple[Origin, ...]]
 def origins(formula: algebra.Formula, relations: Relations | None = None) -> Origins:
     """Return the origin of each free variable.
 
-    ``relations`` maps each enclosing fixpoint's relation to the origins of the relation's columns.
+    ``relations`` has the origins of the columns for each relation of an enclosing fixpoint.
     """
     known = relations or {}
     match formula:

@@ -107,7 +107,7 @@ def _relation_size(stored: Stored) -> RelationSize:
 
 
 def _times(stored: Stored) -> str:
-    """Return a text that says how often one row may be stored.  For at most once, the text is empty."""
+    """Return a text that says how often one row may be stored.  If a row is stored at most once, the text is empty."""
     if not stored.several:
         return ""
     interval = stored.formula.interval

@@ -19,7 +19,7 @@ As time passes:
     (r.8) Π_0(ψ(E)) = ψ(Π_0(E))
     (r.9) Π_w(ψ(E)) = ψ(Π_w(E)) − FR_[t+1, NOW](σ_{NOW ∈ T}(ψ(Π_w(E)))) ∪ FR_[t+1, NOW](Π_w(FR_[t+1−w, NOW](ψ(E))))
 
-(r.9) ends and recomputes every group that holds now.  Only groups that lost a row since t change.  This module
+(r.9) ends and recomputes every group that holds now.  A group changes only if it lost a row after t.  This module
 therefore uses a smaller, equivalent delta: (c.17) with ∇R' = FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E).
 """
 
@@ -87,7 +87,7 @@ def c20(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
 def r9(node: Aggregation) -> Delta:
     """Return the smaller delta that is equivalent to (r.9).
 
-    The delta is (c.17) for the rows that ended since t, over the window as of t.
+    The delta is (c.17) for the rows that ended after t, over the window as of t.
     """
     window = _window(node)
     old = replace(node, input=replace(window, at=REFRESHED))

@@ -2,7 +2,7 @@
 
 An auxiliary view of R is π_B(σ_f(R)).  It contains the part of R that the view needs.  The filter f has those
 conditions on R alone that every used row must satisfy.  B has the columns that the view uses, and the key of R.  If
-rows agree in the columns B, they become one row.  If this would change the view, B has all columns:
+rows agree in the columns B, they become one row.  If the loss of columns would change the view, B has all columns:
 
 - below a difference, a union, or an aggregate directly over R, because these operators compare or count full rows;
 - in a range variable whose period set a predicate mentions, because rows with fewer columns have longer periods.

@@ -9,7 +9,7 @@ To bring a view from its last refresh t to t_now, a runtime takes the following 
    result.
 3. Apply ∇R and ΔR to the tables themselves.
 
-The pairs ``stored`` give a stored table for an expression, which the table then replaces.  An expression is the view
+``stored`` has pairs of an expression and a table.  The table replaces the expression.  An expression is the view
 itself, or an aggregate in the view (``states``).  In a refresh, the table has the state at t.
 """
 
@@ -74,7 +74,7 @@ class Derived:
     def reads_whole(self) -> tuple[Base, ...]:
         """The recorded relations that an expression reads without a look-up of keys and without a window of instants.
 
-        The expressions may still limit the read to rows that hold since the beginning of the change (FR).
+        The expressions may still limit the read to rows that hold at the beginning of the change or later (FR).
         """
         return tuple(dict.fromkeys(chain.from_iterable(map(_read_whole, self._parts))))
 
@@ -121,7 +121,7 @@ class Maintenance:
 
 @lru_cache(maxsize=1_000)
 def maintenance(expression: Temporal, stored: Kept = ()) -> Maintenance:
-    """Return the maintenance of a view.  ``stored`` has the expressions that are stored in tables.
+    """Return the maintenance of a view.  ``stored`` has pairs of an expression and its table.
 
     Raise DerivationError if a stored table lacks the columns or the range variable of its expression.
     """

@@ -10,8 +10,8 @@
 
 Addition and subtraction of floating-point numbers are inexact, so incremental sums would drift away.  A recomputation
 adds the numbers in a fixed order, so its result is always the same (``sql/sweeping_groups.py``).  DECIMALs of more than
-28 digits have no wider type, so the maintenance cannot continue after a sum that overflowed.  Every aggregation also
-stores COUNT(*), because a group without rows does not exist.
+28 digits have no wider type, so the maintenance cannot continue after an overflow.  Every aggregation also stores
+COUNT(*), because a group without rows does not exist.
 """
 
 from __future__ import annotations

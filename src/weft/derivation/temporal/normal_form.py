@@ -42,11 +42,11 @@ class TooMany(Exception):
 
 
 def alternatives(scalar: Scalar, is_: Judgement = "true") -> tuple[Conjunction, ...]:
-    """Return the alternatives for a scalar with the judgement ``is_``, as conjunctions.
+    """Return the alternatives under which a scalar has the judgement ``is_``.
 
-    If the scalar has this judgement, at least one of the conjunctions holds.
+    Each alternative is a conjunction of atoms.  If the scalar has the judgement, at least one alternative holds.
 
-    Raise TooMany if there are more than ``MOST`` conjunctions.
+    Raise TooMany if the scalar has more than ``MOST`` alternatives.
 
     >>> from weft.algebra.scalar import Param
     >>> from weft.algebra.schema import BOOLEAN

@@ -18,7 +18,7 @@ L = TypeVar("L")
 class Constraint(Generic[L]):
     """The constraint ``left`` − ``right`` ≤ ``limit``, or < if ``strict`` is true.
 
-    ``reason`` is the condition from which the constraint comes.
+    ``reason`` is the condition that implies the constraint.
     """
 
     left: Hashable

@@ -2,7 +2,7 @@
 
 For a predicate p, a refresh deletes the tuples with [p]_t ∧ [¬p]_now and inserts the tuples with [p]_now ∧ [¬p]_t
 (section 4.3.2).  A conjunct of p cannot change if it depends neither on NOW nor on the open end of a period.  The
-conjunction s of these conjuncts has the same truth at both instants.  The other conjuncts are v1 to vn.  Then:
+conjunction s of these conjuncts has the same truth value at both instants.  The other conjuncts are v1 to vn.  Then:
 
     p = s ∧ v1 ∧ … ∧ vn        [p]_t ∧ [¬p]_now = s ∧ [v]_t ∧ ([¬v1]_now ∨ … ∨ [¬vn]_now)
 
@@ -20,8 +20,8 @@ tuple, the tuple satisfies the condition on the right:
 In the second case, the part "or e is open" is omitted if it contradicts the other conditions.
 
 A row of π, σ or ∪ takes its first instant from an input tuple, and its last instant from the same or another input
-tuple.  The candidate rows therefore come from the tuples of the base relation whose first (last) instant satisfies the
-condition.
+tuple.  The candidate rows therefore come from those tuples of the base relation whose first (last) instant satisfies
+the condition.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ PeriodCondition: TypeAlias = "Callable[[str], Scalar]"
 class Crossing:
     """One case of a term of a refresh, with a condition on the tuples that can change.
 
-    The condition is ``row`` on the columns, or ``bound`` on the period set of ``scan`` if ``row`` is None.
+    ``row`` is a condition on the columns.  If ``row`` is None, ``bound`` is a condition on the period set of ``scan``.
     """
 
     predicate: Scalar
@@ -98,7 +98,7 @@ def _alternatives(predicate: Scalar) -> tuple[Scalar, ...]:
 
 
 def _negated(predicate: Scalar) -> Scalar | None:
-    """Return v if the predicate is ¬v as ``not_true`` writes it, otherwise None."""
+    """Return v if the predicate is ``not_true(v)``, otherwise None."""
     match predicate:
         case Call(name="not", args=(Call(name="<=>", args=(inner, _)),)) if not_true(inner) == predicate:
             return inner
@@ -159,7 +159,7 @@ class Within:
 
 
 def windows(predicate: Scalar) -> tuple[Within, ...] | None:
-    """Return windows that together contain every tuple that satisfies the predicate.
+    """Return windows for a predicate.  Every tuple that satisfies the predicate lies in one of the windows.
 
     Return None if ``is_window`` is false for the predicate, or if an alternative has no window with both bounds.
     """
@@ -215,7 +215,7 @@ def expiring(window: temporal.Extension) -> PeriodCondition:
 def candidates(
     relation: temporal.Temporal, bound: PeriodCondition
 ) -> tuple[temporal.Temporal, frozenset[temporal.Temporal]] | None:
-    """Return a relation that contains all rows whose period sets satisfy a bound on first or last instants.
+    """Return a relation with all rows whose period sets satisfy ``bound``, possibly with other rows.
 
     The second part of the result has the selections of base tuples that the relation reads.  Return None if the
     relation has operators other than π, σ, ⋉ and ∪ over base relations.

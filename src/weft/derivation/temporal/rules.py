@@ -39,7 +39,7 @@ class DerivationStep:
 class Dropped:
     """A case that the refresh does not compute, because its conditions ``why`` contradict each other.
 
-    ``predicate`` is the unsatisfiable predicate of the case, in which the conjunct ``part`` changes.  If ``whole`` is
+    ``predicate`` is the unsatisfiable predicate of the case.  ``part`` is the conjunct that changes.  If ``whole`` is
     true, no case of the term is satisfiable, and the term is empty.
     """
 

@@ -7,7 +7,7 @@ about time to each system:
 - a tuple's first instant is at most t, and is the same at both instants;
 - a period set that is closed at t has the same last instant and length at both instants;
 - a period set that is open at t ends in t at t, and in t_now at t_now;
-- a term that rises with NOW, such as NOW minus a year, is at t_now at least its value at t.
+- a term that rises with NOW, such as NOW minus a year, does not decrease from t to t_now.
 
 The module tries each tuple with a closed and with an open period set.  A contradiction is a proof, so a dropped term
 never has a row.  The module treats a term that it does not recognize as an unknown value.  Equal terms have the same
@@ -165,7 +165,7 @@ def _add_what_is_known(order: Order[Reason], open_: dict[str, bool]) -> None:
 
 
 def _add_what_rises(order: Order[Reason], term: Scalar, open_: dict[str, bool]) -> None:
-    """The value of a rising term at t_now is at least its value at t.  A term over closed periods does not change."""
+    """A rising term does not decrease from t to t_now.  A term over closed periods does not change."""
     was = as_of_refresh(term)
     if was == term:
         return

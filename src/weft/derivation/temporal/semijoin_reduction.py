@@ -61,7 +61,7 @@ On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 
 
 def reduce_by_semijoins(relation: Temporal) -> Temporal:
-    """Return an equal expression that reads only the base rows that match the deltas, where possible."""
+    """Limit the expression to base rows that match the deltas, without a change of the result."""
     return _Reduction().narrowed(relation)
 
 
@@ -288,7 +288,7 @@ def keys(relation: Temporal) -> Temporal:
 
 
 def _stretched(relation: Temporal) -> bool:
-    """Return whether ``keys`` removes an EX_w.  The result of ``keys`` may then end before ``relation``."""
+    """Return whether ``keys`` removes an EX_w.  The rows from ``keys`` may then end before the rows of ``relation``."""
     match relation:
         case Extension():
             return True

@@ -66,7 +66,7 @@ class Bounding:
     def _join_since(
         self, join: temporal.TemporalJoin, first: Scalar, begins: tuple[Scalar | None, ...]
     ) -> temporal.Temporal:
-        """Cut the inputs of a join without a known beginning, unless the predicate mentions their period sets."""
+        """Cut those inputs of a join that have no known beginning, unless the predicate mentions their period sets."""
         spoken_of = temporal.periods_asked(join.predicate)
         parts = (
             self.since(part, first) if begun is None and spoken_of.isdisjoint(_variables(part)) else part
@@ -98,9 +98,7 @@ class Bounding:
                 return self.begin(relation.input)
 
     def since(self, relation: temporal.Temporal, first: Scalar) -> temporal.Temporal:
-        """Return a relation that is correct from ``first`` on, and that cuts base relations at ``first`` if
-        possible.
-        """
+        """Cut base relations at ``first`` if possible.  The result is correct from ``first`` on."""
         key = (relation, first)
         if key not in self._since:
             self._since[key] = relation if self.begin(relation) == first else self._cut(relation, first)

@@ -132,9 +132,7 @@ def whole_tables(event: Event) -> dict[str, Access]:
 
 
 def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]:
-    """Return the equalities that connect ``alias`` to other sources of the branch, with the column of ``alias``
-    first.
-    """
+    """Return the equalities of ``alias`` with other sources of the branch, the column of ``alias`` first."""
     ties = _equalities(relational.condition(event.block), {})
     return tuple((tie.own, tie.other) for tie in ties if tie.own.scan == alias and not tie.null_safe)
 

@@ -52,9 +52,8 @@ def incremental(query: relational.Query, *, from_now: bool = False) -> tuple[Eve
 def simplified(
     branch: Event, *, first: relational.Predicate = relational.TRUE, last: relational.Predicate = relational.TRUE
 ) -> Iterator[Event]:
-    """Yield the simplified branch, or nothing if the branch can return no row.
-
-    The condition of the result is ``first``, the branch's own condition, and ``last``, joined by AND.
+    """Yield the simplified branch with ``first`` and ``last`` as additional conditions, or nothing if it has no
+    rows.
     """
     own = relational.sources(branch.block)
     predicate = simplify(relational.conjunction(first, relational.condition(branch.block), last), starts_of(own))

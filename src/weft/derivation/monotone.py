@@ -63,10 +63,7 @@ def closed_form_verdict(query: relational.Query) -> ClosedFormVerdict:
 
 
 def minimum_bounding(query: relational.Query) -> tuple[Event, ...]:
-    """Return the closed form of Q^M(t), with one branch per block.
-
-    Call the function only if ``closed_form_verdict`` allows the closed form.
-    """
+    """Return the closed form of Q^M(t), one branch per block.  ``closed_form_verdict`` must allow the closed form."""
     branches = (_branch(expanded, part.outputs) for part in blocks(query) for expanded in _expand(part.input))
     return tuple(branch for branch in branches if branch is not None)
 
@@ -113,11 +110,7 @@ def _obstacle(predicate: relational.Predicate) -> str | None:
 
 
 def _expand(relation: relational.Relation) -> list[Block]:
-    """Return blocks whose union is the relation.
-
-    The body of an EXISTS is joined to the enclosing block.  The join may repeat rows, but an answer has only distinct
-    rows.
-    """
+    """Join the body of each EXISTS to its block.  The join may repeat rows, but an answer has only distinct rows."""
     own = sources(relation)
     return [Block(own + block.sources, block.items) for block in _alternatives(relational.condition(relation))]
 

@@ -69,10 +69,7 @@ def simplify(predicate: relational.Predicate, never_null: frozenset[ColumnRef]) 
 
 
 def present(instant: Scalar, never_null: frozenset[ColumnRef]) -> relational.Predicate:
-    """Return the condition that an instant is not NULL.
-
-    Return TRUE if the base of the instant is never NULL and its intervals are constants.
-    """
+    """Return the condition that an instant is not NULL, or TRUE if the instant is never NULL."""
     parts = shifted(instant)
     if any(not isinstance(interval, (Literal, Param)) for interval, _ in parts.intervals):
         return relational.Plain(call("is not null", instant))

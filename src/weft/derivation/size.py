@@ -45,9 +45,7 @@ class BranchSize:
         return BranchSize(self.branches + other.branches, self.sources + other.sources)
 
     def beside(self, sources: int, copies: int = 1) -> BranchSize:
-        """Return the size after each branch is joined with each of ``copies`` blocks.  Each block has ``sources``
-        sources.
-        """
+        """Return the size after each branch is joined with ``copies`` blocks of ``sources`` sources each."""
         return BranchSize(self.branches * copies, (self.sources + self.branches * sources) * copies)
 
 

@@ -36,9 +36,8 @@ from weft.sql import render
 
 @dataclass(frozen=True)
 class BranchText:
-    """A branch as text: the kind of its driver, the table of its driver, the reason for its answers, and its SQL.
-
-    ``table`` is None if time drives the branch.
+    """A branch as text: the kind of its driver, the table of its driver (or None), the reason for its answers, and its
+    SQL.
     """
 
     driver: str
@@ -139,9 +138,7 @@ def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branc
 
 
 def _texts(plan: Plan, events: Sequence[Event], compiled: Sequence[Branch]) -> tuple[BranchText, ...]:
-    """The reasons come from ``events``, which have the range variables of the query's text.  In ``compiled``, the
-    rewriting for Spark has renamed some range variables.
-    """
+    """``events`` have the range variables of the query's text.  ``compiled`` may have other range variables."""
     texts = []
     for event, branch in zip(events, compiled, strict=True):
         driver = event.driver

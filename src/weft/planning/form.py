@@ -96,10 +96,7 @@ def restored_plan(form: str, expected: str, tables: Iterable[TableSchema]) -> Pl
 
 
 def stored_parameter(value: Literal) -> tuple[str, JsonValue]:
-    """Serialize a constant for the catalog as the text of its type and its value in JSON.
-
-    ``restored_parameter`` is the inverse function.
-    """
+    """Serialize a constant for the catalog as the text of its type and its value in JSON."""
     raw = value.value
     if isinstance(raw, bytes):
         return str(value.type), raw.hex()
@@ -109,9 +106,8 @@ def stored_parameter(value: Literal) -> tuple[str, JsonValue]:
 
 
 def restored_values(constants: Iterable[tuple[str, JsonValue]]) -> list[Any]:
-    """Return the values of constants without their types.
-
-    A tick reads every constant of every query.  For speed, this function creates no ``Literal`` objects.
+    """Return the values of constants without ``Literal`` objects, for speed.  A tick reads every constant of every
+    query.
     """
     return [raw if kind in _STORED_UNCHANGED else restored_parameter(kind, raw).value for kind, raw in constants]
 

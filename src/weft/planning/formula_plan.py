@@ -137,7 +137,7 @@ def verdict_on_history(semantics: Semantics) -> str:
 class TwoSortedPlan:
     """The formula that Weft evaluates in place of a formula of 2-FOL.
 
-    ``history`` is the reason why the formula reads the stored history, or None if the formula has a synopsis.
+    ``history`` is the reason why the formula reads the stored history, or None for a synopsis.
     """
 
     reading: ParsedFormula

@@ -30,10 +30,7 @@ class Extent:
 
 
 def why_no_answer(extents: Mapping[str, Extent], until: int) -> str:
-    """Return a sentence that says why a query over these tables had no new answer in a window.
-
-    ``until`` is the end of the window in microseconds UTC.
-    """
+    """Return a sentence that says why a query had no new answer in a window with the end ``until`` (µs UTC)."""
     end = format_instant(until)
     extent_texts = "; ".join(_extent_text(name, extents[name]) for name in sorted(extents))
     if extents and all(each.first is None or each.first >= until for each in extents.values() if not each.view):

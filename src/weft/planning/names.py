@@ -31,10 +31,7 @@ def numbered_columns(query: Query) -> Query:
 
 
 def renumbered(event: Event, names: Sequence[str]) -> Event:
-    """Replace the numbered range variables of a branch by ``names``.
-
-    For example, the second name replaces t2.  The second name with the suffix ``_was`` replaces t2_was.
-    """
+    """Replace the numbered range variables of a branch by ``names``.  For example, the second name replaces t2."""
     names_by_alias = {}
     for alias in range_variables(event.relation):
         match = _NUMBERED.fullmatch(alias)

@@ -149,18 +149,12 @@ class Plan:
 
 
 def plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
-    """Return the plan of a query that is evaluated once.  ``tables`` maps names to tables.
-
-    Raise SqlError for an invalid query.
-    """
+    """Return the plan of a query that is evaluated once.  Raise SqlError for an invalid query."""
     return planned(bind(text, tables), from_now=from_now)
 
 
 def standing_plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
-    """Return the plan of a standing query.  ``tables`` maps names to tables.
-
-    Raise SqlError if the query is invalid, not allowed as a standing query, or too large.
-    """
+    """Return the plan of a standing query.  Raise SqlError for a query that is invalid, not allowed, or too large."""
     query, definitions = bind_standing(text, tables)
     return planned(query, from_now=from_now, definitions=definitions)
 
@@ -175,11 +169,11 @@ def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSch
 
 
 def bind_standing(text: str, tables: Mapping[str, TableSchema]) -> tuple[Query, tuple[TableSchema, ...]]:
-    """Return a standing query after the replacement of views that depend on NOW by their definitions.
+    """Bind a standing query, and replace each view that depends on NOW by its definition.
 
-    The second part of the result has these views.  Raise SqlError for an invalid query.  Raise SqlError also if the
-    query refers to the past or to the ends of rows.  While a row is in a table, its end is not yet recorded, so an
-    earlier answer cannot depend on the end (laws 1 and 2).
+    Return the query and the replaced views.  Raise SqlError for an invalid query, and for a query on the past or on the
+    ends of rows.  While a row is in a table, its end is not yet recorded, so an earlier answer cannot depend on the end
+    (laws 1 and 2).
     """
     query = bind(text, tables)
     reasons = Reasons()
@@ -257,10 +251,7 @@ def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
 
 
 def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], whole: bool) -> Branch:
-    """Return a branch for all queries of a plan (NiagaraCQ; design section 5).
-
-    The branch is joined with the parameter table ``table``.
-    """
+    """Return a branch for all queries of a plan, joined with their parameters (NiagaraCQ; design section 5)."""
     scan = Scan(table, PARAMETERS)
     known: dict[str, Scalar] = {column.name: scan.ref(column.name) for column in table.columns} | dict(window)
     joined = event.with_block(block((*sources(event.block), scan), condition(event.block)))
@@ -290,10 +281,7 @@ def _ready(event: Event, whole: bool, leading: tuple[Output, ...] = ()) -> Branc
 
 
 def encoded(value: Scalar) -> str:
-    """Return SQL that encodes a value of any type as a string without loss.
-
-    ``storage.ledger.decode`` is the inverse function.
-    """
+    """Return SQL that encodes a value of any type as a string without loss.  ``storage.ledger`` decodes the string."""
     text = render.scalar(value)
     match value.type.name:
         case "STRING":

@@ -64,9 +64,8 @@ class FormulaEvents:
 
 
 def of_query(query: Query) -> tuple[FormulaEvents, ...]:
-    """Return a formula with its events for each SELECT of a query.
-
-    Raise SynopsisError if the query has no synopsis.
+    """Return a formula with its events for each SELECT of a query.  Raise SynopsisError if the query has no
+    synopsis.
     """
     return tuple(of_each(_part, nests(query)))
 

@@ -107,10 +107,7 @@ class SynopsisPlan:
 
     @cached_property
     def synopsis(self) -> Synopsis:
-        """The initial state ∅, the step Δ and the answer Γ of the formulas.
-
-        Raise Refused if a formula cannot be computed.
-        """
+        """The initial state ∅, the step Δ and the answer Γ.  Raise Refused if a formula cannot be computed."""
         return shared([part.formula for part in self.parts], self.semantics)
 
     @cached_property

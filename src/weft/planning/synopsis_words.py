@@ -64,10 +64,7 @@ class SynopsisExplanation(InLines):
     gamma: tuple[str, ...]
     """The formulas for the answers at a state, over the rows of the state and the relations R1, R2 …."""
     delta: tuple[str, ...]
-    """The rules that compute each relation after a state, such as ``R1_now``.
-
-    A rule refers to the rows of the state and to the relations before the state.
-    """
+    """The rules that compute each relation after a state (``R1_now``) from the state and the earlier relations."""
     verdict: str
     faults: tuple[MissingBound, ...]
     history: str | None = None
@@ -75,10 +72,8 @@ class SynopsisExplanation(InLines):
     how_many: str | None = None
     next_due: str | None = None
     name: str | None = None
-    """The name of an installed query, or None.
-
-    Only an installed query has the fields ``how_many`` and ``next_due``.  ``how_many`` is the number of answers in
-    words, and ``next_due`` is the next instant at which the query is due.
+    """The name of an installed query, or None.  Only an installed query has the fields ``how_many`` and
+    ``next_due``.
     """
 
     @property
@@ -153,10 +148,7 @@ def _of_history(plan: SynopsisPlan, names: Mapping[str, str], events: tuple[Even
 
 
 def require_bounded(plan: SynopsisPlan) -> None:
-    """Raise SynopsisError if a stored relation has no bound.
-
-    The error names the formula, the reason, and an alternative that has a bound.
-    """
+    """Raise SynopsisError with the reason and an alternative if a stored relation has no bound."""
     explanation = explain_synopsis(plan)
     if explanation.verdict == NO_BOUND:
         raise SynopsisError(

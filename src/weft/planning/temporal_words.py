@@ -91,9 +91,8 @@ class Words:
                 return f"FR_[{self.scalar(since)}, NOW]({inner})"
 
     def scalar(self, scalar: Scalar) -> str:
-        """Return the text of a predicate or value.
-
-        AS_OF(r, :refreshed) in the text means the period set of r at the last refresh.
+        """Return the text of a predicate or value, where AS_OF(r, :refreshed) is the period set of r at the last
+        refresh.
         """
         known = self.names.get(scalar)
         return render.scalar(_spelled(scalar)) if known is None else known

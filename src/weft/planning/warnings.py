@@ -192,10 +192,7 @@ def reads_periods(names: Sequence[str]) -> str:
 
 
 def view_notes(plan: Plan) -> Iterator[Note]:
-    """Yield a note for each view in the query.
-
-    The note says whether the query reads the definition or the stored periods of the view.
-    """
+    """Yield notes that say whether the query reads the definition or the stored periods of each view."""
     for view in plan.definitions:
         yield Note(
             "note",

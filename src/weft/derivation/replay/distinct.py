@@ -21,10 +21,7 @@ def at_distinct(distinct: Distinct, instant: Instant) -> Distinct:
 
 
 def starts_of_distinct(distinct: Distinct) -> tuple[Event, ...]:
-    """Return the events at which input rows begin.
-
-    Another witness may repeat a row.  The ledger removes such repetitions.
-    """
+    """Return the events at which input rows begin.  The ledger removes repetitions by other witnesses."""
     return starts(distinct.input)
 
 

@@ -39,9 +39,7 @@ def not_ended(end: Scalar, instant: Instant) -> Predicate:
 
 
 def at_scan(scan: Scan, instant: Instant) -> Select:
-    """Return the rows whose period contains the instant.  If the end of a period is NULL, the period is open (design
-    section 1).
-    """
+    """Return the rows whose period contains the instant.  A period with the end NULL is open (design section 1)."""
     if scan.whole:
         return Select(scan, TRUE)
     alive = begun(scan.start, instant)

@@ -79,10 +79,7 @@ class Stored:
 
     @property
     def runs(self) -> bool:
-        """Whether the relation stores runs.
-
-        Consecutive anchors of a row are one run if their periods of visibility meet.
-        """
+        """Whether the relation stores runs, which are consecutive anchors whose periods of visibility meet."""
         return self.several and not self.counted
 
     @property
@@ -96,10 +93,7 @@ class Stored:
 
     @property
     def stepped(self) -> bool:
-        """Whether the relation is computed state by state.
-
-        The counts of a relation that is computed state by state have no bound.  They are stored as hexadecimal digits.
-        """
+        """Whether the relation is computed state by state, with unbounded counts as hexadecimal digits."""
         return stepped(self.formula)
 
     @property

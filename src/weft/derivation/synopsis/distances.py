@@ -20,9 +20,7 @@ MICROSECOND: Final = 1
 
 @dataclass(frozen=True)
 class Distance:
-    """A range for the distance from one instant to another, in microseconds.  If a bound is None, that side has no
-    limit.
-    """
+    """A range of distances between two instants, in microseconds.  A bound of None means no limit."""
 
     low: int | None = None
     high: int | None = None
@@ -69,10 +67,7 @@ class Distances:
         return self.bounds.get((later, earlier), Distance())
 
     def of_groups(self, later: Sequence[str], earlier: Sequence[str], least: Distance = LATER) -> Distance:
-        """Return the required distance between two groups of equal instants.
-
-        The range ``least`` holds for any two groups.
-        """
+        """Return the required distance between two groups of equal instants, within the range ``least``."""
         distance = least
         for one in later:
             for other in earlier:

@@ -27,10 +27,7 @@ _DIVIDES: Final = ("/", "MOD")
 
 
 def divisions(term: Term) -> Iterator[Computed]:
-    """Yield the integer divisions in a term, innermost first.
-
-    The result omits divisions by a constant that is not 0.
-    """
+    """Yield the integer divisions in a term, innermost first, except divisions by a constant other than 0."""
     if not isinstance(term, Computed):
         return
     for argument in term.arguments:

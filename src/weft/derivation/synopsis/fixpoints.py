@@ -38,10 +38,7 @@ from weft.errors import Refused
 
 
 def stepped(formula: Formula) -> bool:
-    """Return whether a formula contains a fixpoint or refers to an enclosing fixpoint.
-
-    Such a formula is evaluated state by state.
-    """
+    """Return whether a formula must be evaluated state by state, because it has or refers to a fixpoint."""
     return any(isinstance(part, (Fixpoint, Defined)) for part in subformulas(formula))
 
 
@@ -61,9 +58,7 @@ def closures(formula: Formula, around: Mapping[str, Fixpoint] | None = None) -> 
 
 
 def closed(formula: Formula, around: Mapping[str, Fixpoint]) -> Formula:
-    """Replace each reference to a fixpoint in ``around`` by the fixpoint itself.  The fixpoints in ``around`` must be
-    closed.
-    """
+    """Replace each reference to a fixpoint in ``around`` by that fixpoint, which must be closed."""
     if isinstance(formula, Defined):
         fixpoint = around.get(formula.name)
         return formula if fixpoint is None else replace(fixpoint, name=formula.name, arguments=formula.arguments)

@@ -11,10 +11,7 @@ _BIND = "Bind it by a predicate, or by = to a term of variables that are bound."
 
 
 def check(formula: algebra.Formula) -> None:
-    """Raise Refused if a part of the formula has infinitely many answers.
-
-    The message has the formula's own variable names.
-    """
+    """Raise Refused if a part of the formula has infinitely many answers."""
     match formula:
         case algebra.And():
             _conjunction(formula)

@@ -47,7 +47,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Triple:
-    """The triple of a synopsis.  In the initial state ∅, every stored relation is empty.
+    """The rules Γ and Δ of a synopsis.  In the initial state ∅, every stored relation is empty.
 
     ``gamma`` has the formulas of the answers.  ``delta`` has one rule per stored relation, in the order of the
     synopsis.

@@ -29,9 +29,7 @@ class Origin:
         return Origin(self.computed or other.computed, self.again or other.again, self.endless or other.endless)
 
     def __and__(self, other: Origin) -> Origin:
-        """Return the origin of a variable that two conjuncts bind.  Each field of the result is the conjunction of the
-        two fields.
-        """
+        """Return the origin of a variable in two conjuncts.  Each field is true if it is true for both conjuncts."""
         return Origin(self.computed and other.computed, self.again and other.again, self.endless and other.endless)
 
     @property

@@ -118,7 +118,7 @@ def _times(stored: Stored) -> str:
 def most_runs(interval: algebra.Interval) -> int:
     """Return the greatest number of runs of one row that end within the window [low, high].
 
-    If two consecutive runs were at most high - low + 1 microseconds apart, they would be one run.
+    Two runs are more than high - low + 1 microseconds apart, because otherwise they would be one run.
     """
     assert interval.high is not None
     return interval.high // (interval.high - interval.low + 2) + 1

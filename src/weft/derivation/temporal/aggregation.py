@@ -85,10 +85,7 @@ def c20(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
 
 
 def r9(node: Aggregation) -> Delta:
-    """Return the smaller delta that is equivalent to (r.9).
-
-    The delta is (c.17) for the rows that ended after t, over the window as of t.
-    """
+    """Return (c.17) for the rows that ended after t, over the window as of t.  The delta is equivalent to (r.9)."""
     window = _window(node)
     old = replace(node, input=replace(window, at=REFRESHED))
     return c17(old, expired(window), old)

@@ -50,10 +50,7 @@ class Auxiliary:
         return self.of(temporal.Base(self.table, self.table.name))
 
     def of(self, relation: temporal.Temporal) -> temporal.Temporal:
-        """Return π_B(σ_f(relation)) for a relation with the columns of R.
-
-        For ∇R or ΔR, the result is the ∇ or Δ of the auxiliary view.
-        """
+        """Return π_B(σ_f(relation)) for a relation with the columns of R, for example for ∇R or ΔR."""
         rows = (
             relation
             if not self.conditions
@@ -79,19 +76,15 @@ class Auxiliary:
         return Auxiliary(self.table, columns, self.conditions & other.conditions)
 
     def part_of(self, stored: TableSchema) -> TableSchema:
-        """Remove all columns from ``stored`` except those of this auxiliary view and of the period.
-
-        ``stored`` is the table of an auxiliary view that contains this one.
+        """Return the schema ``stored`` of a larger auxiliary view, with only the columns that this auxiliary view
+        needs.
         """
         names = {*self.columns, stored.start, stored.end}
         return replace(stored, columns=tuple(column for column in stored.columns if column.name in names))
 
 
 def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliary, ...]:
-    """Return auxiliary views with which a view can be maintained without its sources, at most one per table.
-
-    A table that no maintenance expression reads has no auxiliary view.
-    """
+    """Return auxiliary views with which a view can be maintained without its sources, at most one per table."""
     plan = maintenance(expression)
     derived = [plan.refresh, plan.change(plan.tables), *(plan.change((table,)) for table in plan.tables)]
     read = {base.table for each in derived for base in each.reads}

@@ -33,8 +33,8 @@ def change_delta(
     """Return ∇E and ΔE for a change of these tables at one instant.
 
     The expressions read the state before the change.  Without "deletions" in ``kinds``, every ∇R is empty.  Without
-    "insertions" in ``kinds``, every ΔR is empty.  Raise DerivationError for an operator without a rule.  Examples are ⋉
-    and FR, which do not occur in views.
+    "insertions" in ``kinds``, every ΔR is empty.  Raise DerivationError for an operator without a rule, such as ⋉ or
+    FR.
     """
     if isinstance(relation, Base) and relation.table in tables:
         return Delta(
@@ -50,8 +50,7 @@ def change_delta(
 def refresh_delta(relation: Temporal, trace: DerivationTrace) -> Delta:
     """Return ∇E and ΔE for the passing of time from the last refresh t to t_now.
 
-    No base relation changes in this time.  The delta leads from [E]_t to E: E = ψ_t([E]_t) − ∇E ∪ ΔE.  Raise
-    DerivationError for an operator without a rule.
+    The delta leads from [E]_t to E: E = ψ_t([E]_t) − ∇E ∪ ΔE.  Raise DerivationError for an operator without a rule.
     """
     if isinstance(relation, (Base, Constant)):
         return NOTHING

@@ -254,10 +254,7 @@ def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
 def refresh_predicates(
     rule: str, operator: temporal.Temporal, predicate: Scalar, trace: DerivationTrace
 ) -> tuple[Scalar | None, Scalar | None]:
-    """Return the predicate of the deleted tuples and the predicate of the inserted tuples.
-
-    If a predicate is None, the term is dropped, and ``trace`` records the reason.
-    """
+    """Return the predicates of the deleted and of the inserted tuples.  None means that the term is dropped."""
     return (
         _refresh_predicate(rule, operator, predicate, trace, leaving=True),
         _refresh_predicate(rule, operator, predicate, trace, leaving=False),

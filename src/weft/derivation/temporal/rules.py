@@ -67,7 +67,7 @@ class DerivationTrace:
 
 @singledispatch
 def propagate(operator: Any, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """Return the delta of an operator for the deltas of its inputs.  ``operator`` reads the old states of its
+    """Return the delta of an operator for the deltas of its inputs.  The operator reads the old states of its
     inputs.
     """
     raise DerivationError(f"a temporal view cannot contain {type(operator).__name__}: no rule maintains it")
@@ -121,10 +121,7 @@ def _named(number: str, position: int) -> str:
 
 
 def operands(operator: Temporal) -> tuple[Temporal, ...]:
-    """Return the operator's inputs.
-
-    An aggregation over a moving window counts as one operator Π_w.  Its input is the input of EX_w.
-    """
+    """Return the operator's inputs.  For a moving window, the operator is Π_w, with the input of EX_w."""
     if isinstance(operator, Aggregation) and isinstance(operator.input, Extension):
         return (operator.input.input,)
     return inputs(operator)

@@ -272,10 +272,7 @@ class _Reduction:
 
 
 def keys(relation: Temporal) -> Temporal:
-    """Return a relation with the keys to look up, which is cheaper to compute than ``relation``.
-
-    The result has at least the rows of ``relation``.
-    """
+    """Return a relation that contains the rows of ``relation`` and is cheaper to compute."""
     match relation:
         case Difference(left=left) | Fragment(input=left) | Extension(input=left):
             return keys(left)

@@ -40,9 +40,8 @@ class Bounding:
         self._since: dict[tuple[temporal.Temporal, Scalar], temporal.Temporal] = {}
 
     def bounded(self, relation: temporal.Temporal) -> temporal.Temporal:
-        """Return an equal relation.
-
-        If one input of an operator begins at a known instant, the other inputs are cut at that instant.
+        """Return an equal relation.  If one input of an operator begins at a known instant, cut the others at that
+        instant.
         """
         if relation not in self._bounded:
             parts = tuple(map(self.bounded, temporal.inputs(relation)))

@@ -34,7 +34,7 @@ _LISTED: Final = ("STRING", *INTEGRAL)
 
 
 def canonical(query: Query) -> Query:
-    """Return the canonical form of the query, which returns the same rows.
+    """Return the query in canonical form, with the same rows.
 
     >>> from shown import M, ids
     >>> from weft.algebra.relation import Select, conjunction

@@ -37,8 +37,8 @@ def incremental(query: relational.Query, *, from_now: bool = False) -> tuple[Eve
     """Return the branches of Q^I.  Each branch is one block with the columns of the answer and a column for the
     instant.
 
-    Branches that contradict the order of time are omitted.  If ``from_now`` is true, a branch returns only rows that
-    were not in the answer just before the branch's instant (``--from now``, design section 2).
+    Branches that contradict the order of time are omitted.  If ``from_now`` is true, a branch omits rows that were in
+    the answer just before the branch's instant (``--from now``, design section 2).
     """
     before = _Before(query) if from_now else None
     branches: dict[Event, None] = {}

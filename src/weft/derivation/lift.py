@@ -1,6 +1,6 @@
 """Replace constants by parameters, so that queries of one shape share one plan (design section 5).
 
-NiagaraCQ calls such a shape an expression signature.
+NiagaraCQ calls the shape of a query its expression signature.
 """
 
 from __future__ import annotations

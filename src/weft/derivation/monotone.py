@@ -6,8 +6,8 @@ the conditions NOW >= c.  A combination of rows enters the answer at this GREATE
 condition can only become false as time passes.
 
 For other queries the closed form is wrong.  An example is "no reply in the last 14" with a reply at 0 and a message at
-1.  At GREATEST = 1 the message is not in the answer, but at 14 it is.  For such queries, Q^M consists of the branches
-of Q^I with a window from the beginning of time, ``starts(Q, [t0, t))``.
+1. At GREATEST = 1 the message is not in the answer, but at 14 it is. Without a closed form, Q^M consists of the
+branches of Q^I with a window from the beginning of time, ``starts(Q, [t0, t))``.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Plan:
 
     @cached_property
     def with_numbered_columns(self) -> Plan:
-        """The plan with the columns c1, c2 …, which a tick uses."""
+        """The plan with the column names c1, c2 … for a tick."""
         return replace(self, lifted=numbered_columns(self.lifted))
 
     @property

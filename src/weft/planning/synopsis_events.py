@@ -28,9 +28,9 @@ from weft.sql.null_on_overflow import all_within_range
 EVENT: Final = "e"
 """The alias of a table in the SQL of events."""
 ANSWER: Final = "a"
-"""The alias of encoded answers, which have the columns ``tp, c1 … ck [, n]``."""
+"""The alias of encoded answers, with the columns ``tp, c1 … ck [, n]``."""
 VALUES: Final = "v"
-"""The alias of decoded answers in the SQL of outputs.  Decoded answers have the columns ``tp, v1 … vk [, n]``."""
+"""The alias of decoded answers in the SQL of outputs, with the columns ``tp, v1 … vk [, n]``."""
 _HINT: Final = "Remove --keep synopsis: Weft then evaluates the query over the tables' history."
 
 
@@ -54,7 +54,7 @@ class FormulaEvents:
     """A formula of a query, with the events of the formula's predicates.
 
     ``values`` is SQL that decodes the formula's answers ``a.c1 … a.ck`` into v1 … vk.  ``outputs`` are the columns of
-    the query's answer.  Each output has a type and SQL over the decoded answers, which have the alias v.
+    the query's answer.  Each output has a type and SQL over the alias v of the decoded answers.
     """
 
     formula: algebra.Formula

@@ -69,7 +69,7 @@ class FormulaOver:
 class SynopsisPlan:
     """A synopsis whose answers are the distinct rows of all ``parts``.
 
-    If ``discard`` is true, Weft deletes rows from the tables after a tick has processed the rows.
+    If ``discard`` is true, Weft deletes processed rows from the tables.
     """
 
     source: Query | FormulaOver
@@ -211,7 +211,7 @@ def relations_of(body: str) -> tuple[str, ...]:
 
 
 def discards(body: str) -> bool:
-    """Return whether the stored plan ``body`` deletes rows after a tick has processed them."""
+    """Return whether the stored plan ``body`` deletes rows that a tick has processed."""
     return bool(json.loads(body).get("discard"))
 
 

@@ -45,7 +45,7 @@ from weft.sql import render
 
 @dataclass(frozen=True)
 class Words:
-    """A renderer of expressions, which uses the short names in ``names``, such as p1."""
+    """A renderer of expressions with the short names in ``names``, such as p1."""
 
     names: Mapping[Temporal | Scalar, str] = field(default_factory=dict)
 

@@ -102,12 +102,12 @@ def restricted(table: TableSchema, ids: Iterable[int]) -> TableSchema:
 
 
 def signature(form: str) -> str:
-    """Return a short name for a view, which is a hash of the stored text ``form``."""
+    """Return a hash of the stored text ``form`` as a short name for the view."""
     return hashlib.sha256(form.encode()).hexdigest()[:16]
 
 
 def query_of(auxiliary: Auxiliary) -> Query:
-    """Return the query of an auxiliary view, which selects columns of one table."""
+    """Return the query of an auxiliary view over its table."""
     scan = Scan(auxiliary.table, auxiliary.table.name)
     demanded = conjunction(*(Plain(each) for each in sorted(auxiliary.conditions, key=repr)))
     rows = Select(scan, demanded) if auxiliary.conditions else scan

@@ -98,7 +98,8 @@ def explained_view(
 ) -> ViewExplanation:
     """Return the explanation of a view's maintenance for deletions, insertions, and the passing of time.
 
-    ``parts`` maps the name of each auxiliary view to its query.  ``called`` maps such a name to the name of a table.
+    ``parts`` maps the name of each auxiliary view to its query.  ``called`` maps the name of each auxiliary view to its
+    table.
     """
     plan, naming = view_plan.plan, Naming()
     bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Base)}

@@ -37,7 +37,7 @@ def starts_of_and(both: And) -> tuple[Event, ...]:
 
 
 def ends_of_and(both: And) -> tuple[Event, ...]:
-    """Return the events at which one item becomes false.  Just before such an event, all other items are true."""
+    """Return the events at which one item becomes false.  Just before the event, all other items are true."""
     return _meanwhile(both, ends, before=True)
 
 

@@ -1,4 +1,4 @@
-"""Define the rules of δ A, which has each row of A once.
+"""Define the rules of δ A.  The relation δ A has each row of A once.
 
 starts(δ A) = starts(A) and ends(δ A) = ends(A).  An event says only that one witness of a row begins or ends.
 

@@ -1,4 +1,4 @@
-"""Define the rules of EXISTS (A ⋉ B), which is true while the body B has a row.
+"""Define the rules of EXISTS (A ⋉ B).  EXISTS is true while the body B has a row.
 
 starts(EXISTS B) = starts(B) and ends(EXISTS B) = ends(B), as for an input of a join.
 

@@ -1,4 +1,4 @@
-"""Define the rules of NOT EXISTS (A ▷ B), which is true while the body B has no row.
+"""Define the rules of NOT EXISTS (A ▷ B).  NOT EXISTS is true while the body B has no row.
 
 NOT EXISTS becomes true when the last row of the body ends, and becomes false when the first row of the body begins.
 
@@ -55,9 +55,9 @@ def _unblocked(absent: NotExists, turns: Callable[[Relation], tuple[Event, ...]]
 def witness(body: Relation) -> Relation:
     """Copy a subquery's body with renamed range variables.
 
-    The rule uses the body B twice: for the row that drives the event, and for the check that no other row blocks.  With
-    the same names, the second B would capture the names of the first.  Each copy adds another suffix, so nested copies
-    do not clash.
+    The rule uses the body B twice: once for the row that drives the event, and once to check that no other row blocks.
+    With the same names, the second B would capture the names of the first.  Each copy adds another suffix, so nested
+    copies do not clash.
     """
     return rename(body, {alias: alias + "_was" for alias in range_variables(body)})
 

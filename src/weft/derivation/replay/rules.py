@@ -5,7 +5,7 @@
 - ``ends(E)`` has the pairs (row, s) where the row was in E just before s and some witness of the row ended at s.
 
 A witness of a row is a combination of input rows that puts the row into E.  Each operator has its rules in one file of
-this package.  No rule depends on a window: the instant s of an event is an expression, and ``derivation.incremental``
+this package.  No rule depends on a window.  The instant s of an event is an expression, and ``derivation.incremental``
 adds the condition τ <= s < t.
 
 Law: ``starts`` returns a row at s only if E contains the row at s.  Each entry into E is among ``starts``, and each

@@ -1,4 +1,4 @@
-"""Define the rules of a table, whose rows have the periods [start, end).
+"""Define the rules of a table.  Each row has a period [start, end).
 
 starts(T) has each row of T at its start.  ends(T) has each row of T at its end, and is empty if T is append-only.  A
 scan of the full history has the same rows at every instant, like constant rows (``values``).  Only a query that runs

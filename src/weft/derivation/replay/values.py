@@ -1,4 +1,4 @@
-"""Define the rules of constant rows, which exist for ever from t0, the beginning of time (design section 2).
+"""Define the rules of constant rows.  Constant rows exist for ever from t0, the beginning of time (design section 2).
 
 ``at`` needs no condition for an instant s, because every instant is t0 or later.  Just before s, the rows exist only if
 s is later than t0.

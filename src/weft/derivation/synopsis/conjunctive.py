@@ -83,8 +83,8 @@ def nests(query: Query) -> tuple[Nest, ...]:
     """Return one nest for each SELECT of a query.
 
     The query's answer is the set of distinct rows of all nests.  Raise SynopsisError if the query is not a union of
-    conjunctive queries.  Raise SynopsisError also if the query limits the distance of two instants although rows of
-    another table may lie in between.
+    conjunctive queries.  Raise SynopsisError also for a limit on the distance of two instants if rows of another table
+    may lie in between.
     """
     return tuple(_nest(*select) for select in _selects(query.input, query.outputs))
 

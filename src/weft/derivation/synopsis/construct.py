@@ -79,7 +79,7 @@ class Stored:
 
     @property
     def runs(self) -> bool:
-        """Whether the relation stores runs, which are consecutive anchors whose periods of visibility meet."""
+        """Whether the relation stores runs.  A run has consecutive anchors with adjacent periods of visibility."""
         return self.several and not self.counted
 
     @property

@@ -130,9 +130,9 @@ def nested(
     """Return the nest of an order.
 
     ``group`` returns the formula of a group of equal instants.  ``before`` receives the position of a group and the
-    formula of all earlier groups.  ``before`` returns a formula which requires that the earlier groups hold before that
-    group.  Each level of the nest has only the variables that outer levels or the answer (``wanted``) use.  Each
-    formula of ``tests`` is added at a level that has all variables of the formula.
+    formula of all earlier groups.  ``before`` returns the condition that the earlier groups hold before the group at
+    this position.  Each level of the nest has only the variables that outer levels or the answer (``wanted``) use.
+    Each formula of ``tests`` is added at a level that has all variables of the formula.
     """
     groups = [group(names) for names in order]
     left = list(tests)

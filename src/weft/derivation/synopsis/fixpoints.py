@@ -1,9 +1,9 @@
 """Replace a fixpoint by an equivalent ◇ or ``since`` if one exists.
 
-µX.Q ∨ ▽X                                                          ◇1 Q
-µX.(εQ1) ∧ (Q2 ∨ ▽X)                                               Q1 since1 Q2
-µX.(Q1 ∧ εQ2) ∨ (Q1 ∧ (ε▽X ∧ ¬Q2)) ∨ (▽X ∧ (εQ1 ∧ ¬Q2))            Q1 since2 Q2
-µX.Q2 ∨ (Q1 ∧ ▽X), with sets                                       Q1 since Q2
+    µX.Q ∨ ▽X                                                          ◇1 Q
+    µX.(εQ1) ∧ (Q2 ∨ ▽X)                                               Q1 since1 Q2
+    µX.(Q1 ∧ εQ2) ∨ (Q1 ∧ (ε▽X ∧ ¬Q2)) ∨ (▽X ∧ (εQ1 ∧ ¬Q2))            Q1 since2 Q2
+    µX.Q2 ∨ (Q1 ∧ ▽X), with sets                                       Q1 since Q2
 
 All other fixpoints are evaluated state by state.  An example is a fixpoint whose Q1 is only a filter, such as v < 2.
 This fixpoint has no equivalent ``since``, because ▽X binds the variables of Q1.
@@ -45,7 +45,7 @@ def stepped(formula: Formula) -> bool:
 def closures(formula: Formula, around: Mapping[str, Fixpoint] | None = None) -> Iterator[tuple[Formula, Formula]]:
     """Yield every part of the formula, each with its closure (definition 4.2).
 
-    In the closure, the enclosing fixpoints replace the references to them.
+    The closure replaces references to enclosing fixpoints by the fixpoints themselves.
     """
     within = dict(around or {})
     if isinstance(formula, Fixpoint):
@@ -58,7 +58,7 @@ def closures(formula: Formula, around: Mapping[str, Fixpoint] | None = None) -> 
 
 
 def closed(formula: Formula, around: Mapping[str, Fixpoint]) -> Formula:
-    """Replace each reference to a fixpoint in ``around`` by that fixpoint, which must be closed."""
+    """Replace each reference to a fixpoint by the closed fixpoint in ``around``."""
     if isinstance(formula, Defined):
         fixpoint = around.get(formula.name)
         return formula if fixpoint is None else replace(fixpoint, name=formula.name, arguments=formula.arguments)

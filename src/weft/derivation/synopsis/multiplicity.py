@@ -4,10 +4,10 @@ The paper allows the relation X of a fixpoint anywhere in a disjunction.  In a c
 without duplicates.  The paper therefore allows µX.εq ∨ ▽X ∨ ▽X.  But the count of this fixpoint doubles at every time
 point (the query of theorem 3.4).
 
-Therefore this module computes the *coefficient* of X.  ∨ has the sum of the coefficients of its sides.  If one side of
-∧ has no duplicates, ∧ has the coefficient of the other side.  ε has the coefficient 0.  The module refuses ∃ and ◇1
-over X, because both sum many counts of X.  With a coefficient of at most 1, a count grows by at most a constant at each
-time point (definition 4.5).
+Therefore this module computes the *coefficient* of X.  ∨ adds the coefficients of its sides.  If one side of ∧ has no
+duplicates, ∧ has the coefficient of the other side.  ε has the coefficient 0.  The module refuses ∃ and ◇1 over X,
+because both sum many counts of X.  With a coefficient of at most 1, a count grows by at most a constant at each time
+point (definition 4.5).
 """
 
 from __future__ import annotations

@@ -10,10 +10,8 @@ from weft.algebra import formula as algebra
 from weft.derivation.synopsis.fixpoints import recognised
 
 Semantics: TypeAlias = OneOf["set", "bag", "minmax"]
-"""The way to count answers.
-
-With "set", each answer counts once.  With "bag", counts follow figure 2 of the paper.  With "minmax", the count for ∧
-is the minimum of the operands' counts, and the count for ∨ or ∃ is the maximum (section 5 of the paper).
+"""The way to count answers.  With "set", each answer counts once.  With "bag", counts follow figure 2 of the paper.
+With "minmax", ∧ has the smallest count of the operands, and ∨ and ∃ have the largest (section 5 of the paper).
 """
 LONGEST: Final = 2**61
 """A length of time in microseconds that exceeds any log.  Instants are at most about 2^60 away from 1970."""

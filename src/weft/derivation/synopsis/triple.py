@@ -38,7 +38,7 @@ NOW = "_now"
 
 @dataclass(frozen=True)
 class Change:
-    """A rule of Δ.  The new stored relation has the answers of ``formula`` whose instants lie in ``interval``."""
+    """A rule of Δ.  The new stored relation has those answers of ``formula`` with an instant in ``interval``."""
 
     relation: Atom
     formula: Formula

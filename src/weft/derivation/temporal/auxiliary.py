@@ -1,8 +1,8 @@
-"""Derive auxiliary views, which let a runtime maintain a view without queries to the sources (section 6).
+"""Derive auxiliary views, for the maintenance of a view without queries to the sources (section 6).
 
 An auxiliary view of R is π_B(σ_f(R)).  It contains the part of R that the view needs.  The filter f has those
-conditions on R alone that every used row must satisfy.  B has the columns that the view uses, and the key of R.  If
-rows agree in the columns B, they become one row.  If the loss of columns would change the view, B has all columns:
+conditions on R alone that every used row must satisfy.  B has the columns that the view uses, and the key of R.  Rows
+that agree in the columns B become one row.  If the loss of columns would change the view, B has all columns:
 
 - below a difference, a union, or an aggregate directly over R, because these operators compare or count full rows;
 - in a range variable whose period set a predicate mentions, because rows with fewer columns have longer periods.
@@ -11,8 +11,8 @@ Because B contains the key, each row of the auxiliary view comes from one row of
 the auxiliary view therefore needs only the changes of R: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR))
 (``AuxiliaryMaintenance``).
 
-A view has at most one auxiliary view per table.  If the view reads the table twice, the auxiliary view has the
-conditions that both uses require, and the columns that either use needs.
+A view has at most one auxiliary view per table.  If the view reads the table twice, the auxiliary view has all columns
+that a use needs, but only the conditions that both uses require.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliar
 
 @dataclass(frozen=True, kw_only=True)
 class AuxiliaryMaintenance(Maintenance):
-    """The maintenance of an auxiliary view, which changes only when its table changes.
+    """The maintenance of an auxiliary view.  The view changes only when its table changes.
 
-    Law: the result equals that of the general equations, because at any instant each row of the view comes from one row
-    of the table.
+    Law: the result equals that of the general equations.  The reason is that each row of the view comes from one row of
+    the table at any instant.
     """
 
     auxiliary: Auxiliary

@@ -88,8 +88,7 @@ def followed_by(first: Delta, then: Delta) -> Delta:
     E − ∇'' ∪ Δ'' − ∇' ∪ Δ' = E − (∇'' ∪ (∇' − Δ'')) ∪ ((Δ'' − ∇') ∪ Δ')
 
     The equation requires the two conditions of this module, and the result satisfies them too.  The net effect of two
-    pure deltas is pure: if the second delta touches a row, it deletes all periods of the row that remain after the
-    first delta.
+    pure deltas is pure.  If the second delta touches a row, it deletes all remaining periods of the row.
     """
     if first.empty or then.empty:
         return then if first.empty else first

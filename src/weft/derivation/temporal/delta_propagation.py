@@ -1,6 +1,6 @@
 """Derive a view's delta, by induction on the view's expression (section 4).
 
-A delta describes the effect of a change of the base relations, or the effect of the passing of time:
+A delta describes the effect of changed base relations, or the effect of passing time:
 
     change:  δ(E) = op(δ(E1), …, δ(En))            base cases δ(R) = R − ∇R ∪ ΔR, δ(S) = S if S does not change
     refresh: φ([E]_t) = op(φ([E1]_t), …, φ([En]_t)) base case φ([R]_t) = ψ_t([R]_t)

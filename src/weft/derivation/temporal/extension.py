@@ -1,4 +1,4 @@
-"""Define the rules of EX_w(R), which extends the periods of each tuple by w (section 5.2).
+"""Define the rules of EX_w(R).  The operator extends the periods of each tuple by w (section 5.2).
 
 An instant is neither deleted nor inserted if another period of the same row covers it:
 

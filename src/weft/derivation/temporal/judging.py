@@ -2,10 +2,10 @@
 
 Period sets are stored with open ends, so ψ_t is the identity: the state that was recorded at t *is* its ψ_t.  Only
 three terms depend on the instant of evaluation: NOW, the end of an open period, and the instants that EX_w adds.
-``PERIOD_START`` depends on none of them.
+``PERIOD_START`` depends on none of these three.
 
-CONTAINS and OVERLAPS have the same result at t and at t_now, because a period set that contains t also contains all
-instants after t, and vice versa.  If two sets differ or overlap after t, they therefore differ or overlap at t.
+CONTAINS and OVERLAPS have the same result at t and at t_now.  A period set contains t if and only if it contains the
+instants after t.  If two sets differ or overlap after t, they therefore differ or overlap at t.
 """
 
 from __future__ import annotations

@@ -39,10 +39,7 @@ def maintainable_form(relation: Temporal) -> Temporal:
 
 
 def exact(type: DataType) -> bool:
-    """Return whether sums of this type are exact and cannot overflow.
-
-    Only for such types does an incremental sum equal a recomputed sum.
-    """
+    """Return whether incremental sums of this type are exact and cannot overflow."""
     return type.name in INTEGRAL or (type.name == "DECIMAL" and sums_fit(type))
 
 

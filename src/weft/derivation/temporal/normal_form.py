@@ -1,7 +1,7 @@
 """Write a predicate as alternatives: a disjunction of conjunctions of atoms, each with a judgement.
 
-SQL's logic has three values, so there are four judgements: true, false, not true (false or unknown), and not false.
-De Morgan's laws, which are valid in Kleene's logic, resolve NOT, AND and OR:
+SQL's logic has three values, so there are four judgements: true, false, not true (false or unknown), and not false.  De
+Morgan's laws are valid in Kleene's logic, and resolve NOT, AND and OR:
 
     NOT a is not true  iff  a is not false            a AND b is not true  iff  a is not true or b is not true
 

@@ -39,7 +39,7 @@ class Order(Generic[L]):
         self.constraints.append(Constraint(left, right, limit, strict, reason))
 
     def cycle(self) -> tuple[L, ...] | None:
-        """Return the reasons along a cycle of negative length, or None if there is no such cycle.
+        """Return the reasons along a cycle of negative length, or None if no such cycle exists.
 
         The reasons of the result contradict each other.
 

@@ -1,6 +1,6 @@
 """Define the rules of π_A(R).
 
-A row of the projection begins with the first tuple that gives the row, and ends with the last such tuple:
+Several tuples may give the same row.  The row begins with the first of these tuples and ends with the last:
 
     (c.7) π(R − ∇R) = π(R) − (π(R) − π(R − ∇R))
     (c.8) π(R ∪ ΔR) = π(R) ∪ (π(ΔR) − π(R))

@@ -20,8 +20,7 @@ tuple, the tuple satisfies the condition on the right:
 In the second case, the part "or e is open" is omitted if it contradicts the other conditions.
 
 A row of π, σ or ∪ takes its first instant from an input tuple, and its last instant from the same or another input
-tuple.  The candidate rows therefore come from those tuples of the base relation whose first (last) instant satisfies
-the condition.
+tuple.  The candidate rows therefore come from base tuples whose first (last) instant satisfies the condition.
 """
 
 from __future__ import annotations

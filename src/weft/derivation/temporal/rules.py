@@ -80,10 +80,8 @@ def refresh(operator: Any, trace: DerivationTrace) -> Delta:
 
 
 Rule: TypeAlias = Callable[[Any, int, Temporal, Temporal], Delta]
-"""A function that returns an operator's delta for the change of one input.
-
-The arguments are the operator over the current states of its inputs, the position of the changed input, the ∇ or Δ of
-that input, and the current state of the operator's result.
+"""A function that returns an operator's delta for the change of one input.  The arguments are the operator over its
+current inputs, the position of the changed input, the ∇ or Δ of that input, and the operator's current result.
 """
 
 

@@ -6,7 +6,7 @@ about time to each system:
 - t < t_now;
 - a tuple's first instant is at most t, and is the same at both instants;
 - a period set that is closed at t has the same last instant and length at both instants;
-- a period set that is open at t ends in t at t, and in t_now at t_now;
+- the end of an open period set is t if evaluated at t, and t_now if evaluated at t_now;
 - a term that rises with NOW, such as NOW minus a year, does not decrease from t to t_now.
 
 The module tries each tuple with a closed and with an open period set.  A contradiction is a proof, so a dropped term

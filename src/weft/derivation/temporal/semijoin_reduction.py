@@ -1,4 +1,4 @@
-"""Limit a maintenance expression to touched keys: read only the tuples of base relations whose keys are in a delta.
+"""Limit a maintenance expression to touched keys: read only base tuples with keys in a delta.
 
 A relation is *small* if it is computed from deltas or constants.  If one input D of an operator is small, the other
 input X must be correct only for the rows that can match D:
@@ -15,8 +15,8 @@ For a refresh, X is limited to the tuples for which the predicate can have chang
     law: among the rows that agree with a row of D in ``on``, limited(X, D, on) has exactly those of X.
 
 The result of ``limited`` may have other rows too, so each use above also tests the equality.  Each row has its full
-period set, so predicates over periods have the same result.  Each base relation becomes Semijoin(Base, …), which
-storage computes by a look-up.
+period set, so predicates over periods have the same result.  Each base relation becomes Semijoin(Base, …), and storage
+computes the semijoin by a look-up.
 """
 
 from __future__ import annotations

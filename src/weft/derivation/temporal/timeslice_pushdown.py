@@ -32,7 +32,7 @@ def push_timeslices(relation: temporal.Temporal) -> temporal.Temporal:
 
 
 class Bounding:
-    """A rewriting of one expression, which processes each common subexpression once."""
+    """A rewriting of one expression, with a cache for common subexpressions."""
 
     def __init__(self) -> None:
         self._bounded: dict[temporal.Temporal, temporal.Temporal] = {}

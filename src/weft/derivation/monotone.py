@@ -2,7 +2,7 @@
 
 Q^M has a closed form if all tables are append-only and the bodies of NOT EXISTS are monotone.  The closed form replaces
 NOW in each block by GREATEST(c_1 … c_n).  Here the c_i are the start times of the block's rows and the thresholds of
-the conditions NOW >= c.  A combination of rows enters the answer at this GREATEST or never, because every other
+the conditions NOW >= c.  A combination of rows enters the answer at GREATEST(c_1 … c_n) or never, because every other
 condition can only become false as time passes.
 
 For other queries the closed form is wrong.  An example is "no reply in the last 14" with a reply at 0 and a message at

@@ -81,7 +81,7 @@ def of_atoms(
     """Return ``formula`` with the rows of ``tables`` as the events of its predicates.
 
     If ``log`` is true, the tables belong to a log with numbered states.  An answer has the time point, the values of
-    ``columns``, and a count if ``count`` is a type.
+    ``columns``, and a count unless ``count`` is None.
     """
     events = {name: _whole_rows(table, log) for name, table in tables.items()}
     names = {algebra.POINTS: algebra.POINTS}

@@ -51,8 +51,8 @@ class FormulaOver:
 
     ``columns`` are the free variables in the order of the answer's columns.  ``points`` is the table of all states if
     the tables belong to a log.  If ``points`` is None, each instant at which rows arrived is a state.  For a formula of
-    2-FOL, ``asked`` is the formula's text.  ``why`` is the reason if the formula has no synopsis.  The catalog does not
-    store ``asked`` and ``why``.
+    2-FOL, ``asked`` is the formula's text.  If the formula has no synopsis, ``why`` is the reason.  The catalog does
+    not store ``asked`` and ``why``.
     """
 
     language: Language

@@ -172,7 +172,7 @@ def _states(plan: SynopsisPlan) -> str:
 
 
 def _names(events: tuple[Events, ...]) -> dict[str, str]:
-    """A name is that of the predicate's table, with a number if the table has several predicates."""
+    """The name of a predicate is the name of its table, with a number if the table has several predicates."""
     seen: Counter[str] = Counter()
     names = {}
     for each in events:

@@ -1,8 +1,8 @@
 """Serialize a temporal view for the catalog, and derive the expressions that maintain it.
 
 The catalog stores a view after resolving its names (``algebra.stored``).  The stored view refers only to columns that
-its tables had at that time.  A new column or name therefore does not change the meaning of the view.  For an auxiliary
-view, the catalog stores the text and a query over one table.
+its tables had when the view was created.  A new column or name therefore does not change the meaning of the view.  For
+an auxiliary view, the catalog stores the text and a query over one table.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def query_of(auxiliary: Auxiliary) -> Query:
 
 
 def auxiliary_of(query: Query) -> Auxiliary:
-    """Return the auxiliary view of a query from ``query_of``."""
+    """Return the auxiliary view for a result of ``query_of``."""
     (scan,) = scans(query)
     demanded = (part.condition for part in conjuncts(condition(query.input)) if isinstance(part, Plain))
     return Auxiliary(scan.table, tuple(output.name for output in query.outputs), frozenset(demanded))
@@ -134,7 +134,7 @@ def text_of(auxiliary: Auxiliary) -> str:
 
 
 def over_tables(query: Query, others: Mapping[int, TableSchema]) -> Query:
-    """Replace each table of the query that has an ID in ``others``.  The replacement has the same columns."""
+    """Replace each table that has an ID in ``others``.  The replacement has the same columns."""
 
     def change(node: Any) -> Any:
         return (

@@ -255,7 +255,9 @@ def condition_words(predicate: Predicate) -> str:
 
 
 def _compared(threshold: Scalar, after: str, at: str) -> str:
-    """``after`` is the operator for a threshold one microsecond after an instant.  ``at`` is the operator otherwise."""
+    """``after`` is the operator for a threshold one microsecond after an instant.  ``at`` is the operator for any other
+    threshold.
+    """
     words = instant_words(threshold)
     if shifted(threshold).micros % 1_000 == 1:
         return f"NOW() {after} {words.removeprefix(JUST_AFTER)}"

@@ -1,8 +1,8 @@
 """Decide how often a fixpoint uses its previous count (Toman 2007, section 4, with one correction).
 
-The paper allows the relation X of a fixpoint anywhere in a disjunction.  In a conjunction, it allows X beside parts
-without duplicates.  The paper therefore allows µX.εq ∨ ▽X ∨ ▽X.  But the count of this fixpoint doubles at every time
-point (the query of theorem 3.4).
+The paper allows the relation X of a fixpoint anywhere in a disjunction.  In a conjunction, the paper allows X beside
+parts without duplicates.  The paper therefore allows µX.εq ∨ ▽X ∨ ▽X.  But the count of this fixpoint doubles at every
+time point (the query of theorem 3.4).
 
 Therefore this module computes the *coefficient* of X.  ∨ adds the coefficients of its sides.  If one side of ∧ has no
 duplicates, ∧ has the coefficient of the other side.  ε has the coefficient 0.  The module refuses ∃ and ◇1 over X,

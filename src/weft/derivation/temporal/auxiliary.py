@@ -1,11 +1,11 @@
 """Derive auxiliary views, for the maintenance of a view without queries to the sources (section 6).
 
-An auxiliary view of R is π_B(σ_f(R)).  It contains the part of R that the view needs.  The filter f has those
-conditions on R alone that every used row must satisfy.  B has the columns that the view uses, and the key of R.  Rows
-that agree in the columns B become one row.  If the loss of columns would change the view, B has all columns:
+An auxiliary view of R is π_B(σ_f(R)).  The auxiliary view contains the part of R that the view needs.  The filter f has
+those conditions on R alone that every used row must satisfy.  B has the columns that the view uses, and the key of R.
+Rows that agree in the columns B become one row.  If the loss of columns would change the view, B has all columns:
 
 - below a difference, a union, or an aggregate directly over R, because these operators compare or count full rows;
-- in a range variable whose period set a predicate mentions, because rows with fewer columns have longer periods.
+- in a range variable whose period set occurs in a predicate, because rows with fewer columns have longer periods.
 
 Because B contains the key, each row of the auxiliary view comes from one row of R at any instant.  The maintenance of
 the auxiliary view therefore needs only the changes of R: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR))

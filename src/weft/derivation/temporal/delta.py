@@ -64,7 +64,7 @@ def minus(left: Temporal | None, right: Temporal | None) -> Temporal | None:
 
 
 def plus(left: Temporal | None, right: Temporal | None) -> Temporal | None:
-    """Return left ∪ right, where None stands for an empty relation.  Both must have the same attribute names."""
+    """Return left ∪ right, where None stands for an empty relation.  Both inputs must have the same attribute names."""
     if left is None or right is None:
         return right if left is None else left
     return left if left == right else TemporalUnion(left, right)

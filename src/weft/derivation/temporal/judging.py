@@ -48,7 +48,7 @@ def state_at_refresh(relation: Temporal) -> Temporal:
 
 
 def conjuncts(predicate: Scalar) -> tuple[Scalar, ...]:
-    """Return the conjuncts of a predicate.  TRUE has none."""
+    """Return the conjuncts of a predicate.  TRUE has no conjuncts."""
     if isinstance(predicate, Call) and predicate.name == "and":
         return tuple(part for each in predicate.args for part in conjuncts(each))
     return () if predicate == TRUE else (predicate,)

@@ -48,7 +48,7 @@ Kept = tuple[tuple[Temporal, Base], ...]
 
 @dataclass(frozen=True)
 class Derived:
-    """A derived delta ∇V and ΔV, with the equations used, in order, and the dropped terms.
+    """A derived delta ∇V and ΔV, with its equations in order and its dropped terms.
 
     If ``deleted`` or ``inserted`` is None, that part is empty for all data.  ``literal`` is the delta that the paper's
     equations give, before the restriction to touched keys.

@@ -33,7 +33,7 @@ def c8(node: Projection, inserted: Temporal) -> Delta:
 
 
 def keeps_rows_apart(node: Projection) -> bool:
-    """Return whether every input column is an output.  In that case, no two rows become one row."""
+    """Return whether every input column is an output, so that distinct rows stay distinct."""
     return set(attributes(node.input)) <= {output.value for output in node.outputs}
 
 

@@ -58,7 +58,7 @@ PeriodCondition: TypeAlias = "Callable[[str], Scalar]"
 
 @dataclass(frozen=True)
 class Crossing:
-    """One case of a term of a refresh, with a condition on the tuples that can change.
+    """One case of a refresh, with a condition on the tuples that can change.
 
     ``row`` is a condition on the columns.  If ``row`` is None, ``bound`` is a condition on the period set of ``scan``.
     """
@@ -70,7 +70,7 @@ class Crossing:
 
 
 def crossings(predicate: Scalar) -> tuple[Crossing, ...] | None:
-    """Split the predicate of a term of a refresh into cases.
+    """Split a predicate of a refresh into cases.
 
     Return None if the predicate has another form, or if no rule covers a case.
     """
@@ -216,7 +216,7 @@ def candidates(
 ) -> tuple[temporal.Temporal, frozenset[temporal.Temporal]] | None:
     """Return a relation with all rows whose period sets satisfy ``bound``, possibly with other rows.
 
-    The second part of the result has the selections of base tuples that the relation reads.  Return None if the
+    The second part of the result has those selections of base tuples that the relation reads.  Return None if the
     relation has operators other than π, σ, ⋉ and ∪ over base relations.
     """
     match relation:

@@ -177,7 +177,7 @@ def _add_what_rises(order: Order[Reason], term: Scalar, open_: dict[str, bool]) 
 
 
 def rises(scalar: Scalar) -> bool:
-    """Return whether the value never decreases as t_now increases while all columns stay the same."""
+    """Return whether a scalar over constant columns never decreases as t_now increases."""
     match scalar:
         case Now():
             return True

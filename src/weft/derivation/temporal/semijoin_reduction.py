@@ -8,7 +8,7 @@ input X must be correct only for the rows that can match D:
     X ∩ D = X − (X − D) = D − (D − (X ⋉ D))
     π(X) − π(X − D) = π(X ∩ D) − (π(X − D) ⋉ π(X ∩ D))
 
-For a refresh, X is limited to the tuples for which the predicate can have changed (``refresh_terms``).
+In a refresh, the module limits X to the tuples that can have changed (``refresh_terms``).
 
 ``limited`` pushes ⋉ down through every operator to the base relations:
 

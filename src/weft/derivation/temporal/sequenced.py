@@ -244,7 +244,7 @@ def _one_source(relation: Relation) -> Source:
 
 
 def _opened(body: Relation) -> tuple[Relation, ...] | None:
-    """Inline the first derived table that names outer columns.  Return None without such a table.
+    """Inline the first derived table that names outer columns, or return None if no table names outer columns.
 
     Such derived tables come from ``x IN (SELECT …)``.  Inlining is correct because EXISTS asks for any row.
     """

@@ -12,8 +12,8 @@ Here p must not mention the period sets of X.
 Proof.  The first two equations: before s, neither side has a row, because D has none.  From s on, X and FR_s(X) have
 the same snapshots.  The third equation: at an instant from s on, the snapshot of op's result is op^nt of the inputs'
 snapshots (Definition 3.2).  FR_s does not change these snapshots.  The last equation: if EX_w(X) has a row at t >= s,
-then X has the row at an instant u with t − w <= u <= t.  Therefore u >= s − w.  Suppose EX_w is evaluated as of an
-instant.  Then a row that holds after that instant also held at that instant.  ∎
+then X has the row at an instant u with t − w <= u <= t.  Therefore u >= s − w.  If EX_w is evaluated as of an instant
+r, a row that holds after r also held at r.  ∎
 
 A predicate that mentions a tuple's period set needs the full period set, so FR is not pushed below the predicate.  The
 law of ``since``: from s on, since(X, s) has exactly the rows of X.  Before s, since(X, s) may have any rows.

@@ -272,7 +272,7 @@ class _Reduction:
 
 
 def keys(relation: Temporal) -> Temporal:
-    """Return a relation that contains the rows of ``relation`` and is cheaper to compute."""
+    """Return a relation that contains the row values of ``relation`` and is cheaper to compute."""
     match relation:
         case Difference(left=left) | Fragment(input=left) | Extension(input=left):
             return keys(left)

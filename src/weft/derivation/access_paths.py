@@ -1,9 +1,8 @@
-"""Choose how a branch reads each of its tables: only the rows of the window, a look-up by key, or a full scan.
+"""Choose how a branch reads each of its tables: by its window, by a look-up of keys, or in full.
 
-The driver of a branch reads only the few rows of the window.  If an equality connects a table to the driver, directly
-or through other tables, the branch reads only the matching rows by a look-up (a semi-join reduction).  All branches of
-all plans of a tick share these relations: a tick reads the new rows of a table once, and makes each look-up once
-(design section 5).
+The driver of a branch reads only the rows in the window.  If an equality connects a table to the driver, the branch
+looks up only the matching rows of the table (a semi-join reduction).  The connection may go through other tables.  A
+tick reads the new rows of a table once and makes each look-up once, for all branches (design section 5).
 
 Law: a branch returns the same rows through its access paths as over full tables.
 """
@@ -23,8 +22,9 @@ from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
 def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
     """Return the access path of each range variable of the branch and of its subqueries.
 
-    With ``null_safe``, a look-up may use a key that is compared by <=>, so the reader must match NULL with NULL.
-    ``--from now`` needs this to check whether the same row existed before.
+    If ``null_safe`` is true, a look-up may use columns that the query compares by <=>.  The reader of such a look-up
+    must match NULL with NULL.  The option ``--from now`` needs such look-ups, to check whether the same row existed
+    before.
     """
     paths: dict[str, Access] = {}
     driver = _news(event)
@@ -35,10 +35,7 @@ def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
 
 
 def _news(event: Event) -> tuple[relational.Scan, DeltaScan] | None:
-    """Return the scan that the window restricts, with its access path.
-
-    Return None unless the driver's instant is a column plus constant intervals, possibly rounded.
-    """
+    """Return None unless the driver's instant is a column plus constant intervals, possibly rounded."""
     if event.driver.kind == "greatest":
         return None
     parts, slack = near(event.instant)
@@ -51,17 +48,14 @@ def _news(event: Event) -> tuple[relational.Scan, DeltaScan] | None:
 
 
 def _own(interval: Scalar) -> bool:
-    """Return whether an interval is computed; then no single window of the column contains all new rows."""
+    """If an interval is computed, no single window of the column contains all new rows."""
     return not isinstance(interval, (Literal, Param, ColumnRef))
 
 
 def _reach(
     around: relational.Relation, paths: dict[str, Access], known: Mapping[ColumnRef, ColumnRef], null_safe: bool
 ) -> None:
-    """Add to ``paths`` an access path for every scan in the block ``around`` and in its subqueries.
-
-    ``known`` maps columns of enclosing domains to the table columns that they copy.
-    """
+    """``known`` maps each column of an enclosing domain to the original table column."""
     demanded = relational.condition(around)
     origins = dict(known)
     for source in relational.sources(around):
@@ -84,8 +78,6 @@ def _reach(
 
 @dataclass(frozen=True)
 class _Tie:
-    """An equality between two columns of one type: ``own = other``, or ``own <=> other`` if ``null_safe``."""
-
     own: ColumnRef
     other: ColumnRef
     null_safe: bool
@@ -96,10 +88,7 @@ def _reaches(tie: _Tie, paths: Mapping[str, Access]) -> bool:
 
 
 def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> list[_Tie]:
-    """Return the equalities between two columns, each in both directions; null-safe equalities come last.
-
-    ``origins`` maps columns of domains to the table columns that they copy; the result names the table columns.
-    """
+    """Return each equality in both directions, null-safe equalities last."""
     ties = []
     for item in relational.conjuncts(demanded):
         if (
@@ -118,7 +107,7 @@ def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, Colu
 
 
 def _copied(source: relational.Source, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
-    """Map each column of a domain to the table column that it copies (law of ``derivation.localize``)."""
+    """Map each column of a domain to the original table column (law of ``derivation.localize``)."""
     if not isinstance(source, relational.Distinct) or not isinstance(source.input, relational.Project):
         return {}
     pairs = zip(relational.attributes(source), source.input.outputs, strict=True)
@@ -136,20 +125,18 @@ def _bodies(predicate: relational.Predicate) -> list[relational.Relation]:
 
 
 def whole_tables(event: Event) -> dict[str, Access]:
-    """Return access paths that read full tables, for the closed form and for a first delivery."""
+    """Return access paths that read full tables."""
     paths: dict[str, Access] = {}
     _reach(event.block, paths, {}, null_safe=False)
     return paths
 
 
 def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]:
-    """Return the pairs of columns that the branch's block equates, if the first is of ``alias`` and the second is
-    not.
-    """
+    """Return the equalities of ``alias`` with other sources of the branch, the column of ``alias`` first."""
     ties = _equalities(relational.condition(event.block), {})
     return tuple((tie.own, tie.other) for tie in ties if tie.own.scan == alias and not tie.null_safe)
 
 
 def keyless(paths: Mapping[str, Access]) -> tuple[str, ...]:
-    """Return the range variables whose tables every tick reads in full."""
+    """Return the range variables of the tables that every tick reads in full."""
     return tuple(alias for alias, path in paths.items() if isinstance(path, FullScan))

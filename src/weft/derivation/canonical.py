@@ -1,7 +1,7 @@
-"""Bring a query into canonical form, so that queries that differ only in spelling share a plan (design section 5).
+"""Bring a query into canonical form (design section 5).
 
-The canonical form sorts the conjuncts of a condition, merges a list of constants into one constant, and gives all
-decimal constants the same type.
+Queries that differ only in spelling have the same canonical form, and therefore share a plan.  The canonical form
+sorts the conjuncts of a condition, merges a list of constants into one constant, and gives decimal constants one type.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from weft.algebra.schema import INTEGRAL, INTERVAL, STRING, DataType
 from weft.algebra.traverse import Node, children, range_variables, transform, walk
 
 WIDE: Final = DataType("DECIMAL", 38, 18)
-"""The type of a decimal constant in a comparison: 20 digits before the point, 18 after it."""
+"""The type of a decimal constant in a comparison, with 20 digits before the point and 18 after the point."""
 _COMPARED: Final = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 _LISTED: Final = ("STRING", *INTEGRAL)
 
 
 def canonical(query: Query) -> Query:
-    """Return the query in canonical form, which returns the same rows.
+    """Return the query in canonical form, with the same rows.
 
     >>> from shown import M, ids
     >>> from weft.algebra.relation import Select, conjunction
@@ -62,7 +62,7 @@ def canonical(query: Query) -> Query:
 
 
 def one_list(call: Call) -> Call:
-    """Merge the constants of ``x IN (a, b, c)`` into one list constant if all are strings or all are whole numbers.
+    """Merge the constants of ``x IN (a, b, c)`` into one list if all are strings or all are whole numbers.
 
     >>> from weft.algebra.schema import INT
     >>> one_list(Call("in", tuple(Literal(n, INT) for n in (7, 2, 1, 2)), INT)).args[1].value
@@ -80,7 +80,7 @@ def one_list(call: Call) -> Call:
 
 
 def wide_decimals(call: Call) -> Call:
-    """Give a decimal constant of a comparison the type ``WIDE`` if the type of the other side permits it."""
+    """Give a decimal constant in a comparison the type ``WIDE`` if the type of the other side permits it."""
     left, right = call.args
     args = (_widened(left, right), _widened(right, left))
     return call if args == call.args else replace(call, args=args)
@@ -104,9 +104,9 @@ def _rank(
 ) -> tuple[int, str, tuple[int, ...]]:
     """Return the sort key of a conjunct.
 
-    The key has three parts: the kind of the conjunct; its shape, without constants and the names of range variables;
-    and the positions in FROM of its outer range variables.  The positions distinguish ``a.x = c.x`` from ``b.x = c.x``
-    if ``a`` and ``b`` are the same table.
+    The key has three parts: the kind of the conjunct, its shape, and the positions in FROM of its outer range
+    variables.  The shape omits constants and the names of range variables.  The positions distinguish ``a.x = c.x``
+    from ``b.x = c.x`` if ``a`` and ``b`` are the same table.
     """
     order = (Plain, Or, And, NowFrom, NowBefore, Exists, NotExists)
     own = set(range_variables(predicate))

@@ -18,9 +18,9 @@ from weft.derivation.replay import at, starts
 from weft.derivation.simplify import simplify, starts_of
 
 BEFORE: Final = "_before"
-"""The suffix of the range variables of the query just before an instant."""
+"""The suffix for range variables in the query just before an instant."""
 ANSWER: Final = "_answer"
-"""The range variable of the derived table that has the rows of the answer."""
+"""The range variable of the derived table that contains the answer."""
 
 
 def answer(query: relational.Query) -> relational.Project:
@@ -34,10 +34,11 @@ def window(s: Scalar) -> relational.Predicate:
 
 
 def incremental(query: relational.Query, *, from_now: bool = False) -> tuple[Event, ...]:
-    """Return the branches of Q^I; each projects one block to the columns of the answer and the instant.
+    """Return the branches of Q^I.  Each branch is one block with the columns of the answer and a column for the
+    instant.
 
-    Branches that the order of time makes impossible are left out.  With ``from_now``, a branch returns only rows that
-    were not in the answer just before their instant (``--from now``, design section 2).
+    Branches that contradict the order of time are omitted.  If ``from_now`` is true, a branch omits rows that were in
+    the answer just before the branch's instant (``--from now``, design section 2).
     """
     before = _Before(query) if from_now else None
     branches: dict[Event, None] = {}
@@ -51,9 +52,8 @@ def incremental(query: relational.Query, *, from_now: bool = False) -> tuple[Eve
 def simplified(
     branch: Event, *, first: relational.Predicate = relational.TRUE, last: relational.Predicate = relational.TRUE
 ) -> Iterator[Event]:
-    """Yield the simplified branch, or nothing if the branch can return no row.
-
-    ``first`` and ``last`` are conditions to add before and after the branch's own condition.
+    """Yield the simplified branch with ``first`` and ``last`` as additional conditions, or nothing if it has no
+    rows.
     """
     own = relational.sources(branch.block)
     predicate = simplify(relational.conjunction(first, relational.condition(branch.block), last), starts_of(own))
@@ -62,14 +62,14 @@ def simplified(
 
 
 class _Before:
-    """The query just before an instant; its range variables have the suffix ``BEFORE``."""
+    """The query just before an instant.  The suffix ``BEFORE`` distinguishes the range variables of this query."""
 
     def __init__(self, query: relational.Query) -> None:
         renamed = rename(answer(query), {name: f"{name}{BEFORE}" for name in range_variables(answer(query))})
         self.rows = renamed
 
     def absent(self, branch: Event) -> relational.Predicate:
-        """Return the condition that the row of the branch is not in Q(s⁻), where NULL equals NULL."""
+        """Return the condition that Q(s⁻) does not contain the branch's row, where NULL equals NULL."""
         pairs = zip(relational.attributes(self.rows), branch.outputs, strict=True)
         same = [relational.Plain(call("<=>", ref, output.value)) for ref, output in pairs]
         before = at(self.rows, Instant(branch.instant, before=True))
@@ -77,7 +77,7 @@ class _Before:
 
 
 def snapshot(query: relational.Query, s: Scalar) -> tuple[Event, ...]:
-    """Return Q(s), the query at one instant, as branches."""
+    """Return the branches of Q(s), the query at the instant s."""
     relation = at(answer(query), Instant(s))
     event = Event(Driver("greatest", s), relation)
     return tuple(event for branch in merged(event) for event in simplified(branch))

@@ -1,5 +1,6 @@
-"""Lift constants into parameters, so that queries of one shape share one plan (design section 5; NiagaraCQ's
-signatures).
+"""Replace constants by parameters, so that queries of one shape share one plan (design section 5).
+
+NiagaraCQ calls the shape of a query its expression signature.
 """
 
 from __future__ import annotations
@@ -17,25 +18,27 @@ from weft.algebra.traverse import children as parts_of
 LIFTED_FROM: Final = frozenset(
     ("=", "<>", "<", "<=", ">", ">=", "<=>", "in", "like", "ilike", "startswith", "endswith", "contains")
 )
-"""Operators whose constant operands become parameters.
-The constants of other functions stay constants: Spark requires a constant in some places, such as the digits of ROUND,
-and these constants are rarely what distinguishes two users' queries.
+"""The operators whose constant operands become parameters.
+
+Constants of other functions stay, because Spark requires a constant in some places, for example for the digits of
+ROUND.  Such constants also rarely distinguish the queries of two users.
 """
 _THROUGH: Final = frozenset(("+", "-", "*", "and", "or", "not"))
 
 
 @dataclass(frozen=True)
 class Lifted:
-    """A query with parameters, and their values: ``values[i]`` is the value of the parameter ``p{i+1}``."""
+    """A query with parameters, where ``values[i]`` is the value of the parameter ``p{i+1}``."""
 
     query: Query
     values: tuple[Literal, ...]
 
 
 def lift(query: Query) -> Lifted:
-    """Replace the constants in conditions and thresholds by parameters, numbered in the order of the text.
+    """Replace the constants in conditions and thresholds by parameters.
 
-    Constants in select lists and in VALUES stay, because they are part of the answer.
+    The parameters have numbers in the order of the text.  Constants in select lists and in VALUES stay, because they
+    are part of the answer.
     """
     values: list[Literal] = []
     relation = _in_conditions(query.input, lambda scalar: _lift_operand(scalar, values))
@@ -43,7 +46,6 @@ def lift(query: Query) -> Lifted:
 
 
 def _in_conditions(node: N, change: Callable[[Scalar], Scalar]) -> N:
-    """Apply ``change`` to the scalars of all predicates of ``node``."""
     if isinstance(node, Project):
         return cast("N", replace(node, input=_in_conditions(node.input, change)))
     if isinstance(node, Values):
@@ -76,7 +78,7 @@ def _lift_operand(operand: Scalar, values: list[Literal]) -> Scalar:
 
 
 def bind_params(node: N, values: Mapping[str, Scalar]) -> N:
-    """Replace each parameter that ``values`` names by its value."""
+    """Replace each parameter by its value in ``values``.  Parameters without a value stay unchanged."""
 
     def change(part: Node) -> Node:
         return values.get(part.name, part) if isinstance(part, Param) else part

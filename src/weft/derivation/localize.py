@@ -1,13 +1,14 @@
 """Rewrite subqueries so that they refer at most to the directly enclosing SELECT, as Spark requires.
 
-Spark resolves a correlated name only against the SELECT directly around a subquery.  If a nested subquery refers to
-columns of a SELECT further out, the subquery around it is joined with the *domain* of these columns: a derived table
-with their distinct outer values, joined by null-safe equality.
+Spark resolves a correlated name only in the SELECT directly around a subquery.  If a nested subquery refers to a more
+distant SELECT, the rewrite adds a *domain* to the subquery in between.  The domain is a derived table with the distinct
+values of the outer columns.  The subquery is joined with the domain by null-safe equality.
 
-The module does the same if an OR combines a condition on an outer row with a subquery.  Otherwise Spark would move that
-OR into the outer join, where the inner rows of the subquery are not available (SPARK-59351).
+The module also adds a domain if an OR combines a condition on an outer row with a subquery.  Without a domain, Spark
+would move that OR into the outer join, where the rows of the subquery are not available (SPARK-59351).
 
-Law: EXISTS (B) = EXISTS (D ⋈ B[c := d.c] with d.c <=> c), where D = δ π_c(outside) has every value that c takes.
+Law: EXISTS (B) = EXISTS (D ⋈ B[c := d.c] with d.c <=> c).  Here c are the outer columns in B, and the domain
+D = δ π_c(outside) has every value of c.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from weft.algebra.traverse import mentioned, range_variables, substitute, walk
 
 
 def localize(event: Event) -> Event:
-    """Return the event with all its subqueries made local; the event must project one block."""
+    """Make all subqueries of the event local.  The projection of the event must have one block as input."""
     own, whole = relational.sources(event.block), relational.condition(event.block)
     return event.with_block(relational.block(own, _predicate(whole, own, whole)))
 
@@ -59,10 +60,6 @@ def _body(
 def _domain(
     far: tuple[ColumnRef, ...], around: tuple[relational.Source, ...], whole: relational.Predicate, inner: str
 ) -> relational.Distinct:
-    """Return the distinct outer values of the columns ``far``.
-
-    The values satisfy the plain conditions of ``whole`` that concern only the sources of these columns.
-    """
     wanted = _connected({ref.scan for ref in far}, whole, _aliases(around))
     needed = tuple(source for source in around if _alias(source) in wanted)
     narrow = [item for item in _plain(whole) if {ref.scan for ref in mentioned(item)} <= wanted]
@@ -81,10 +78,7 @@ def _aliases(around: tuple[relational.Source, ...]) -> set[str]:
 
 
 def _connected(wanted: set[str], whole: relational.Predicate, own: set[str]) -> set[str]:
-    """Return the sources in ``wanted`` and all sources that conditions connect to them.
-
-    Without the connected sources, the domain would be a large cross product.
-    """
+    """Add the connected sources, because the domain would otherwise be a large cross product."""
     ties = [{ref.scan for ref in mentioned(item)} for item in _plain(whole)]
     reached = set(wanted)
     while True:
@@ -103,7 +97,7 @@ def _has_subquery(predicate: relational.Predicate) -> bool:
 
 
 def _substituted(predicate: relational.Predicate, copies: dict[Scalar, Scalar]) -> relational.Predicate:
-    """Replace outer columns by ``copies`` in conjuncts with subqueries; other conjuncts may name outer columns."""
+    """Replace outer columns only in conjuncts with subqueries, because other conjuncts may name outer columns."""
     return relational.conjunction(
         *(substitute(item, copies) if _has_subquery(item) else item for item in relational.conjuncts(predicate))
     )

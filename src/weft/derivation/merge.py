@@ -1,10 +1,10 @@
-"""Merge nested blocks into one, so that Spark runs the user's own query instead of nested derived tables.
+"""Merge nested blocks into one, so that Spark runs the user's own query without nested derived tables.
 
-Nested joins and selections become one block.  A derived table is replaced by its input, and each of its columns by the
-definition of the column.  A block over a union becomes several blocks; under EXISTS, a union becomes an OR.  δ is
-removed, because the rows of an answer are distinct anyway (design section 1).
+Nested joins and selections become one block.  A derived table is replaced by its input.  Each column of a derived table
+is replaced by the definition of the column.  A block over a union becomes several blocks.  Under EXISTS, a union
+becomes an OR.  δ is removed, because the rows of an answer are distinct anyway (design section 1).
 
-Law: the union of a relation's blocks has the rows of the relation, apart from duplicates.
+Law: the blocks of a relation together have the rows of the relation, apart from duplicates.
 
 >>> from shown import M, R, show
 >>> from weft.algebra.relation import Output
@@ -62,7 +62,7 @@ Meaning = Mapping[ColumnRef, Scalar]
 
 @dataclass(frozen=True)
 class _Block:
-    """Sources and a condition on them; ``meaning`` maps each column of a derived table to the column's definition."""
+    """``meaning`` maps each column of a derived table to the definition of the column."""
 
     sources: tuple[Source, ...]
     condition: Predicate
@@ -74,12 +74,12 @@ class _Block:
 
 
 def blocks(query: Query) -> tuple[Query, ...]:
-    """Return queries of one block each whose union is the query."""
+    """Split a query into queries of one block each.  The union of these queries equals the original query."""
     return tuple(Query(part.relation, substitute(query, part.meaning).outputs) for part in _blocks(query.input))
 
 
 def merged(event: Event) -> tuple[Event, ...]:
-    """Return events of one block each that together have the rows of ``event``."""
+    """Split an event into events of one block each.  Together, these events have the same rows."""
     top = event.projection
     events = []
     for part in _blocks(top.input):
@@ -91,7 +91,7 @@ def merged(event: Event) -> tuple[Event, ...]:
 
 
 def _whole(branch: Event) -> Event:
-    """Return the branch; raise DerivationError if it names a column that none of its sources has."""
+    """Raise DerivationError if the branch names a column that none of its sources has."""
     lost = free_columns(branch.projection) | {
         ref for ref in mentioned(branch.instant) if ref.scan not in range_variables(branch.block)
     }
@@ -121,7 +121,7 @@ def _blocks(relation: Relation) -> list[_Block]:
 
 
 def block_count(node: Relation | Predicate) -> int:
-    """Return the number of blocks of a relation, without building them; a predicate counts as 1."""
+    """Return the number of blocks of a relation without building the blocks.  A predicate counts as one block."""
     match node:
         case Join(inputs=parts):
             return prod(map(block_count, parts))
@@ -140,10 +140,10 @@ def _joined(parts: tuple[_Block, ...]) -> _Block:
 
 
 def _settled(meaning: Meaning) -> Meaning:
-    """Expand each definition until it names only columns of sources.
+    """Expand each definition until the definition names only columns of sources.
 
-    The definition of a column may name a column of another derived table.  For example, this happens in ``d.id IN
-    (SELECT d.id FROM …)`` over a derived table ``d``, if the subquery is the driver and is joined with ``d``.
+    The definition of a column may name a column of another derived table ``d``.  An example is ``d.id IN (SELECT d.id
+    FROM …)`` if the subquery is the driver and is joined with ``d``.
     """
     while any(mentioned(value) & meaning.keys() for value in meaning.values()):
         meaning = {ref: substitute(value, meaning) for ref, value in meaning.items()}
@@ -176,7 +176,7 @@ def merged_predicate(predicate: Predicate) -> Predicate:
 
 
 def _disjoint_blocks(body: Relation) -> Iterator[Relation]:
-    """Yield the blocks of a subquery's body, with range variables renamed so that no two blocks share one."""
+    """The blocks have disjoint range variables."""
     taken: set[str] = set()
     for position, part in enumerate(_blocks(body)):
         relation = part.relation

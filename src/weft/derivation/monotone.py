@@ -1,13 +1,13 @@
 """Derive Q^M(t), the minimum bounding monotone query (paper sections 4.2 and 4.3).
 
-Q^M has a closed form if the query is a disjunction of blocks over append-only tables and the bodies of its NOT EXISTS
-are monotone.  The closed form replaces NOW in each block by GREATEST(c_1 … c_n), where the c_i are the starts of the
-block's rows and the thresholds of its NOW >= c.  A combination of rows is in the answer from that instant on or never,
-because every other condition can only become false as time passes.
+Q^M has a closed form if all tables are append-only and the bodies of NOT EXISTS are monotone.  The closed form replaces
+NOW in each block by GREATEST(c_1 … c_n).  Here the c_i are the start times of the block's rows and the thresholds of
+the conditions NOW >= c.  A combination of rows enters the answer at GREATEST(c_1 … c_n) or never, because every other
+condition can only become false as time passes.
 
 For other queries the closed form is wrong.  An example is "no reply in the last 14" with a reply at 0 and a message at
-1: at GREATEST = 1 the message is not in the answer, but at 14 it is.  For such queries, Q^M consists of the branches of
-Q^I with a window that begins at the beginning of time, ``starts(Q, [t0, t))``.
+1. At GREATEST = 1 the message is not in the answer, but at 14 it is. Without a closed form, Q^M consists of the
+branches of Q^I with a window from the beginning of time, ``starts(Q, [t0, t))``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from weft.derivation.replay import at
 from weft.derivation.simplify import difference, present, simplify, starts_of
 
 MOST_BLOCKS: Final = 16
-"""The largest number of blocks for the closed form; a query with more blocks uses the branches of Q^I."""
+"""The largest number of blocks for which Q^M uses the closed form."""
 
 
 @dataclass(frozen=True)
 class ClosedFormVerdict:
-    """Whether Q^M has the closed form, and the reason."""
+    """A decision whether Q^M has the closed form, with the reason."""
 
     closed: bool
     reason: str
@@ -63,7 +63,7 @@ def closed_form_verdict(query: relational.Query) -> ClosedFormVerdict:
 
 
 def minimum_bounding(query: relational.Query) -> tuple[Event, ...]:
-    """Return the closed form of Q^M(t), one branch per block; ``closed_form_verdict`` must have allowed it."""
+    """Return the closed form of Q^M(t), one branch per block.  ``closed_form_verdict`` must allow the closed form."""
     branches = (_branch(expanded, part.outputs) for part in blocks(query) for expanded in _expand(part.input))
     return tuple(branch for branch in branches if branch is not None)
 
@@ -76,7 +76,7 @@ def lasts(query: relational.Query) -> bool:
 
 
 def is_monotone(predicate: relational.Predicate) -> bool:
-    """Return whether a predicate over append-only tables stays true once it is true."""
+    """Return whether a predicate stays true once it is true.  All tables must be append-only."""
     match predicate:
         case relational.Plain():
             return True  # does not depend on time
@@ -110,10 +110,7 @@ def _obstacle(predicate: relational.Predicate) -> str | None:
 
 
 def _expand(relation: relational.Relation) -> list[Block]:
-    """Return blocks whose union is the relation.
-
-    The body of an EXISTS is joined to the enclosing block; this is correct because the rows of the answer are distinct.
-    """
+    """Join the body of each EXISTS to its block.  The join may repeat rows, but an answer has only distinct rows."""
     own = sources(relation)
     return [Block(own + block.sources, block.items) for block in _alternatives(relational.condition(relation))]
 
@@ -133,7 +130,7 @@ def _alternatives(predicate: relational.Predicate) -> list[Block]:
 
 
 def _count_in(relation: relational.Relation) -> int:
-    """Count the blocks that ``_expand`` would build; the blocks themselves may not fit into memory."""
+    """Count the blocks that ``_expand`` would build, because the blocks themselves may not fit into memory."""
     return _count(relational.condition(relation))
 
 
@@ -159,8 +156,8 @@ def _branch(part: Block, outputs: tuple[relational.Output, ...]) -> Event | None
     thresholds = [item.threshold for item in part.items if isinstance(item, relational.NowFrom)]
     s = greatest(tuple(_latest([*dict.fromkeys(starts), *thresholds], never_null)))
     demanded: list[relational.Predicate] = [relational.Plain(call("<", s, TICK_END))]
-    # GREATEST skips NULL, but a condition with a NULL threshold is never true.  So require that thresholds are not
-    # NULL.
+    # GREATEST skips NULL, but a condition with a NULL threshold is never true.  Therefore require thresholds that are
+    # not NULL.
     demanded += [present(c, never_null) for c in thresholds]
     demanded += [at(item, Instant(s)) for item in part.items if not isinstance(item, relational.NowFrom)]
     predicate = simplify(relational.conjunction(*demanded), never_null)
@@ -173,7 +170,7 @@ def _branch(part: Block, outputs: tuple[relational.Output, ...]) -> Event | None
 
 
 def _latest(instants: list[Scalar], never_null: frozenset[ColumnRef]) -> list[Scalar]:
-    """Leave out instants that are never the latest: GREATEST(m.ts, m.ts + 28 days) is the second."""
+    """Remove instants that are never the latest.  For example, m.ts is never later than m.ts + 28 days."""
     latest: list[Scalar] = []
     if any(instant in never_null for instant in instants):
         instants = [instant for instant in instants if instant != TIME_START]  # no row begins before t0

@@ -1,4 +1,4 @@
-"""Rewrite a query to an equivalent one that runs faster and shares its plan with more queries."""
+"""Rewrite a query to an equivalent query that runs faster and shares its plan with more queries."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from weft.algebra.traverse import Node, is_scalar, transform
 
 
 def like_as_prefix(scalar: Scalar) -> Scalar:
-    """Rewrite LIKE as =, STARTSWITH, ENDSWITH or CONTAINS, if its only wildcards are a % at one end or at both, or
-    none.
+    """Replace LIKE by =, STARTSWITH, ENDSWITH or CONTAINS if possible.
 
-    Spark would compile a LIKE pattern that is a parameter again for every row.
+    The pattern must have no wildcards, apart from a % as its first or last character.  If a LIKE pattern is a
+    parameter, Spark compiles the pattern again for every row.
 
     >>> from weft.algebra.scalar import ColumnRef
     >>> from weft.algebra.schema import STRING
@@ -43,7 +43,7 @@ NORMAL_FORM: Final[tuple[Rule, ...]] = (like_as_prefix,)
 
 
 def normalize(query: Query) -> Query:
-    """Return the query rewritten by the rules ``NORMAL_FORM``."""
+    """Apply the rules ``NORMAL_FORM`` to the query."""
     return transform(query, _rewritten)
 
 

@@ -1,8 +1,9 @@
-"""Decide conditions that follow from the order of time.
+"""Remove conditions that the order of time makes always true or always false.
 
-A replay requires of every row that its period contains s.  If s is the row's own start plus an interval that is not
-negative, this condition can be decided: ``m.ts <= m.ts + p1`` is true, and ``m.ts + p1 <= m.ts`` is false for a
-positive p1.  So the arrival of a message never drives "more than four weeks old", and that branch is dropped.
+A replay requires that the period of every row contains the instant s.  If s is the row's own start plus an interval
+that is not negative, the condition on the start is known.  For a positive p1, ``m.ts <= m.ts + p1`` is true and ``m.ts
++ p1 <= m.ts`` is false.  For example, a message is never "more than four weeks old" when it arrives, so the replay
+needs no branch for the arrival.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ _UNBOUNDED: Final = None
 
 
 def difference(left: Scalar, right: Scalar) -> tuple[int | None, int | None] | None:
-    """Return the least and the greatest value of ``right - left`` in microseconds; None is a side without a bound.
+    """Return the least and the greatest value of ``right - left`` in microseconds.
 
-    Return None instead of the pair if the instants have different bases, or if the sign of an interval is unknown.
+    A bound is None if the difference has no such bound.  Return None in place of the pair if the instants have
+    different bases or the sign of an interval is unknown.
     """
     a, b = shifted(left), shifted(right)
     if a.base != b.base:
@@ -44,10 +46,10 @@ def difference(left: Scalar, right: Scalar) -> tuple[int | None, int | None] | N
 
 
 def simplify(predicate: relational.Predicate, never_null: frozenset[ColumnRef]) -> relational.Predicate:
-    """Return an equivalent predicate without the conditions that the order of time decides.
+    """Remove the conditions that the order of time decides, and return an equivalent predicate.
 
-    ``never_null`` has the columns that contain no NULL.  On any other column, a condition that is true for all values
-    becomes "is not NULL".
+    The columns ``never_null`` contain no NULL.  For any other column, a condition that is true for all values becomes
+    "is not NULL".
     """
     match predicate:
         case relational.Plain(condition=Call(name=("<" | "<=") as operator, args=(left, right))):
@@ -67,10 +69,7 @@ def simplify(predicate: relational.Predicate, never_null: frozenset[ColumnRef]) 
 
 
 def present(instant: Scalar, never_null: frozenset[ColumnRef]) -> relational.Predicate:
-    """Return the condition that an instant is not NULL.
-
-    Return TRUE if the base of the instant is never NULL and its intervals are constants.
-    """
+    """Return the condition that an instant is not NULL, or TRUE if the instant is never NULL."""
     parts = shifted(instant)
     if any(not isinstance(interval, (Literal, Param)) for interval, _ in parts.intervals):
         return relational.Plain(call("is not null", instant))
@@ -99,7 +98,7 @@ def _compared(
 
 
 def _false_if_contradictory(predicate: relational.Predicate) -> relational.Predicate:
-    """Return FALSE for a conjunction that requires both x < y and y <= x (or y < x), otherwise the predicate."""
+    """Return FALSE for a conjunction that requires both x < y and y <= x, or both x < y and y < x."""
     if not isinstance(predicate, relational.And):
         return predicate
     asked = {item.condition for item in predicate.items if isinstance(item, relational.Plain)}
@@ -112,12 +111,11 @@ def _false_if_contradictory(predicate: relational.Predicate) -> relational.Predi
 
 
 def _body(body: relational.Relation, never_null: frozenset[ColumnRef]) -> relational.Relation | None:
-    """Return the body as one simplified block; return None if the body can have no row."""
     own = relational.sources(body)
     demanded = simplify(relational.condition(body), never_null | starts_of(own))
     return None if demanded == relational.FALSE else relational.block(own, demanded)
 
 
 def starts_of(parts: Iterable[relational.Source]) -> frozenset[ColumnRef]:
-    """Return the columns that contain the starts of the sources' rows; they are never NULL."""
+    """Return the columns with the start times of the sources' rows.  These columns contain no NULL."""
     return frozenset(source.start for source in parts if isinstance(source, relational.Scan))

@@ -1,8 +1,8 @@
 """Compute the size of a query's branches before deriving them.
 
-Every table, VALUES and threshold may drive a branch, and all other branches evaluate it too.  Each branch that the body
-of a NOT EXISTS drives contains the NOT EXISTS once more, so the sizes of nested NOT EXISTS multiply.  The computation
-follows the rules of ``derivation.replay`` and ``derivation.merge``, but builds no branches.
+Each table, VALUES and threshold may drive a branch, and occurs in all other branches too.  If the body of a NOT EXISTS
+drives a branch, the branch contains the NOT EXISTS once more.  The sizes of nested NOT EXISTS therefore multiply.  The
+computation follows the rules of ``derivation.replay`` and ``derivation.merge``, but builds no branches.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BranchSize:
         return BranchSize(self.branches + other.branches, self.sources + other.sources)
 
     def beside(self, sources: int, copies: int = 1) -> BranchSize:
-        """Return the size if each branch is joined with each of ``copies`` blocks that have ``sources`` sources."""
+        """Return the size after each branch is joined with ``copies`` blocks of ``sources`` sources each."""
         return BranchSize(self.branches * copies, (self.sources + self.branches * sources) * copies)
 
 
@@ -92,7 +92,6 @@ def _met(
     parts: Sequence[Relation] | Sequence[Predicate] | Sequence[Relation | Predicate],
     turns: Callable[[Relation | Predicate], BranchSize],
 ) -> BranchSize:
-    """Return the total size of the events of all parts; each event is joined with all other parts."""
     sources, blocks = [_sources(part) for part in parts], [block_count(part) for part in parts]
     total = NOTHING
     for position, part in enumerate(parts):

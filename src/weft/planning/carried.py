@@ -1,8 +1,8 @@
-"""Encode a table's values for a synopsis.
+"""Encode the values of a table for a synopsis.
 
-The variables of a formula have few types and cannot be NULL.  TIMESTAMP and DATE are encoded as integers, DECIMAL and
-BINARY as text.  If a nullable value only passes through to the answer, a special text encodes NULL.  A row with a NULL
-in another column belongs to no answer and is omitted.  The SQL is for DuckDB (``sql.duckdb_dialect``).
+The variables of a formula have few types and cannot be NULL.  TIMESTAMP and DATE values become integers.  DECIMAL and
+BINARY values become text.  If a nullable value only passes through to the answer, a special text encodes NULL.  A row
+with a NULL in another column belongs to no answer and is omitted.  The SQL is for DuckDB (``sql.duckdb_dialect``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NONE: Final = "'N'"
 
 @dataclass(frozen=True)
 class ValueEncoding:
-    """The encoding of a column's values; ``column`` is the type of the column."""
+    """The encoding for the values of a column.  ``column`` is the type of the column."""
 
     column: DataType
     nullable: bool
@@ -30,7 +30,7 @@ class ValueEncoding:
 
     @property
     def ordered(self) -> bool:
-        """Whether encoded values sort as the column's values do."""
+        """Whether encoded values have the same order as the column's values."""
         return self.column == STRING or self._plain != STRING
 
     def encoded(self, value: str) -> str:

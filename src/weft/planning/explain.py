@@ -1,8 +1,8 @@
-"""Explain a plan before the query is installed: the SQL that will run, and why each answer appears.
+"""Explain a plan before the query is installed: the SQL that will run, and the reason for each answer.
 
-This module has no side effects and does not use Spark.  The SQL is the SQL of a tick that runs only this query.
-``:tau`` is the first instant of the window, and ``:t`` the first instant after it.  ``views`` defines the names of the
-views in the SQL.
+This module has no side effects and does not use Spark.  The SQL is that of a tick which runs only this query.  ``:tau``
+is the first instant of the window, and ``:t`` is the first instant after the window.  ``views`` has the definitions of
+the views in the SQL.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ from weft.sql import render
 
 @dataclass(frozen=True)
 class BranchText:
-    """A branch: the kind and the table of its driver, the reason for its answers, and its SQL.
-
-    ``table`` is None for a branch that time drives.
+    """A branch as text: the kind of its driver, the table of its driver (or None), the reason for its answers, and its
+    SQL.
     """
 
     driver: str
@@ -49,7 +48,7 @@ class BranchText:
 
 @dataclass(frozen=True)
 class ViewText:
-    """A view in the SQL, and its definition over the tables."""
+    """A view in the SQL, with its definition over the tables."""
 
     name: str
     sql: str
@@ -59,9 +58,10 @@ class ViewText:
 class Explanation(InLines):
     """The output of ``explain``.
 
-    ``first`` has the branches of the first delivery (Q^M), ``later`` the branches of later ticks (Q^I).  A parameter is
-    a tuple of name, type and value as SQL.  Only an installed query has the fields ``name``, ``how_many`` (the number
-    of answers in words) and ``next_due`` (the next instant at which the query is due).
+    ``first`` has the branches of the first delivery (Q^M).  ``later`` has the branches of later ticks (Q^I).  A
+    parameter is a tuple of name, type and value as SQL.  Only an installed query has the fields ``name``, ``how_many``
+    and ``next_due``. ``how_many`` is the number of answers in words, and ``next_due`` is the next instant at which the
+    query is due.
     """
 
     query: str
@@ -94,7 +94,7 @@ class Explanation(InLines):
 
 
 _NOTES: Final = 3
-"""The maximal number of warnings and notes in ``brief``."""
+"""The largest number of warnings and notes in ``brief``."""
 
 
 def explain(plan: Plan) -> Explanation:
@@ -123,26 +123,22 @@ def explain(plan: Plan) -> Explanation:
 
 
 def asked_once(plan: Plan) -> tuple[str, ...]:
-    """Return the SELECTs that ``weft try`` runs; their union is the answer at the instant ``:t``."""
+    """Return the SELECTs that ``weft try`` runs.  The union of the SELECTs is the answer at the instant ``:t``."""
     return tuple(branch.sql for branch in at_instant(plan.with_numbered_columns.query, TICK_END))
 
 
 def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branch, ...]:
-    """Return the branches of ``events`` with the query's constants, as a tick of this query alone runs them.
+    """Return the branches of a tick that runs only this query, with the query's constants.
 
-    With ``whole``, the branches read whole tables, as the first delivery does, and only ``:t`` remains unbound.
-    Without ``whole``, both ``:tau`` and ``:t`` remain unbound.
+    If ``whole`` is true, the branches read full tables, as in the first delivery, and only ``:t`` remains unbound.
+    Otherwise, ``:tau`` and ``:t`` remain unbound.
     """
     window: dict[str, Scalar] = {"tau": BEGINNING} if whole else {}
     return tuple(for_one(event, plan.values, window, whole) for event in events)
 
 
 def _texts(plan: Plan, events: Sequence[Event], compiled: Sequence[Branch]) -> tuple[BranchText, ...]:
-    """Return the texts of the branches.
-
-    The reasons are computed from ``events``, which have the range variables of the query's text.  In ``compiled``, the
-    rewriting for Spark has renamed some range variables.
-    """
+    """``events`` have the range variables of the query's text.  ``compiled`` may have other range variables."""
     texts = []
     for event, branch in zip(events, compiled, strict=True):
         driver = event.driver
@@ -152,7 +148,7 @@ def _texts(plan: Plan, events: Sequence[Event], compiled: Sequence[Branch]) -> t
 
 
 def _views(compiled: Sequence[Branch]) -> tuple[ViewText, ...]:
-    """Return the views that the branches read.  A scan of a whole table has no view."""
+    """A full scan of a table has no view."""
     read: dict[str, set[str]] = {}
     for branch in compiled:
         for table, names in columns_read(branch).items():
@@ -191,10 +187,6 @@ def _rows(same: Sequence[Access]) -> str:
 
 
 def _slice(path: DeltaScan) -> str:
-    """Return the SQL condition of a delta scan.
-
-    Without slack the condition is ts >= :tau - shift AND ts < :t - shift, where the shift is a number of microseconds.
-    """
     column = render.quoted(path.column)
     ends = ((TICK_START, path.shift.micros + path.slack), (TICK_END, path.shift.micros - path.slack))
     low, high = (render.scalar(_back(instant, micros)) for instant, micros in ends)

@@ -1,8 +1,8 @@
-"""Serialize a plan and a query's constants for the catalog, and verify a plan when it is deserialized.
+"""Serialize a plan and a query's constants for the catalog, and verify the plan after deserialization.
 
-The form is JSON with its own format number (``algebra.stored``).  The signature of a plan is a hash of the form, so two
-queries share a plan exactly if they differ only in constants and names.  The verification rejects a form that no longer
-yields the same query.
+The form is JSON with its own format number (``algebra.stored``).  The signature of a plan is a hash of the form.  Two
+queries therefore share a plan exactly if they differ only in constants and names.  The verification rejects a form that
+no longer yields the same query.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ JsonValue: TypeAlias = "str | int | float | bool | list[str | int] | None"
 
 @dataclass(frozen=True)
 class StoredForm:
-    """The serialized plan of a query (``body``), its ``signature``, and the query's constants and names.
+    """The serialized plan of a query (``body``), with its ``signature`` and with the query's constants and names.
 
-    ``names`` are the query's range variables, in the order of the plan's t1, t2 ….  A tick that runs only this query
+    ``names`` are the query's range variables, in the order of t1, t2 … in the plan.  A tick that runs only this query
     uses these names, so it runs the SQL that ``explain`` prints.
     """
 
@@ -44,7 +44,7 @@ class StoredForm:
 
 
 def stored_form(plan: Plan) -> StoredForm:
-    """Return the serialized plan, with the constants and names of its query."""
+    """Return the serialized plan, with the constants and names of the query."""
     body = _body(plan)
     return StoredForm(_signature(body), body, tuple(map(stored_parameter, plan.values)), plan.names)
 
@@ -52,7 +52,7 @@ def stored_form(plan: Plan) -> StoredForm:
 def form_of_text(
     text: str, parameters: Iterable[tuple[str, JsonValue]], tables: Mapping[str, TableSchema], *, from_now: bool
 ) -> StoredForm:
-    """Return the serialized plan of ``text``, with ``parameters`` in place of the constants of the text.
+    """Return the serialized plan of ``text``, with ``parameters`` in place of the constants.
 
     The parameters are in the order of the constants in the text.  Raise SqlError if the text no longer compiles.
     """
@@ -96,10 +96,7 @@ def restored_plan(form: str, expected: str, tables: Iterable[TableSchema]) -> Pl
 
 
 def stored_parameter(value: Literal) -> tuple[str, JsonValue]:
-    """Return a constant as the catalog stores it: the text of its type and its value in JSON.
-
-    ``restored_parameter`` is the inverse function.
-    """
+    """Serialize a constant for the catalog as the text of its type and its value in JSON."""
     raw = value.value
     if isinstance(raw, bytes):
         return str(value.type), raw.hex()
@@ -109,9 +106,8 @@ def stored_parameter(value: Literal) -> tuple[str, JsonValue]:
 
 
 def restored_values(constants: Iterable[tuple[str, JsonValue]]) -> list[Any]:
-    """Return the values of constants without their types.
-
-    A tick reads every constant of every query, so this function avoids creating ``Literal`` objects.
+    """Return the values of constants without ``Literal`` objects, for speed.  A tick reads every constant of every
+    query.
     """
     return [raw if kind in _STORED_UNCHANGED else restored_parameter(kind, raw).value for kind, raw in constants]
 
@@ -121,7 +117,7 @@ _constant_type: Final = cache(DataType.of_expression)
 
 
 def restored_parameter(type_name: str, raw: JsonValue) -> Literal:
-    """Return a constant from the result of ``stored_parameter``."""
+    """Convert a result of ``stored_parameter`` back to the constant."""
     type = _constant_type(type_name)
     if isinstance(raw, list):
         return Literal(tuple(raw), type)

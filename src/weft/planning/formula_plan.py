@@ -1,6 +1,6 @@
-"""Plan formulas of temporal logic as standing queries over a home's tables; each predicate is a table.
+"""Plan formulas of temporal logic as standing queries over a home's tables, where each predicate is a table.
 
-A two-sorted formula that is a union of conjunctive queries becomes a nest of ◇1 with a synopsis (Toman 2007, section
+A two-sorted formula becomes a nest of ◇1 with a synopsis if it is a union of conjunctive queries (Toman 2007, section
 4.2).  Every other two-sorted formula reads the stored history.
 """
 
@@ -34,9 +34,9 @@ _SEMANTICS: Final[Mapping[Language, Semantics]] = {"mutl": "bag", "mutl-minmax":
 def formula_synopsis(
     text: str, language: Language, tables: Mapping[str, TableSchema], *, duplicates: bool = False
 ) -> SynopsisPlan:
-    """Return the synopsis plan of the formula ``text``, whose predicates have the names of ``tables``.
+    """Return the synopsis plan of the formula ``text``.  The predicates have the names of ``tables``.
 
-    With ``duplicates``, the answers of a formula of 2-FOL have counts.  The answers of µTL always have counts.
+    If ``duplicates`` is true, the answers of a formula of 2-FOL have counts.  The answers of µTL always have counts.
 
     Raise FormulaError for an invalid formula or for infinitely many answers.  Raise SynopsisError for a table that a
     formula cannot read.  Raise SynopsisError also for a divisor that may be 0, because a division by 0 would make every
@@ -78,7 +78,7 @@ def formula_synopsis(
 
 
 def _points(tables: Mapping[str, TableSchema]) -> TableSchema | None:
-    """Return the table ``time_points``, or None if the home has no such table."""
+    """Return None if the home has no table of time points."""
     table = tables.get(TIME_POINTS)
     at = None if table is None else table.column(AT)
     return table if table is not None and _numbered(table) and at is not None and at.type == TIMESTAMP else None
@@ -98,7 +98,6 @@ def _require_only_added(table: TableSchema) -> None:
 
 
 def _require_divisors(formula: Formula, semantics: Semantics) -> None:
-    """Raise SynopsisError for an integer division whose divisor may be 0."""
     quotient = unguarded(prepared(formula, semantics), semantics)
     if quotient is not None:
         division, divisor = (bare_text(term) for term in (quotient, quotient.arguments[1]))
@@ -110,10 +109,7 @@ def _require_divisors(formula: Formula, semantics: Semantics) -> None:
 
 
 def _require_one_kind(over: Mapping[str, TableSchema], logs: set[str]) -> None:
-    """Raise SynopsisError if only some of the tables belong to the log, or if ``over`` is empty.
-
-    A log and other tables have different states.
-    """
+    """A log and other tables have different states, so a formula must not read both."""
     if not over:
         raise SynopsisError("the formula names no table", hint="Name its predicates after tables.")
     others = over.keys() - logs
@@ -126,22 +122,22 @@ def _require_one_kind(over: Mapping[str, TableSchema], logs: set[str]) -> None:
 
 NOT_CONSTRUCTED: Final = "bounded by Proposition 2.4, not constructed here"
 NO_BOUND: Final = "no bound guaranteed (Theorem 3.2)"
-"""The verdicts on formulas that are not unions of conjunctive queries.
+"""The verdict on answers with duplicates, if the formula is not a union of conjunctive queries.
 
-``NOT_CONSTRUCTED`` applies to sets, ``NO_BOUND`` to answers with duplicates.
+``NOT_CONSTRUCTED`` is the verdict for sets.
 """
 
 
 def verdict_on_history(semantics: Semantics) -> str:
-    """Return the verdict on the size of the state if a formula reads the stored history."""
+    """Return the verdict on the size of the state for a formula that reads the stored history."""
     return NOT_CONSTRUCTED if semantics == "set" else NO_BOUND
 
 
 @dataclass(frozen=True)
 class TwoSortedPlan:
-    """The formula that is evaluated in place of a formula of 2-FOL.
+    """The formula that Weft evaluates in place of a formula of 2-FOL.
 
-    ``history`` is the reason why the formula reads the stored history, or None if it has a synopsis.
+    ``history`` is the reason why the formula reads the stored history, or None for a synopsis.
     """
 
     reading: ParsedFormula
@@ -149,7 +145,7 @@ class TwoSortedPlan:
 
 
 def planned(formula: TwoSorted, semantics: Semantics) -> TwoSortedPlan:
-    """Return the plan to evaluate ``formula``.  Raise FormulaError if the formula has infinitely many answers."""
+    """Return the plan of ``formula``.  Raise FormulaError if the formula has infinitely many answers."""
     counts = semantics != "set"
     historic = over_history(formula.formula, counts=counts)
     try:

@@ -1,4 +1,4 @@
-"""Estimate the number of a query's answers from the sizes of its tables, in words."""
+"""Estimate the number of a query's answers in words, from the sizes of the tables."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _TIMES: Final = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
 
 @dataclass(frozen=True)
 class Extent:
-    """The number of rows of a table, and its first and last instants.
+    """The number of rows of a table, with its first and last instants.
 
     The instants are in microseconds UTC, or None for an empty table.  A tracked table has one row for each begin and
-    each end of a period.  ``view`` marks a temporal view.  The number of its rows bounds no number of answers, because
-    Weft refreshes the view before each read.
+    each end of a period.  ``view`` is true for a temporal view.  The number of rows in a view does not limit the number
+    of answers, because Weft refreshes the view before each read.
     """
 
     rows: int
@@ -30,10 +30,7 @@ class Extent:
 
 
 def why_no_answer(extents: Mapping[str, Extent], until: int) -> str:
-    """Return a sentence that says why a query over these tables had no new answer in a window.
-
-    ``until`` is the end of the window in microseconds UTC.
-    """
+    """Return a sentence that says why a query had no new answer in a window with the end ``until`` (µs UTC)."""
     end = format_instant(until)
     extent_texts = "; ".join(_extent_text(name, extents[name]) for name in sorted(extents))
     if extents and all(each.first is None or each.first >= until for each in extents.values() if not each.view):
@@ -50,8 +47,8 @@ def _extent_text(name: str, extent: Extent) -> str:
 def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool = False) -> str | None:
     """Return an estimate of the number of answers in words, or None.
 
-    The estimate is None if the size of a table is unknown, or if the query cannot have an answer.  With ``from_now``,
-    the estimate is the greatest number of answers for each new row.
+    The estimate is None if the size of a table is unknown, or if the query cannot have an answer.  If ``from_now`` is
+    true, the estimate is the largest number of answers for each new row.
     """
     if not summary.when or any(name not in extents for name in summary.tables):
         return None
@@ -72,10 +69,7 @@ def how_many(summary: Summary, extents: Mapping[str, Extent], *, from_now: bool 
 
 
 def _each(summary: Summary) -> str:
-    """Return the number of answers for each row, in words.
-
-    If several SELECTs read a table, each row counts once for each SELECT.
-    """
+    """If several SELECTs read a table, each row counts once for each SELECT."""
     alike: dict[tuple[int, str], list[str]] = {}
     for name, times in Counter(summary.bounded_by).items():
         alike.setdefault((times, _unit(summary, [name])), []).append(name)

@@ -1,7 +1,7 @@
 """Rename range variables and columns.
 
-A plan has numbered names; the branches of a single query have the query's names.  A range variable must not have the
-name of a column, because Spark would confuse the two.
+A plan has numbered names.  The branches of a single query have the names of the query.  A range variable must not have
+the name of a column, because Spark would confuse the two.
 """
 
 from __future__ import annotations
@@ -19,22 +19,19 @@ _NUMBERED: Final = re.compile(r"t(\d+)(.*)")
 
 
 def numbered(query: Query) -> Query:
-    """Return the query with range variables t1, t2 … in the order of the text, and columns c1, c2 …."""
+    """Rename the range variables to t1, t2 … in the order of the text, and the columns to c1, c2 …."""
     names = {alias: f"t{number}" for number, alias in enumerate(range_variables(query), 1)}
     return rename(numbered_columns(query), names)
 
 
 def numbered_columns(query: Query) -> Query:
-    """Return the query with columns c1, c2 …."""
+    """Rename the columns to c1, c2 …."""
     outputs = tuple(Output(f"c{number}", output.value) for number, output in enumerate(query.outputs, 1))
     return Query(query.input, outputs)
 
 
 def renumbered(event: Event, names: Sequence[str]) -> Event:
-    """Return a branch of a plan in which ``names`` replace the numbered range variables.
-
-    For example, the second name replaces t2, and with the suffix ``_was`` it replaces t2_was.
-    """
+    """Replace the numbered range variables of a branch by ``names``.  For example, the second name replaces t2."""
     names_by_alias = {}
     for alias in range_variables(event.relation):
         match = _NUMBERED.fullmatch(alias)
@@ -44,7 +41,7 @@ def renumbered(event: Event, names: Sequence[str]) -> Event:
 
 
 def without_clashes(event: Event, keep: Sequence[str]) -> Event:
-    """Rename each range variable that has the name of a column, except those in ``keep``, and return the event.
+    """Rename each range variable that has the name of a column, except the names in ``keep``.
 
     In a subquery over a table with a column ``sender``, Spark reads ``sender.name`` as a field of the column
     ``sender``.

@@ -1,4 +1,4 @@
-"""Compile the text of a query into a plan.  This module is the whole compiler, without side effects.
+"""Compile the text of a query into a plan.  This module is the whole compiler, and has no side effects.
 
 text -> bind (-> definitions of views) -> normalize -> canonical -> lift -> branches of Q^I, closed form of Q^M
 
@@ -37,15 +37,16 @@ from weft.sql.rewriting import viewed
 from weft.sql.view_definitions import with_definitions
 
 PARAMETERS: Final = "_p"
-"""The range variable of the parameter table.  No alias of a user starts with an underscore."""
+"""The range variable of the parameter table.  Aliases of users never start with an underscore."""
 MOST_SOURCES: Final = 1_000
-"""The maximal number of tables in all branches of a plan, including subqueries.
+"""The largest number of tables in all branches of a plan, including subqueries.
 
-The limit bounds the SQL to about 400 kB.  The compiler checks it before the derivation, to bound the derivation's time,
-and again afterwards, because the rewriting for Spark (``derivation.localize``) adds tables.
+The limit bounds the SQL to about 400 kB.  The compiler checks the limit before the derivation, which could otherwise
+take too long.  The compiler checks the limit again afterwards, because the rewriting for Spark
+(``derivation.localize``) adds tables.
 """
 BEGINNING: Final = Literal(-(2**62), TIMESTAMP, fixed=True)
-"""The start of a window without a start, for branches whose conditions refer to it."""
+"""The value of τ for a window without a start."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ class Branch:
 
 @dataclass(frozen=True)
 class Plan:
-    """The shape of a query, and the constants of one query.
+    """The shape of a query, with the constants of one query.
 
-    ``from_now`` marks a query that delivers only rows that were not in the answer just before the installation
+    If ``from_now`` is true, the query delivers only rows that were not in the answer just before the installation
     (``--from now``).  ``definitions`` are the views that the compiler replaced by their definitions.  A plan from the
     catalog has no definitions.
     """
@@ -89,14 +90,14 @@ class Plan:
 
     @cached_property
     def verdict(self) -> ClosedFormVerdict:
-        """The verdict on whether Q^M has the closed form, with the reason."""
+        """The decision whether Q^M has the closed form, with the reason."""
         return closed_form_verdict(self.lifted)
 
     @cached_property
     def first(self) -> tuple[Event, ...]:
         """The branches that the first tick of a query runs, with parameters in place of constants.
 
-        These are the branches of Q^M if Q^M has the closed form and ``from_now`` is false, otherwise the branches of
+        If Q^M has the closed form and ``from_now`` is false, the result has the branches of Q^M, otherwise those of
         Q^I.
         """
         return minimum_bounding(self.lifted) if self.verdict.closed and not self.from_now else self.branches
@@ -108,7 +109,7 @@ class Plan:
 
     @cached_property
     def has_constants(self) -> bool:
-        """Whether rows of constants can make answers appear when time begins."""
+        """Whether rows of constants can make answers appear at the beginning of time."""
         return any(event.driver.kind == "beginning" for event in self.branches)
 
     @cached_property
@@ -118,7 +119,7 @@ class Plan:
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """The ids of the queries whose answers this query reads."""
+        """The IDs of the queries whose answers this query reads."""
         return tuple(table.id for table in self.tables if table.source == "results")
 
     @cached_property
@@ -133,12 +134,12 @@ class Plan:
 
     @cached_property
     def shape(self) -> Plan:
-        """The plan that queries can share: it has range variables t1, t2 …, columns c1, c2 …, and no constants."""
+        """The plan that queries can share, with range variables t1, t2 …, columns c1, c2 …, and no constants."""
         return Plan(numbered(self.lifted), (), self.from_now)
 
     @cached_property
     def with_numbered_columns(self) -> Plan:
-        """The plan with columns c1, c2 …, as a tick names them."""
+        """The plan with the column names c1, c2 … for a tick."""
         return replace(self, lifted=numbered_columns(self.lifted))
 
     @property
@@ -148,18 +149,12 @@ class Plan:
 
 
 def plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
-    """Return the plan of a query that is evaluated once, over ``tables`` (by name).
-
-    Raise SqlError for an invalid query.
-    """
+    """Return the plan of a query that is evaluated once.  Raise SqlError for an invalid query."""
     return planned(bind(text, tables), from_now=from_now)
 
 
 def standing_plan(text: str, tables: Mapping[str, TableSchema], *, from_now: bool = False) -> Plan:
-    """Return the plan of a standing query over ``tables`` (by name).
-
-    Raise SqlError if the query is invalid, not allowed as a standing query, or too large.
-    """
+    """Return the plan of a standing query.  Raise SqlError for a query that is invalid, not allowed, or too large."""
     query, definitions = bind_standing(text, tables)
     return planned(query, from_now=from_now, definitions=definitions)
 
@@ -174,10 +169,11 @@ def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSch
 
 
 def bind_standing(text: str, tables: Mapping[str, TableSchema]) -> tuple[Query, tuple[TableSchema, ...]]:
-    """Return a standing query in which definitions replace the views that depend on NOW, and these views.
+    """Bind a standing query, and replace each view that depends on NOW by its definition.
 
-    Raise SqlError for an invalid query, and for a query that refers to the past or to the ends of rows.  While a row is
-    in a table, its end is not yet recorded, so an earlier answer cannot depend on the end (laws 1 and 2).
+    Return the query and the replaced views.  Raise SqlError for an invalid query, and for a query on the past or on the
+    ends of rows.  While a row is in a table, its end is not yet recorded, so an earlier answer cannot depend on the end
+    (laws 1 and 2).
     """
     query = bind(text, tables)
     reasons = Reasons()
@@ -209,7 +205,6 @@ def _of_ends(table: TableSchema, column: str) -> SqlError:
 
 
 def _refuse_history(query: Query) -> None:
-    """Raise SqlError if a standing query reads a table FOR SYSTEM_TIME."""
     reasons = Reasons()
     for name in sorted({scan.table.name for scan in scans(query) if scan.whole}):
         error = SqlError(
@@ -240,15 +235,15 @@ def for_one(
 ) -> Branch:
     """Return a branch for one query, with the constants ``values``.
 
-    ``window`` binds tau, t and t0; an unbound instant remains :tau, :t or :t0 in the SQL.  ``names`` are the query's
-    range variables; None leaves the range variables as they are.
+    ``window`` binds tau, t and t0.  An unbound instant remains :tau, :t or :t0 in the SQL.  ``names`` are the query's
+    range variables.  If ``names`` is None, the range variables stay unchanged.
     """
     known = {f"p{number}": value for number, value in enumerate(values, 1)} | dict(window)
     return _ready(_bound(event if names is None else renumbered(event, names), known), whole)
 
 
 def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
-    """Return the schema of a plan's parameter table: query_id, tau, p1, p2 …."""
+    """Return the schema of a plan's parameter table, with the columns query_id, tau, p1, p2 …."""
     fields = [("query_id", BIGINT), ("tau", TIMESTAMP), *((p.name, p.type) for p in shape.parameters)]
     return TableSchema(
         0, f"parameters__{plan_id}", tuple(Column(n, label, type) for n, (label, type) in enumerate(fields, 1)), "tau"
@@ -256,9 +251,7 @@ def parameter_table(plan_id: int, shape: Plan) -> TableSchema:
 
 
 def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], whole: bool) -> Branch:
-    """Return a branch for all queries of a plan, joined with the parameter table ``table`` (NiagaraCQ; design section
-    5).
-    """
+    """Return a branch for all queries of a plan, joined with their parameters (NiagaraCQ; design section 5)."""
     scan = Scan(table, PARAMETERS)
     known: dict[str, Scalar] = {column.name: scan.ref(column.name) for column in table.columns} | dict(window)
     joined = event.with_block(block((*sources(event.block), scan), condition(event.block)))
@@ -266,12 +259,12 @@ def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], who
 
 
 def at_instant(query: Query, s: Scalar) -> tuple[Branch, ...]:
-    """Return the branches that ``weft try`` runs; their union is the answer at the instant ``s``."""
+    """Return the branches that ``weft try`` runs.  The union of the branches is the answer at the instant ``s``."""
     return tuple(_ready(event, whole=True) for event in snapshot(query, s))
 
 
 def with_constants(event: Event, values: Sequence[Literal]) -> Event:
-    """Return a branch of a plan with the constants ``values`` in place of the parameters."""
+    """Replace the parameters of a branch by the constants ``values``."""
     return _bound(event, {f"p{number}": value for number, value in enumerate(values, 1)})
 
 
@@ -288,10 +281,7 @@ def _ready(event: Event, whole: bool, leading: tuple[Output, ...] = ()) -> Branc
 
 
 def encoded(value: Scalar) -> str:
-    """Return SQL that encodes a value of any type as a string without loss.
-
-    ``storage.ledger.decode`` is the inverse function.
-    """
+    """Return SQL that encodes a value of any type as a string without loss.  ``storage.ledger`` decodes the string."""
     text = render.scalar(value)
     match value.type.name:
         case "STRING":

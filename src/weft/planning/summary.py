@@ -1,6 +1,6 @@
-"""Summarize a query before it is installed, in at most a dozen lines and with the names of the query's text.
+"""Summarize a query before it is installed, in at most a dozen lines with the names of the query's text.
 
-The drivers of the branches say what makes answers appear.  The conditions of the query say what is true then.
+The drivers of the branches are the causes of answers.  The conditions of the query hold at the instant of an answer.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from weft.planning.time_order import exclude_each_other
 from weft.planning.words import appears, condition_words, instant_words, named, turned
 
 WIDTH: Final = 110
-"""The maximal number of characters of a line.  ``cut`` shortens longer lines."""
+"""The largest number of characters in a line.  ``cut`` shortens longer lines."""
 _CLAUSES: Final = 3
-"""The maximal number of causes, and of conditions, in the summary."""
+"""The largest number of causes in the summary, and the largest number of conditions."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,12 @@ class Summary:
     """The causes of a query's answers.
 
     - ``when``: the causes of answers, as clauses that the text joins by "or".
-    - ``holding``: the conditions that are true at the instant of an answer, as clauses.
+    - ``holding``: the conditions that hold at the instant of an answer, as clauses.
     - ``time``: the instants at which time alone makes answers appear.  If ``time`` is empty, time alone makes answers
       appear only through rows of ``results``.
-    - ``arriving``, ``beginning``, ``ending``: whether rows that arrive, begin (in a tracked table) or end can cause
-      answers.
+    - ``arriving``: true if an arriving row can cause an answer.
+    - ``beginning``: true if a row that begins in a tracked table can cause an answer.
+    - ``ending``: true if a row that ends can cause an answer.
     - ``bounded_by``: the table of each SELECT, or None if a SELECT reads several tables.  Each row of the table causes
       at most one answer of the SELECT.
     - ``tables``: all tables that the query reads.
@@ -64,7 +65,7 @@ class Summary:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The lines that state the causes of answers, and whether time alone is a cause."""
+        """The lines with the causes of answers.  The last line says whether time alone is a cause."""
         return (*_when(self.when), *_holding(self.holding), *([self._time] if self.when else []))
 
     @property
@@ -83,7 +84,7 @@ class Summary:
 
 
 def summary(plan: Plan) -> Summary:
-    """Return the summary of a plan and its query's constants."""
+    """Return the summary of a plan with its constants."""
     branches = (with_constants(event, plan.values) for event in plan.branches)
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
     kinds = {event.driver.kind for event in events}
@@ -109,14 +110,16 @@ def summary(plan: Plan) -> Summary:
 
 
 def cut(line: str) -> str:
-    """Return the line with normalized white space, shortened to ``WIDTH`` characters."""
+    """Normalize the white space of a line, and shorten the line to ``WIDTH`` characters."""
     indent = line[: len(line) - len(line.lstrip())]
     line = indent + " ".join(line.split())
     return line if len(line) <= WIDTH else line[: WIDTH - 2].rstrip() + " …"
 
 
 def first(lines: Sequence[str], most: int, others: str) -> list[str]:
-    """Return at most ``most`` lines; if lines are omitted, the last line is ``others`` with their number.
+    """Return at most ``most`` lines.
+
+    If lines are omitted, the last line is ``others`` with the number of omitted lines.
 
     >>> first("abcd", 3, "and {} more"), first("abc", 3, "and {} more")
     (['a', 'b', 'and 2 more'], ['a', 'b', 'c'])
@@ -129,10 +132,7 @@ def _by_time(event: Event) -> bool:
 
 
 def _as_rows_arrive(event: Event) -> bool:
-    """Return whether some row arrives at each instant of the event.
-
-    The conditions must exclude that all rows of the event arrived earlier.
-    """
+    """Return whether the conditions require that a row arrives at each instant of the event."""
     before = (Plain(call("<", scan.start, event.instant)) for scan in sources(event.block) if isinstance(scan, Scan))
     return exclude_each_other((*conjuncts(condition(event.block)), *before))
 
@@ -143,7 +143,7 @@ def _turning(event: Event) -> str:
 
 
 def _clauses(events: Sequence[Event]) -> tuple[str, ...]:
-    """Return the drivers of ``events`` as clauses.  One clause names all tables whose arriving rows cause answers."""
+    """One clause names all tables whose new rows cause answers."""
     clauses = []
     for verb in ("arrives", "begins"):
         scans = (event.driver.scan for event in events if _just_arrives(event))
@@ -170,10 +170,7 @@ def _clause(event: Event) -> str:
 
 
 def _demanded(parts: Sequence[Query], events: Sequence[Event]) -> tuple[str, ...]:
-    """Return the conditions at the instant of an answer as clauses, without the condition that is the driver.
-
-    The first clause combines the conditions that do not depend on time.
-    """
+    """The first clause combines the conditions that do not depend on time."""
     if not events:
         return ()
     if len(parts) != 1:
@@ -193,7 +190,6 @@ def _is_driver(item: Predicate, event: Event) -> bool:
 
 
 def _bound(parts: Sequence[Query]) -> tuple[str, ...] | None:
-    """Return the table of each SELECT, or None if a SELECT reads several tables."""
     tables = []
     for part in parts:
         read = sources(part.input)

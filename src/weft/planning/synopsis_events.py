@@ -1,8 +1,8 @@
 """Generate the SQL for the events of a synopsis and for its answers.
 
-An event is a row of a predicate.  The name of a predicate is a hash of the definition of its rows, so equal subformulas
-of different queries are equal.  The SQL is for DuckDB (``sql.duckdb_dialect``).  The module refuses an expression that
-Spark might compute differently.
+An event is a row of a predicate.  The name of a predicate is a hash of the definition of its rows.  Equal subformulas
+of different queries therefore have equal predicates.  The SQL is for DuckDB (``sql.duckdb_dialect``).  The module
+refuses an expression that Spark might compute differently.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ EVENT: Final = "e"
 ANSWER: Final = "a"
 """The alias of encoded answers, with the columns ``tp, c1 … ck [, n]``."""
 VALUES: Final = "v"
-"""The alias of decoded answers, with the columns ``tp, v1 … vk [, n]``, in the SQL of outputs."""
+"""The alias of decoded answers in the SQL of outputs, with the columns ``tp, v1 … vk [, n]``."""
 _HINT: Final = "Remove --keep synopsis: Weft then evaluates the query over the tables' history."
 
 
 @dataclass(frozen=True)
 class Events:
-    """The rows of a predicate: the SQL ``columns`` of the rows of ``table`` that satisfy all ``conditions``.
+    """The rows of a predicate: the rows of ``table`` that satisfy all ``conditions``.
 
-    The alias of the table in the SQL is e.  ``reads`` are the columns of the table that occur in the SQL.
+    ``columns`` are SQL for the terms of the predicate.  The alias of the table in the SQL is e.  ``reads`` are the
+    columns of the table that occur in the SQL.
     """
 
     predicate: str
@@ -50,10 +51,10 @@ class Events:
 
 @dataclass(frozen=True)
 class FormulaEvents:
-    """A formula of a query, and the events of the formula's predicates.
+    """A formula of a query, with the events of the formula's predicates.
 
     ``values`` is SQL that decodes the formula's answers ``a.c1 … a.ck`` into v1 … vk.  ``outputs`` are the columns of
-    the query's answer, each as a type and SQL over the decoded answers (as v).
+    the query's answer.  Each output has a type and SQL over the alias v of the decoded answers.
     """
 
     formula: algebra.Formula
@@ -63,9 +64,8 @@ class FormulaEvents:
 
 
 def of_query(query: Query) -> tuple[FormulaEvents, ...]:
-    """Return a formula with its events for each SELECT of a query.
-
-    Raise SynopsisError if the query has no synopsis.
+    """Return a formula with its events for each SELECT of a query.  Raise SynopsisError if the query has no
+    synopsis.
     """
     return tuple(of_each(_part, nests(query)))
 
@@ -80,8 +80,8 @@ def of_atoms(
 ) -> FormulaEvents:
     """Return ``formula`` with the rows of ``tables`` as the events of its predicates.
 
-    ``log`` means that the tables belong to a log with numbered states.  An answer has the time point, the values of
-    ``columns``, and a count if ``count`` gives a type for it.
+    If ``log`` is true, the tables belong to a log with numbered states.  An answer has the time point, the values of
+    ``columns``, and a count unless ``count`` is None.
     """
     events = {name: _whole_rows(table, log) for name, table in tables.items()}
     names = {algebra.POINTS: algebra.POINTS}
@@ -102,15 +102,15 @@ def of_atoms(
 def terms_of(table: TableSchema, *, log: bool) -> tuple[tuple[Column, DataType | None], ...]:
     """Return the columns of a table's predicate, each with the type of its terms.
 
-    The type is None if a formula cannot use the values of the column.  Such values are encoded as text, so that rows
-    that differ only in them remain distinct.
+    The type is None if a formula cannot use the values of the column.  Such values become text, so that rows with
+    different values remain distinct.
     """
     hidden = ("ts", "tp") if log else ("ts",)
     return tuple((each, algebra.term_type(each.type)) for each in table.columns if each.name.lower() not in hidden)
 
 
 def _whole_rows(table: TableSchema, log: bool) -> Events:
-    """Return all rows of a table as events, except rows with a NULL, which match no terms."""
+    """Rows with a NULL are no events, because a NULL matches no term."""
     values, conditions, reads = [], [], []
     for column, type_ in terms_of(table, log=log):
         ref = f"{EVENT}.{render.quoted(column.name)}"
@@ -121,7 +121,6 @@ def _whole_rows(table: TableSchema, log: bool) -> Events:
 
 
 def _predicate(table: TableSchema, taken: Sequence[str], conditions: Sequence[str]) -> str:
-    """Return a hash of the definition of a predicate's rows as the name of the predicate."""
     definition = repr((table.id, tuple(taken), sorted(set(conditions))))
     return f"p{hashlib.sha256(definition.encode()).hexdigest()[:16]}"
 
@@ -167,7 +166,7 @@ def _variables(atom: algebra.Atom) -> list[algebra.Variable]:
 
 
 def _joined(formula: algebra.Formula) -> set[algebra.Variable]:
-    """Return the variables that are joined or compared; other variables only pass through to the answer."""
+    """Return the variables that are joined or compared.  Other variables only pass through to the answer."""
     places: Counter[algebra.Variable] = Counter()
     joined: set[algebra.Variable] = set()
     for atom in {part for part in algebra.subformulas(formula) if isinstance(part, algebra.Atom)}:
@@ -193,10 +192,7 @@ def _require_ordered(formula: algebra.Formula, carried: Mapping[algebra.Variable
 def _rows(
     project: Project, variables: Sequence[algebra.Variable], carried: Mapping[algebra.Variable, ValueEncoding]
 ) -> Events:
-    """Return the events of one table.
-
-    The name of the predicate is a hash of Spark's SQL, so a change of DuckDB's SQL does not change the name.
-    """
+    """The name of the predicate is a hash of Spark's SQL, so a change of DuckDB's SQL does not change the name."""
     table = _scan(project).table
     for demanded in conjuncts(condition(project.input)):
         assert isinstance(demanded, Plain)
@@ -212,7 +208,6 @@ def _selected(
     carried: Mapping[algebra.Variable, ValueEncoding],
     rendered: Callable[[Scalar], str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the SQL for the columns and the conditions of one table's events."""
     own = {ref: ColumnRef(EVENT, ref.column, ref.type) for ref in _mentioned(project)}
     demanded = (part.condition for part in conjuncts(condition(project.input)) if isinstance(part, Plain))
     conditions = [rendered(substitute(each, own)) for each in demanded]
@@ -258,7 +253,6 @@ def _with_carried(
 
 
 def _outputs(nest: Nest) -> tuple[tuple[str, DataType], ...]:
-    """Return the type of each answer column, and its SQL over the free variables ``v1 … vk`` of the formula."""
     places = {variable.name: f"v{n}" for n, variable in enumerate(algebra.free_variables(nest.formula), 1)}
     outputs = []
     for output in nest.outputs:

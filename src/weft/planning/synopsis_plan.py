@@ -1,8 +1,8 @@
 """Plan a query as a synopsis: its events, its formulas over the events, and its answers.
 
-The catalog stores the bound form, as for a plan (``planning.form``).  The form of an SQL query is the query, from which
-Weft derives the formulas again.  The form of a formula is the formula and its tables.  The signature is a hash of the
-form.
+The catalog stores the plan after the resolution of names, as in ``planning.form``.  For an SQL query, the catalog
+stores the query itself, and Weft derives the formulas again.  For a formula, the catalog stores the formula and its
+tables.  The signature of the plan is a hash of the stored text.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from weft.planning.synopsis_events import FormulaEvents, of_atoms, of_query
 Language = Literal["sql", "monpoly", "mutl", "mutl-minmax", "2fol"]
 """The languages of a synopsis.
 
-``mutl-minmax`` is µTL in which AND takes the smaller of two counts, and OR and EXISTS take the greatest count (Toman
-2007, section 5).
+``mutl-minmax`` is a variant of µTL.  The count for AND is the smaller of two counts, and the count for OR or EXISTS is
+the largest count (Toman 2007, section 5).
 """
 FORMAT: Final = 1
 _TABLE: Final = re.compile(r'\["table",(\d+)\]')
@@ -47,12 +47,12 @@ AT: Final = "at"
 
 @dataclass(frozen=True)
 class FormulaOver:
-    """A formula, and the table of each predicate, with the columns in the order of the predicate's terms.
+    """A formula, with a table for each predicate.  The columns of a table have the order of the predicate's terms.
 
     ``columns`` are the free variables in the order of the answer's columns.  ``points`` is the table of all states if
-    the tables belong to a log.  If ``points`` is None, each instant at which rows arrived is a state.  A formula of
-    2-FOL also has its text, ``asked``, and the reason ``why`` if it has no synopsis; the catalog does not store these
-    two.
+    the tables belong to a log.  If ``points`` is None, each instant at which rows arrived is a state.  For a formula of
+    2-FOL, ``asked`` is the formula's text.  If the formula has no synopsis, ``why`` is the reason.  The catalog does
+    not store ``asked`` and ``why``.
     """
 
     language: Language
@@ -69,7 +69,7 @@ class FormulaOver:
 class SynopsisPlan:
     """A synopsis whose answers are the distinct rows of all ``parts``.
 
-    With ``discard``, Weft deletes rows from the tables after a tick has processed the rows.
+    If ``discard`` is true, Weft deletes processed rows from the tables.
     """
 
     source: Query | FormulaOver
@@ -77,7 +77,7 @@ class SynopsisPlan:
 
     @cached_property
     def parts(self) -> tuple[FormulaEvents, ...]:
-        """The formulas of the query, with their events; access raises SynopsisError if the query has no synopsis."""
+        """The formulas of the query, with their events.  Raise SynopsisError if the query has no synopsis."""
         if isinstance(self.source, Query):
             return of_query(self.source)
         of, log = self.source, self.points is not None
@@ -85,7 +85,7 @@ class SynopsisPlan:
 
     @property
     def _count(self) -> DataType | None:
-        """The type of the counts, or None if answers have no counts; STRING if a count may exceed a BIGINT."""
+        """The type is STRING if a count may exceed a BIGINT, and None if answers have no counts."""
         if isinstance(self.source, Query) or self.semantics == "set":
             return None
         return STRING if stepped(prepared(self.source.formula, self.semantics)) else BIGINT
@@ -107,10 +107,7 @@ class SynopsisPlan:
 
     @cached_property
     def synopsis(self) -> Synopsis:
-        """The initial state ∅, the step Δ and the answer Γ of the formulas.
-
-        Access raises Refused for a formula that cannot be computed.
-        """
+        """The initial state ∅, the step Δ and the answer Γ.  Raise Refused if a formula cannot be computed."""
         return shared([part.formula for part in self.parts], self.semantics)
 
     @cached_property
@@ -147,12 +144,9 @@ class SynopsisPlan:
         return "tables:" + ",".join(str(table.id) for table in self.tables)
 
     def relation(self, stored: Stored) -> str:
-        """Return the name of a stored relation.
-
-        Queries with the same states share a relation under one name.
-        """
-        # Earlier versions stored the single instants of runs.  This version uses another name, so that it does not read
-        # such a table.
+        """Return the name of a stored relation.  Queries with the same states share a relation under one name."""
+        # Earlier versions stored the single instants of runs.  The mark gives the relation a new name, so that this
+        # version does not read such a table.
         form = ["runs"] if stored.runs else []
         key = json.dumps([self.states, stored.semantics, stored_formula.encoded(stored.formula), *form])
         return hashlib.sha256(key.encode()).hexdigest()[:20]
@@ -176,7 +170,7 @@ class SynopsisPlan:
                 "predicates": {name: _stored_table(table) for name, table in sorted(self.source.tables.items())},
                 "points": None if self.source.points is None else _stored_table(self.source.points),
             }
-        # The names of the stored relations are included so that a version with other names does not read empty
+        # The text includes the names of the stored relations, so that a version with other names does not read empty
         # relations.
         relations = [self.relation(each) for each in self.stored]
         special = {**({"discard": True} if self.discard else {}), **({"history": True} if self.history else {})}
@@ -186,7 +180,7 @@ class SynopsisPlan:
 
     @cached_property
     def signature(self) -> str:
-        """A hash of ``body``, equal for two queries exactly if they are the same query over the same tables."""
+        """A hash of ``body``.  Two plans have the same hash exactly if they are the same query over the same tables."""
         return hashlib.sha256(self.body.encode()).hexdigest()[:16]
 
 
@@ -201,7 +195,7 @@ def sql_synopsis(text: str, tables: Mapping[str, TableSchema]) -> SynopsisPlan:
 
 
 def complete(plan: SynopsisPlan) -> SynopsisPlan:
-    """Derive all parts of the plan, so that errors are raised now and not in a tick, and return the plan."""
+    """Derive all parts of the plan, so that an error occurs now and not in a tick."""
     assert plan.signature
     return plan
 
@@ -217,7 +211,7 @@ def relations_of(body: str) -> tuple[str, ...]:
 
 
 def discards(body: str) -> bool:
-    """Return whether the stored plan ``body`` deletes rows that it has processed."""
+    """Return whether the stored plan ``body`` deletes rows that a tick has processed."""
     return bool(json.loads(body).get("discard"))
 
 
@@ -227,7 +221,7 @@ def asks_history(body: str) -> bool:
 
 
 def tables_of(body: str) -> tuple[int, ...]:
-    """Return the ids of the tables that the stored plan ``body`` reads."""
+    """Return the IDs of the tables that the stored plan ``body`` reads."""
     return tuple(sorted({int(table_id) for table_id in _TABLE.findall(body)}))
 
 
@@ -264,12 +258,11 @@ def _source(form: Mapping[str, Any], tables: Mapping[TableKey, TableSchema]) -> 
 
 
 def _stored_table(table: TableSchema) -> list[Any]:
-    """Return a table as a JSON value: its id, and the ids and types of its columns."""
     return [["table", table.id], [[column.id, str(column.type)] for column in table.columns]]
 
 
 def _table(stored_table: Any, tables: Mapping[TableKey, TableSchema]) -> TableSchema:
-    """Return the table of a JSON value, without the columns that were added after the query was installed."""
+    """The result has no columns that the table gained after the installation of the query."""
     (source, key), columns = stored_table
     table = tables.get((source, key))
     if table is None:

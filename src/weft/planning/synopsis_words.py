@@ -1,4 +1,4 @@
-"""Explain a synopsis before it is installed: its formulas, its stored relations and their bounds."""
+"""Explain a synopsis before it is installed: its formulas, its stored relations, and their bounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from weft.printable import InLines
 
 @dataclass(frozen=True)
 class PredicateRows:
-    """The rows of a predicate: a table, and SQL for the columns and conditions (the alias of the table is e)."""
+    """The rows of a predicate: a table, and SQL for the columns and conditions, where e is the alias of the table."""
 
     name: str
     table: str
@@ -33,7 +33,7 @@ class PredicateRows:
 
 @dataclass(frozen=True)
 class Relation:
-    """A stored relation: its name in the home, its subformula, its columns, its key columns, and its bound in words."""
+    """A stored relation, with its name in the home, its subformula, its columns, its key, and its bound in words."""
 
     name: str
     formula: str
@@ -44,10 +44,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class MissingBound:
-    """A subformula without a bound, and the reason.
-
-    ``bounded`` is the nearest subformula with a bound, or None.
-    """
+    """A subformula without a bound, and the reason.  ``bounded`` is the nearest subformula with a bound, or None."""
 
     formula: str
     reason: str
@@ -56,10 +53,7 @@ class MissingBound:
 
 @dataclass(frozen=True, repr=False)
 class SynopsisExplanation(InLines):
-    """The output of ``explain`` for a synopsis.
-
-    ``states`` is a clause that describes a state.
-    """
+    """The output of ``explain`` for a synopsis.  ``states`` is a clause that describes a state."""
 
     signature: str
     columns: tuple[tuple[str, DataType], ...]
@@ -70,10 +64,7 @@ class SynopsisExplanation(InLines):
     gamma: tuple[str, ...]
     """The formulas for the answers at a state, over the rows of the state and the relations R1, R2 …."""
     delta: tuple[str, ...]
-    """The rules that compute each relation after a state (``R1_now``).
-
-    A rule refers to the rows of the state and to the relations before the state.
-    """
+    """The rules that compute each relation after a state (``R1_now``) from the state and the earlier relations."""
     verdict: str
     faults: tuple[MissingBound, ...]
     history: str | None = None
@@ -81,10 +72,8 @@ class SynopsisExplanation(InLines):
     how_many: str | None = None
     next_due: str | None = None
     name: str | None = None
-    """The name of an installed query, or None.
-
-    Only an installed query has the fields ``how_many`` (the number of answers in words) and ``next_due`` (the next
-    instant at which the query is due).
+    """The name of an installed query, or None.  Only an installed query has the fields ``how_many`` and
+    ``next_due``.
     """
 
     @property
@@ -159,10 +148,7 @@ def _of_history(plan: SynopsisPlan, names: Mapping[str, str], events: tuple[Even
 
 
 def require_bounded(plan: SynopsisPlan) -> None:
-    """Raise SynopsisError if a stored relation has no bound.
-
-    The error names the formula, the reason, and an alternative that has a bound.
-    """
+    """Raise SynopsisError with the reason and an alternative if a stored relation has no bound."""
     explanation = explain_synopsis(plan)
     if explanation.verdict == NO_BOUND:
         raise SynopsisError(
@@ -186,9 +172,7 @@ def _states(plan: SynopsisPlan) -> str:
 
 
 def _names(events: tuple[Events, ...]) -> dict[str, str]:
-    """Return a readable name for each predicate: its table's name, with a number if the table has several
-    predicates.
-    """
+    """The name of a predicate is the name of its table, with a number if the table has several predicates."""
     seen: Counter[str] = Counter()
     names = {}
     for each in events:
@@ -206,7 +190,6 @@ def _text(formula: Formula, names: Mapping[str, str]) -> str:
 
 
 def _rule(change: Change, names: Mapping[str, str]) -> str:
-    """Return the text of a rule of Δ, with the range of instants that the rule reads."""
     interval = change.interval
     seen = f" from {format_interval(interval.low)}" if interval.low else ""
     seen += "" if interval.high is None else f" up to {format_interval(interval.high)}"

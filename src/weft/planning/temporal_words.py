@@ -1,6 +1,6 @@
 """Render temporal expressions and derivations in the paper's notation, for ``explain`` of a view.
 
-Long expressions are split into short lines: a part that occurs twice, or is long, gets a name and its own line.
+The module splits long expressions into short lines.  A part gets a name and its own line if it occurs twice or is long.
 
 >>> from shown_temporal import ENDED, R
 >>> from weft.algebra.temporal import Difference, Selection
@@ -45,7 +45,7 @@ from weft.sql import render
 
 @dataclass(frozen=True)
 class Words:
-    """A renderer of expressions that writes the short names in ``names``, such as p1."""
+    """A renderer of expressions with the short names in ``names``, such as p1."""
 
     names: Mapping[Temporal | Scalar, str] = field(default_factory=dict)
 
@@ -73,7 +73,6 @@ class Words:
                 return self._of_one(relation)
 
     def _of_one(self, relation: Selection | Projection | Extension | Aggregation | Fragment) -> str:
-        """Return the text of an operator with one input."""
         inner = self.relation(relation.input)
         match relation:
             case Selection(predicate=predicate):
@@ -92,9 +91,8 @@ class Words:
                 return f"FR_[{self.scalar(since)}, NOW]({inner})"
 
     def scalar(self, scalar: Scalar) -> str:
-        """Return the text of a predicate or value.
-
-        AS_OF(r, :refreshed) in the text means the period set of r at the last refresh.
+        """Return the text of a predicate or value, where AS_OF(r, :refreshed) is the period set of r at the last
+        refresh.
         """
         known = self.names.get(scalar)
         return render.scalar(_spelled(scalar)) if known is None else known
@@ -121,7 +119,7 @@ class Words:
         return f"{measure.function.upper()}({argument}) AS {measure.output.column}"
 
     def step(self, step: DerivationStep) -> str:
-        """Return the text of a step of a derivation: the number of the equation, and the result."""
+        """Return the text of a derivation step, with the number of the equation and the result."""
         of = [f"∇ = {self.relation(step.delta.deleted)}"] if step.delta.deleted is not None else []
         of += [f"Δ = {self.relation(step.delta.inserted)}"] if step.delta.inserted is not None else []
         return f"({step.rule}) {', '.join(of) or 'nothing'}"
@@ -146,14 +144,14 @@ def _spelled(scalar: Scalar) -> Scalar:
 
 _WIDE: Final = 64
 _SHORT: Final = 16
-"""The maximal length in characters of a part without a name.
+"""The largest length in characters of an unnamed part that occurs more than once.
 
-``_WIDE`` applies to a part that occurs once, ``_SHORT`` to a part that occurs more often.
+``_WIDE`` is the limit for a part that occurs once.
 """
 
 
 class Naming:
-    """The names of expressions, and of predicates that refer to time, in one explanation."""
+    """The names of expressions and of predicates on time in one explanation."""
 
     def __init__(self) -> None:
         self._names: dict[Temporal | Scalar, str] = {}
@@ -165,9 +163,9 @@ class Naming:
         self._names[relation] = name
 
     def lines(self, label: str, relation: Temporal, prefix: str) -> list[str]:
-        """Return the line ``label = expression``, preceded by a line for each new name in the expression.
+        """Return a line for each new name in the expression, and then the line ``label = expression``.
 
-        A part is named ``prefix`` and a number; a predicate is named p and a number.
+        The name of a part is ``prefix`` and a number.  The name of a predicate is p and a number.
         """
         self._lines = []
         if relation not in self._names:

@@ -1,4 +1,4 @@
-"""Decide whether conditions on instants, such as o.ts > e.ts + 90 days and o.ts <= e.ts, contradict each other.
+"""Decide whether conditions on instants contradict each other, for example o.ts > e.ts + 90 days and o.ts <= e.ts.
 
 A comparison of two instants bounds their difference.  Bounds contradict each other exactly if they form a cycle with a
 negative sum (difference constraints: Bellman 1958, Pratt 1977).  Time is in whole microseconds.
@@ -16,13 +16,13 @@ from weft.algebra.schema import TIMESTAMP
 _Bound: TypeAlias = "tuple[Scalar | None, Scalar | None, int]"
 """A bound on two instants: the first is at most the given number of microseconds after the second.
 
-The value None in place of an instant means the beginning of 1970.
+If an instant is None, it means the beginning of 1970.
 """
 _NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def exclude_each_other(predicates: Iterable[Predicate]) -> bool:
-    """Return whether the comparisons of instants among ``predicates`` can never all be true.
+    """Return whether the comparisons of instants in ``predicates`` can never all be true.
 
     >>> from shown import M, R
     >>> from weft.algebra.scalar import call
@@ -77,10 +77,7 @@ def _of_comparison(name: str, args: tuple[Scalar, ...]) -> Iterator[_Bound]:
 
 
 def _place(instant: Scalar) -> tuple[Scalar | None, int] | None:
-    """Return ``instant`` as a base and a constant distance (µs), or None if the distance is not constant.
-
-    The base None is the beginning of 1970.
-    """
+    """The base None means the beginning of 1970.  The distance is in microseconds."""
     parts = shifted(instant)
     if parts.intervals:
         return None

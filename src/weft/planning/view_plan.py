@@ -1,7 +1,8 @@
-"""The stored form of a temporal view, and the expressions that maintain it.
+"""Serialize a temporal view for the catalog, and derive the expressions that maintain it.
 
-A view is stored bound (``algebra.stored``), over the columns that its tables had when it was bound, so a new column or
-name does not change its meaning.  The catalog stores an auxiliary view as its text and a bound query over one table.
+The catalog stores a view after resolving its names (``algebra.stored``).  The stored view refers only to columns that
+its tables had when the view was created.  A new column or name therefore does not change the meaning of the view.  For
+an auxiliary view, the catalog stores the text and a query over one table.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from weft.sql.view_definitions import depends_on_now
 
 @dataclass(frozen=True)
 class ViewPlan:
-    """A bound view and its maintenance.
+    """A temporal view after the resolution of names, with its maintenance.
 
-    If ``auxiliary`` is true, the changes of its one table suffice to maintain the view.
+    If ``auxiliary`` is true, the changes of the only table suffice to maintain the view.
     """
 
     query: Query
@@ -38,7 +39,7 @@ class ViewPlan:
 
     @cached_property
     def plan(self) -> Maintenance:
-        """The maintenance of the view: the effects of time and of table changes, and the value to store."""
+        """The maintenance of the view, with the effects of time and of table changes."""
         if self.auxiliary:
             return auxiliary_maintenance(auxiliary_of(self.query))
         return maintenance(self.value)
@@ -50,7 +51,7 @@ class ViewPlan:
 
     @property
     def depends_on_now(self) -> bool:
-        """Whether standing queries read the definition of the view instead of its stored periods."""
+        """Whether standing queries read the view's definition in place of its stored periods."""
         return depends_on_now(self.query)
 
     @property
@@ -60,18 +61,18 @@ class ViewPlan:
 
     @property
     def tables(self) -> tuple[TableSchema, ...]:
-        """The tables and views that the view reads, without duplicates, in the order of their ids."""
+        """The tables and views that the view reads, each once, in the order of their IDs."""
         tables = {scan.table.id: scan.table for scan in scans(self.query)}
         return tuple(tables[key] for key in sorted(tables))
 
 
 def bound_view(text: str, tables: Mapping[str, TableSchema]) -> ViewPlan:
-    """Return the view that ``text`` defines over ``tables`` (by name).  Raise SqlError for an invalid text."""
+    """Return the view that ``text`` defines.  ``tables`` maps names to tables.  Raise SqlError for an invalid text."""
     return ViewPlan(bind_view(text, tables))
 
 
 def stored_view(view_plan: ViewPlan) -> str:
-    """Return the JSON text of the bound view that the catalog stores."""
+    """Return the JSON text of a view for the catalog."""
     return stored(view_plan.query)
 
 
@@ -80,8 +81,8 @@ def restored_view(
 ) -> ViewPlan:
     """Return the view of the stored text ``form``.
 
-    ``reads`` maps the id of each table to the ids of the columns that the view may read.  Raise PlanMismatch if the
-    form has another format, or reads a missing table or column.
+    ``reads`` maps the ID of each table to the IDs of the columns that the view may read.  Raise PlanMismatch if the
+    form has another format or reads a missing table or column.
     """
     known: dict[TableKey, TableSchema] = {}
     for table in tables:
@@ -94,19 +95,19 @@ def restored_view(
 
 
 def restricted(table: TableSchema, ids: Iterable[int]) -> TableSchema:
-    """Return the table with only the columns ``ids`` and its two columns for start and end."""
+    """Return the table with only the columns ``ids`` and the two columns of its period."""
     selected = {*ids}
     bounds = (table.start, table.end)
     return replace(table, columns=tuple(c for c in table.columns if c.id in selected or c.name in bounds))
 
 
 def signature(form: str) -> str:
-    """Return a hash of the stored text of a view as its short name."""
+    """Return a hash of the stored text ``form`` as a short name for the view."""
     return hashlib.sha256(form.encode()).hexdigest()[:16]
 
 
 def query_of(auxiliary: Auxiliary) -> Query:
-    """Return the query that selects an auxiliary view's columns from its table."""
+    """Return the query of an auxiliary view over its table."""
     scan = Scan(auxiliary.table, auxiliary.table.name)
     demanded = conjunction(*(Plain(each) for each in sorted(auxiliary.conditions, key=repr)))
     rows = Select(scan, demanded) if auxiliary.conditions else scan
@@ -114,7 +115,7 @@ def query_of(auxiliary: Auxiliary) -> Query:
 
 
 def auxiliary_of(query: Query) -> Auxiliary:
-    """Return the auxiliary view of a query that ``query_of`` returned."""
+    """Return the auxiliary view for a result of ``query_of``."""
     (scan,) = scans(query)
     demanded = (part.condition for part in conjuncts(condition(query.input)) if isinstance(part, Plain))
     return Auxiliary(scan.table, tuple(output.name for output in query.outputs), frozenset(demanded))
@@ -133,7 +134,7 @@ def text_of(auxiliary: Auxiliary) -> str:
 
 
 def over_tables(query: Query, others: Mapping[int, TableSchema]) -> Query:
-    """Return the query with each table whose id is in ``others`` replaced; the replacement has the same columns."""
+    """Replace each table that has an ID in ``others``.  The replacement has the same columns."""
 
     def change(node: Any) -> Any:
         return (

@@ -1,7 +1,7 @@
-"""Explain how a view is maintained, in the paper's notation (``weft view explain``).
+"""Explain the maintenance of a view in the paper's notation (``weft view explain``).
 
-Shared parts get names, because the expressions written out would fill pages (``planning.temporal_words``).  E names a
-part of the view's expression, G the result of an equation, D a computed change, p a predicate on time.
+Shared parts get names, because the full expressions would fill pages (``planning.temporal_words``).  E names a part of
+the view's expression.  G names the result of an equation.  D names a computed change, and p names a predicate on time.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ class EventEffect:
 
 @dataclass(frozen=True, repr=False)
 class ViewExplanation(InLines):
-    """A view as an expression over ``sources`` (range variable, table), and its maintenance by event.
+    """A view as an expression over ``sources``, with its maintenance by event.
+
+    Each source has a range variable and a table.
 
     - ``parts``: the queries of the auxiliary views that the view reads, by name.
     - ``changing``: the tables whose changes can change the view.
     - ``timely``: whether time alone can change the view.
     - ``time``: the view's conditions on time.
-    - ``whole``: the events that read a whole table.
+    - ``whole``: the events that read a full table.
     - ``called``: the table of each auxiliary view.
     - ``status``: lines on the state of the view.
     """
@@ -83,20 +85,21 @@ class ViewExplanation(InLines):
         return as_written(alias.removesuffix(_STORED) if name in self.called else alias)
 
     def _table(self, name: str) -> str:
-        """Return the readable name of a table; for an auxiliary view, the name of the table that it is a part of."""
+        """For an auxiliary view, the name is that of its table."""
         return self.called.get(name, name)
 
 
 _STORED: Final = "_stored"
-"""The suffix of range variables over auxiliary views (``derivation.temporal.column_pruning``)."""
+"""The suffix for range variables of auxiliary views (``derivation.temporal.column_pruning``)."""
 
 
 def explained_view(
     view_plan: ViewPlan, parts: Mapping[str, str] | None = None, called: Mapping[str, str] | None = None
 ) -> ViewExplanation:
-    """Return the explanation of a view's maintenance after deletions, after insertions, and after time passes.
+    """Return the explanation of a view's maintenance for deletions, insertions, and the passing of time.
 
-    ``parts`` maps the name of each auxiliary view to its query, ``called`` to the name of its table.
+    ``parts`` maps the name of each auxiliary view to its query.  ``called`` maps the name of each auxiliary view to its
+    table.
     """
     plan, naming = view_plan.plan, Naming()
     bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Base)}
@@ -131,7 +134,6 @@ def explained_view(
 
 
 def _timely(view: Temporal) -> tuple[str, ...]:
-    """Return the view's conditions that refer to time, and its moving windows, in words."""
     conditions: dict[str, None] = {}
     for part in each(view):
         if isinstance(part, (Selection, TemporalJoin)):
@@ -159,7 +161,6 @@ _KINDS: tuple[tuple[str, Kind], ...] = (("deleted from", "deletions"), ("inserte
 
 
 def _lines(derived: Derived, naming: Naming) -> list[str]:
-    """Return the equations, the results, the dropped terms and the tables that are read whole, as lines of text."""
     lines: list[str] = []
     for step in derived.trace:
         for sign, part in (("∇", step.delta.deleted), ("Δ", step.delta.inserted)):

@@ -1,6 +1,6 @@
-"""Warnings and notes about a query before it is installed.
+"""Return warnings and notes about a query before it is installed.
 
-One note describes how a standing query reads the views that it names.
+One note says whether a standing query reads a view's definition or its stored periods.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Note:
     """A message about a query before its installation.
 
     The level ``warning`` means that the query is probably wrong or expensive.  ``line`` is a short form for brief
-    output, which omits a message without a short form.
+    output.  If ``line`` is None, brief output omits the message.
     """
 
     level: Literal["warning", "note"]
@@ -57,10 +57,7 @@ def _impossible(later: Sequence[Branch]) -> list[Note]:
 
 
 def _imprecise(plan: Plan) -> list[Note]:
-    """Return a message for each NOT EXISTS that is evaluated as soon as a row arrives.
-
-    Such a query requires no minimum age of the row and is imprecise (paper section 2).
-    """
+    """A NOT EXISTS is imprecise if the query requires no minimum age of the row (paper section 2)."""
     branches = (with_constants(event, plan.values) for event in incremental(plan.lifted))
     events = [event for event in branches if not exclude_each_other(conjuncts(condition(event.block)))]
     if any(event.driver.kind == "now_from" and not event.driver.inside for event in events):
@@ -102,15 +99,15 @@ def _imprecise(plan: Plan) -> list[Note]:
 
 
 def _named(body: Relation) -> frozenset[str]:
-    """Return a key that identifies a NOT EXISTS body both in the query and in its branches."""
+    """Return a key that identifies the body of a NOT EXISTS both in the query and in its branches."""
     return frozenset(range_variables(body))
 
 
 def _may_come_later(scan: Scan, body: Relation | None, judged: Scan, others: Iterable[Source]) -> bool:
-    """Return whether a row of ``scan`` can arrive after a row of ``judged`` and exclude it from the answer.
+    """``body`` is the body of the NOT EXISTS in the query, or None if unknown.
 
-    ``body`` is the body of the NOT EXISTS in the query, or None if unknown.  If its conditions allow only earlier rows,
-    the result is False.  The rows of ``others`` arrive no later than the row of ``judged``.
+    The result is False if the conditions of ``body`` allow only earlier rows.  The rows of ``others`` arrive no later
+    than the row of ``judged``.
     """
     if body is None:
         return True
@@ -143,12 +140,11 @@ def _dear(plan: Plan, later: Sequence[Branch]) -> list[Note]:
 
 
 def _of_before(alias: str, known: Collection[str]) -> bool:
-    """Return whether a range variable belongs to the copy of the query that is evaluated just before an instant."""
     return alias.removesuffix(BEFORE) != alias and alias.removesuffix(BEFORE) in known
 
 
 def _written(alias: str, known: Collection[str]) -> str:
-    """Return the range variable of the query's text, without the underscores that avoid a clash."""
+    """An alias may have underscores that avoid a clash with a column."""
     while alias not in known and alias.endswith("_"):
         alias = alias[:-1]
     return as_written(alias)
@@ -196,7 +192,7 @@ def reads_periods(names: Sequence[str]) -> str:
 
 
 def view_notes(plan: Plan) -> Iterator[Note]:
-    """Yield a note for each view in the query: the query reads either its definition or its stored periods."""
+    """Yield notes that say whether the query reads the definition or the stored periods of each view."""
     for view in plan.definitions:
         yield Note(
             "note",

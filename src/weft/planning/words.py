@@ -1,4 +1,4 @@
-"""Explain in words why a branch gives an answer: a row arrives, or an instant is reached.
+"""Explain in words why a branch gives an answer: a row arrives, or NOW reaches an instant.
 
 The text describes the query's conditions at one instant, with the names of the query's text.
 """
@@ -49,17 +49,17 @@ _SPELLED: Final = re.compile(
     r"|`(\w+)`",
     re.DOTALL,
 )
-"""The parts of rendered SQL that are spelled differently in words: numbers, instants and names.
+"""The parts of rendered SQL that have another spelling in words: numbers, instants and names.
 
 The pattern also matches strings, which remain unchanged.
 """
 
 JUST_AFTER: Final = "just after "
-"""The words before an instant that denote the next microsecond."""
+"""Words before an instant that denote the next microsecond."""
 
 
 def length(micros: int, *, weeks: bool = True) -> str:
-    """Return a length of time in words, in the largest unit that divides it.
+    """Return a length of time in words, in the largest unit that divides the length.
 
     >>> length(28 * 86_400_000_000), length(28 * 86_400_000_000, weeks=False), length(5_400_000_000)
     ('4 weeks', '28 days', '90 minutes')
@@ -112,7 +112,7 @@ def _latest(instant: Scalar) -> str:
 
 
 def reached(instant: Scalar) -> str:
-    """Return a clause which says that NOW reaches an instant.
+    """Return a clause that says that NOW reaches an instant.
 
     >>> from weft.algebra.scalar import Literal
     >>> from weft.algebra.schema import INTERVAL, TIMESTAMP
@@ -125,9 +125,9 @@ def reached(instant: Scalar) -> str:
 
 
 def turned(instant: Scalar) -> tuple[str | None, str]:
-    """Return two clauses that say that NOW reaches an instant, one relative and one exact.
+    """Return two clauses that say that NOW reaches an instant.
 
-    The first clause is relative to a column, or None if the instant is not near a column.
+    The first clause is relative to a column, or None if the instant is not near a column.  The second clause is exact.
     """
     parts = shifted(instant)
     exact = instant_words(instant)
@@ -163,7 +163,7 @@ def _many(micros: int, verb: Literal["have", "are"]) -> str:
 
 
 def instant_words(instant: Scalar) -> str:
-    """Return an instant as a person writes it, such as ``m.ts + 28 days``."""
+    """Return an instant in words, such as ``m.ts + 28 days``."""
     parts = shifted(instant)
     text, micros = scalar_words(_column(parts.base)), parts.micros
     just = ""
@@ -177,7 +177,6 @@ def instant_words(instant: Scalar) -> str:
 
 
 def _column(base: Scalar) -> Scalar:
-    """Return the DATE column if ``base`` is the midnight of a DATE, otherwise ``base``."""
     return base.arg if isinstance(base, Cast) and base.arg.type == DATE else base
 
 
@@ -199,7 +198,6 @@ def scalar_words(scalar: Scalar) -> str:
 
 
 def _without_reading(part: Any) -> Any:
-    """Return the column in place of a call that parses it, an array element with a short name, or ``part`` itself."""
     match part:
         case Call(name="from_json", args=(ColumnRef() as ref, _)) if ref.type.shape is not None:
             return ref
@@ -257,9 +255,8 @@ def condition_words(predicate: Predicate) -> str:
 
 
 def _compared(threshold: Scalar, after: str, at: str) -> str:
-    """Return a comparison of NOW with a threshold, in which ``at`` is the operator (>= or <).
-
-    If the threshold is one microsecond after an instant, compare NOW with the instant by ``after`` (> or <=).
+    """``after`` is the operator for a threshold one microsecond after an instant.  ``at`` is the operator for any other
+    threshold.
     """
     words = instant_words(threshold)
     if shifted(threshold).micros % 1_000 == 1:

@@ -1,4 +1,4 @@
-"""The replay: ``at``, ``starts`` and ``ends``, one file an operator (design section 2).
+"""Define the replay of a query: ``at``, ``starts`` and ``ends``, with one file per operator (design section 2).
 
 | file | operator | starts, in a line |
 | --- | --- | --- |
@@ -40,4 +40,4 @@ OPERATORS = (
     scan, values, join, select, project, union, distinct,
     plain, connectives, thresholds, exists, not_exists,
 )  # fmt: skip
-"""The modules with the rules.  Importing a module registers its operator with the three functions."""
+"""The modules with the rules.  The import of a module registers the three functions of its operator."""

@@ -1,9 +1,9 @@
-"""The rules of p ∧ q and p ∨ q.
+"""Define the rules of p ∧ q and p ∨ q.
 
 starts(p ∧ q) = starts(p) ∧ at(q, s) ∪ at(p, s) ∧ starts(q).  The rule of ``ends`` is the same with s⁻ for s.
 
-starts(p ∨ q) = starts(p) ∪ starts(q), and ends(p ∨ q) = ends(p) ∪ ends(q).  If q still holds when p ends, the row does
-not leave the answer; this is correct because an event need not be an exit.
+starts(p ∨ q) = starts(p) ∪ starts(q), and ends(p ∨ q) = ends(p) ∪ ends(q).  If q still holds when p ends, the row stays
+in the answer.  The rule of ``ends`` is still correct, because an event need not be an exit.
 
 >>> from weft.algebra.relation import NowBefore, NowFrom
 >>> from shown import M, show_events
@@ -32,22 +32,22 @@ def at_or(either: Or, instant: Instant) -> Predicate:
 
 
 def starts_of_and(both: And) -> tuple[Event, ...]:
-    """Return the starts of each item at which all other items are true."""
+    """Return the events at which one item becomes true while all other items are true."""
     return _meanwhile(both, starts, before=False)
 
 
 def ends_of_and(both: And) -> tuple[Event, ...]:
-    """Return the ends of each item just before which all other items were true."""
+    """Return the events at which one item becomes false.  Just before the event, all other items are true."""
     return _meanwhile(both, ends, before=True)
 
 
 def starts_of_or(either: Or) -> tuple[Event, ...]:
-    """Return the starts of all items."""
+    """Return the events at which an item becomes true."""
     return tuple(event for item in either.items for event in starts(item))
 
 
 def ends_of_or(either: Or) -> tuple[Event, ...]:
-    """Return the ends of all items."""
+    """Return the events at which an item becomes false."""
     return tuple(event for item in either.items for event in ends(item))
 
 

@@ -1,6 +1,6 @@
-"""The rules of δ A, which has each row of A once.
+"""Define the rules of δ A.  The relation δ A has each row of A once.
 
-starts(δ A) = starts(A) and ends(δ A) = ends(A).  An event says only that a witness of the row begins or ends.
+starts(δ A) = starts(A) and ends(δ A) = ends(A).  An event says only that one witness of a row begins or ends.
 
 >>> from shown import M, show_events
 >>> show_events(starts(Distinct(M)))
@@ -21,12 +21,12 @@ def at_distinct(distinct: Distinct, instant: Instant) -> Distinct:
 
 
 def starts_of_distinct(distinct: Distinct) -> tuple[Event, ...]:
-    """Return the starts of the input; the ledger recognizes a row that a second witness repeats."""
+    """Return the events at which input rows begin.  The ledger removes repetitions by other witnesses."""
     return starts(distinct.input)
 
 
 def ends_of_distinct(distinct: Distinct) -> tuple[Event, ...]:
-    """Return the ends of the input."""
+    """Return the events at which input rows end."""
     return ends(distinct.input)
 
 

@@ -1,4 +1,4 @@
-"""The rules of EXISTS (A ⋉ B), which is true while the body B has a row.
+"""Define the rules of EXISTS (A ⋉ B).  EXISTS is true while the body B has a row.
 
 starts(EXISTS B) = starts(B) and ends(EXISTS B) = ends(B), as for an input of a join.
 
@@ -25,17 +25,17 @@ def at_exists(exists: Exists, instant: Instant) -> Exists:
 
 
 def starts_of_exists(exists: Exists) -> tuple[Event, ...]:
-    """Return the starts of the body."""
+    """Return the events at which rows of the body begin."""
     return tuple(inside(event, "EXISTS") for event in starts(exists.body))
 
 
 def ends_of_exists(exists: Exists) -> tuple[Event, ...]:
-    """Return the ends of the body; EXISTS may remain true through another row of the body."""
+    """Return the events at which rows of the body end.  EXISTS may remain true through another row."""
     return tuple(inside(event, "EXISTS") for event in ends(exists.body))
 
 
 def inside(event: Event, name: str) -> Event:
-    """Return the event with its driver one subquery deeper; ``name`` is the operator of the subquery."""
+    """Move the driver of the event into a subquery.  ``name`` is the operator of the subquery."""
     return replace(event, driver=replace(event.driver, inside=(name, *event.driver.inside)))
 
 

@@ -1,4 +1,4 @@
-"""The rules of A ⋈ B with any number of inputs.
+"""Define the rules of A ⋈ B with any number of inputs.
 
 A combination of rows begins when the last of its rows begins, and ends when the first of its rows ends.
 
@@ -25,17 +25,17 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_join(join: Join, instant: Instant) -> Join:
-    """Return the join of the inputs' rows at the instant."""
+    """Return the join of the inputs at the instant."""
     return Join(tuple(at(part, instant) for part in join.inputs))
 
 
 def starts_of_join(join: Join) -> tuple[Event, ...]:
-    """Return the starts of each input, joined with the rows of the other inputs at that instant."""
+    """Join each row that starts in one input with the rows of the other inputs at its start."""
     return _met(join, starts, before=False)
 
 
 def ends_of_join(join: Join) -> tuple[Event, ...]:
-    """Return the ends of each input, joined with the rows of the other inputs just before that instant."""
+    """Join each row that ends in one input with the rows of the other inputs just before its end."""
     return _met(join, ends, before=True)
 
 

@@ -1,4 +1,4 @@
-"""The rules of NOT EXISTS (A ▷ B), which is true while the body B has no row.
+"""Define the rules of NOT EXISTS (A ▷ B).  NOT EXISTS is true while the body B has no row.
 
 NOT EXISTS becomes true when the last row of the body ends, and becomes false when the first row of the body begins.
 
@@ -35,12 +35,12 @@ def at_not_exists(absent: NotExists, instant: Instant) -> NotExists:
 
 
 def starts_of_not_exists(absent: NotExists) -> tuple[Event, ...]:
-    """Return the ends of the body's rows at which no other row of the body blocks."""
+    """Return the events at which the last row of the body ends."""
     return _unblocked(absent, ends, before=False)
 
 
 def ends_of_not_exists(absent: NotExists) -> tuple[Event, ...]:
-    """Return the starts of the body's rows just before which no row of the body blocked."""
+    """Return the events at which the first row of the body begins."""
     return _unblocked(absent, starts, before=True)
 
 
@@ -53,11 +53,11 @@ def _unblocked(absent: NotExists, turns: Callable[[Relation], tuple[Event, ...]]
 
 
 def witness(body: Relation) -> Relation:
-    """Return a copy of a subquery's body with renamed range variables.
+    """Copy a subquery's body with renamed range variables.
 
-    The rule uses the body B twice: for the row that drives the event, and for the check that no other row blocks.  With
-    the same names, the second B would capture the names of the first.  Each copy adds another suffix, so nested copies
-    do not clash.
+    The rule uses the body B twice: once for the row that drives the event, and once to check that no other row blocks.
+    With the same names, the second B would capture the names of the first.  Each copy adds another suffix, so nested
+    copies do not clash.
     """
     return rename(body, {alias: alias + "_was" for alias in range_variables(body)})
 

@@ -1,4 +1,4 @@
-"""The rules of a condition without time, which never changes and therefore has no events."""
+"""Define the rules of a condition without time.  The condition never changes and therefore has no events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of π A, a derived table.
+"""Define the rules of π A, a derived table.
 
 starts(π A) = π starts(A) and ends(π A) = π ends(A).  The projection hides the input's columns, so the instant of the
 event becomes an additional output.
@@ -23,22 +23,22 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_project(project: Project, instant: Instant) -> Project:
-    """Return the projection of the input's rows at the instant."""
+    """Return the projection of the input at the instant."""
     return replace(project, input=at(project.input, instant))
 
 
 def starts_of_project(project: Project) -> tuple[Event, ...]:
-    """Return the projected starts of the input."""
+    """Return the events at which input rows begin, projected to the outputs."""
     return projected(starts(project.input), project.alias, project.outputs)
 
 
 def ends_of_project(project: Project) -> tuple[Event, ...]:
-    """Return the projected ends of the input; the row may remain through another witness."""
+    """Return the events at which input rows end.  A projected row may remain through another input row."""
     return projected(ends(project.input), project.alias, project.outputs)
 
 
 def projected(events: Iterable[Event], alias: str, outputs: tuple[Output, ...]) -> tuple[Event, ...]:
-    """Return the events projected to ``outputs`` and their instant, as a derived table named ``alias``."""
+    """Project the events to ``outputs`` and the instant, as a derived table with the name ``alias``."""
     instant = ColumnRef(alias, INSTANT, TIMESTAMP)
     return tuple(
         Event(

@@ -1,14 +1,15 @@
 """Define ``at``, ``starts`` and ``ends``, the three functions of the incremental engine.
 
-- ``at(E, s)`` has the rows of E at the instant s: every table has only the rows whose period contains s, and NOW is s.
+- ``at(E, s)`` has the rows of E at the instant s.  At s, NOW is s, and a table has the rows whose period contains s.
 - ``starts(E)`` has the pairs (row, s) where the row is in E at s and some witness of the row began at s.
 - ``ends(E)`` has the pairs (row, s) where the row was in E just before s and some witness of the row ended at s.
 
-Each operator has its rules in one file of this package.  No rule depends on a window: an event has its instant s as an
-expression, and ``derivation.incremental`` adds the condition τ <= s < t.
+A witness of a row is a combination of input rows that puts the row into E.  Each operator has its rules in one file of
+this package.  No rule depends on a window.  The instant s of an event is an expression, and ``derivation.incremental``
+adds the condition τ <= s < t.
 
-Law: ``starts`` never returns a row that is not in E at s, and each entry into E and exit from E is among ``starts`` and
-``ends`` (design section 2).  Tests compare the functions with E evaluated at every instant.
+Law: ``starts`` returns a row at s only if E contains the row at s.  Each entry into E is among ``starts``, and each
+exit from E is among ``ends`` (design section 2).  Tests compare the functions with the rows of E at every instant.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from weft.errors import DerivationError
 
 @singledispatch
 def at(node: Any, instant: Instant) -> Any:
-    """Return the rows of a relation at the instant, as a relation.
+    """Return the relation or predicate ``node`` at the instant.
 
-    For a predicate, return the condition that the predicate is true at the instant.  The result does not mention NOW.
-    For the instant just before s (s⁻), ``start <= s - 1 µs`` is written as ``start < s``, because time is discrete.
+    The result does not mention NOW.  For the instant s⁻ just before s, ``start <= s - 1 µs`` is written as ``start <
+    s``, because time is discrete.
     """
     raise DerivationError(f"no rule for {type(node).__name__}")
 

@@ -1,4 +1,4 @@
-"""The rules of a table, whose rows have the periods [start, end).
+"""Define the rules of a table.  Each row has a period [start, end).
 
 starts(T) has each row of T at its start.  ends(T) has each row of T at its end, and is empty if T is append-only.  A
 scan of the full history has the same rows at every instant, like constant rows (``values``).  Only a query that runs
@@ -39,7 +39,7 @@ def not_ended(end: Scalar, instant: Instant) -> Predicate:
 
 
 def at_scan(scan: Scan, instant: Instant) -> Select:
-    """Return the rows whose period contains the instant; a period whose end is NULL is open (design section 1)."""
+    """Return the rows whose period contains the instant.  A period with the end NULL is open (design section 1)."""
     if scan.whole:
         return Select(scan, TRUE)
     alive = begun(scan.start, instant)
@@ -50,14 +50,14 @@ def at_scan(scan: Scan, instant: Instant) -> Select:
 
 
 def starts_of_scan(scan: Scan) -> tuple[Event, ...]:
-    """Return an event for each row at its start."""
+    """Return an event for the start of each row."""
     if scan.whole:
         return (Event(Driver("beginning", TIME_START), scan),)
     return (Event(Driver("arrival", scan.start, scan), scan),)
 
 
 def ends_of_scan(scan: Scan) -> tuple[Event, ...]:
-    """Return an event for each row at its end; a row whose end is NULL has no event."""
+    """Return an event for the end of each row.  A row has no event if its end is NULL."""
     if scan.whole or scan.table.end is None:
         return ()
     end = scan.ref(scan.table.end)

@@ -1,6 +1,6 @@
-"""The rules of σp A.
+"""Define the rules of σp A.
 
-A row of A begins while p is true, or p becomes true for a row that is already in A.
+A row of σp A begins for two reasons: a row of A begins while p is true, or p becomes true for a row in A.
 
 starts(σp A) = σ at(p, s) starts(A) ∪ at(A, s) ⋈ starts(p).
 ends(σp A) = σ at(p, s⁻) ends(A) ∪ at(A, s⁻) ⋈ ends(p).
@@ -26,17 +26,17 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_select(select: Select, instant: Instant) -> Select:
-    """Return the input rows at the instant for which the predicate is true then."""
+    """Return the input rows that satisfy the predicate at the instant."""
     return Select(at(select.input, instant), at(select.predicate, instant))
 
 
 def starts_of_select(select: Select) -> tuple[Event, ...]:
-    """Return the starts of rows that satisfy the predicate, and the starts of the predicate for present rows."""
+    """Return the events at which an input row begins or the predicate becomes true."""
     return _passed(select, starts, before=False)
 
 
 def ends_of_select(select: Select) -> tuple[Event, ...]:
-    """Return the ends of rows that satisfied the predicate, and the ends of the predicate for present rows."""
+    """Return the events at which an input row ends or the predicate becomes false."""
     return _passed(select, ends, before=True)
 
 

@@ -1,8 +1,9 @@
-"""The rules of A ∪ B.
+"""Define the rules of A ∪ B.
 
-A row that begins in an input begins in the union.  A row that ends in one input may remain through the other.
+A row that begins in an input begins in the union.  A row that ends in one input may remain in the union through the
+other input.
 
-starts(A ∪ B) = starts(A) ∪ starts(B) and ends(A ∪ B) = ends(A) ∪ ends(B), under the union's own names.
+starts(A ∪ B) = starts(A) ∪ starts(B) and ends(A ∪ B) = ends(A) ∪ ends(B), with the column names of the union.
 
 >>> from weft.algebra.relation import Project
 >>> from shown import M, R, show_events
@@ -25,17 +26,17 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_union(union: Union, instant: Instant) -> Union:
-    """Return the union of the inputs' rows at the instant."""
+    """Return the union of the inputs at the instant."""
     return Union(union.alias, tuple(at(part, instant) for part in union.inputs))
 
 
 def starts_of_union(union: Union) -> tuple[Event, ...]:
-    """Return the starts of all inputs, with the columns of the union."""
+    """Return the events at which rows of an input begin, with the columns of the union."""
     return _all(union, starts)
 
 
 def ends_of_union(union: Union) -> tuple[Event, ...]:
-    """Return the ends of all inputs, with the columns of the union."""
+    """Return the events at which rows of an input end, with the columns of the union."""
     return _all(union, ends)
 
 

@@ -1,4 +1,4 @@
-"""The rules of constant rows, which exist from the beginning of time, t0, for ever (design section 2).
+"""Define the rules of constant rows.  Constant rows exist for ever from t0, the beginning of time (design section 2).
 
 ``at`` needs no condition for an instant s, because every instant is t0 or later.  Just before s, the rows exist only if
 s is later than t0.
@@ -20,7 +20,7 @@ from weft.derivation.replay.rules import at, ends, starts
 
 
 def at_values(values: Values, instant: Instant) -> Relation:
-    """Return all rows, under the condition t0 < s if the instant is just before s."""
+    """Return all rows.  If the instant is just before s, the rows are subject to the condition t0 < s."""
     return Select(values, Plain(call("<", TIME_START, instant.s))) if instant.before else values
 
 

@@ -1,1 +1,1 @@
-"""Construct synopses: the smallest states from which the answers of a formula can be computed (Toman 2007)."""
+"""Construct synopses (Toman 2007).  A synopsis is the smallest state from which a formula's answers can be computed."""

@@ -1,4 +1,7 @@
-"""Rename variables canonically, so that formulas that differ only in variable names are stored and computed once."""
+"""Give variables canonical names.
+
+Formulas that differ only in variable names then become equal, and are stored and computed once.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ Scope = Mapping[algebra.Variable, algebra.Variable]
 
 @lru_cache(maxsize=4096)
 def alpha_canonical(formula: algebra.Formula) -> algebra.Formula:
-    """Return the formula with canonical names for its variables and fixpoints.
+    """Give canonical names to the variables and fixpoints of a formula.
 
-    Free variables become x1, x2 … in their present order, bound variables y1, y2 …, and the relations of fixpoints X1,
-    X2 ….
+    Free variables get the names x1, x2 … in their present order.  Bound variables get the names y1, y2 …, and relations
+    of fixpoints get the names X1, X2 ….
     """
     free = algebra.free_variables(formula)
     scope = {variable: algebra.Variable(f"x{number}", variable.type) for number, variable in enumerate(free, 1)}
@@ -24,7 +27,7 @@ def alpha_canonical(formula: algebra.Formula) -> algebra.Formula:
 
 
 def substituted(formula: algebra.Formula, names: Scope) -> algebra.Formula:
-    """Return the formula with its free variables renamed by ``names``, and with new names for all bound variables.
+    """Rename the free variables of a formula by ``names``, and give new names to all bound variables.
 
     No bound variable captures a new free variable.  The relations of fixpoints keep their names, which are unique in
     the enclosing formula.
@@ -39,10 +42,7 @@ def substituted(formula: algebra.Formula, names: Scope) -> algebra.Formula:
 
 @dataclass
 class _Renaming:
-    """A renaming that numbers bound variables after ``prefix`` and fixpoint relations after ``relations``.
-
-    If ``relations`` is None, fixpoint relations are not renamed.
-    """
+    """If ``relations`` is None, fixpoint relations keep their names."""
 
     prefix: str
     relations: str | None = None

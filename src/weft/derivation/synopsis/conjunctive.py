@@ -2,12 +2,13 @@
 
     ∃t1 … tk, ȳ. S(t1, x̄1) ∧ … ∧ S(tk, x̄k) ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …))
 
-G1 is the conjunction of the tables with the latest rows, G2 that of the tables with the next earlier rows, and so on.
-In the paper's nest, which has ◇ without ▽, two different instants could coincide.  The outermost ◇ is left out, because
-an answer is delivered at the instant of its latest row.
+Here S(t, x̄) is a row x̄ that a table has at the instant t.  φ is the condition on values, and ψ is the condition on
+instants.  A linear order divides the rows into groups of equal instants.  G1 is the conjunction of the latest group, G2
+is that of the next earlier group, and so on.  The paper's nest has ◇ without ▽, so two different instants could
+coincide.  This translation omits the outermost ◇, because Weft delivers an answer at the instant of its latest row.
 
-If two neighbours in the order must lie within an interval, the ◇ between them has that interval and needs no ▽: an
-interval that begins at a microsecond excludes the present.  A state is an instant at which rows arrived.
+If two neighbours in the order must lie within an interval, the ◇ between them has that interval.  This ◇ needs no ▽,
+because an interval from one microsecond on excludes the present.  A state is an instant at which rows arrived.
 """
 
 from __future__ import annotations
@@ -58,18 +59,18 @@ from weft.derivation.synopsis.distances import LATER, Distance, Distances, Order
 from weft.errors import SynopsisError
 
 MOST_TABLES: Final = 5
-"""The largest number of tables in one SELECT; five tables have 541 linear orders, six have 4,683."""
+"""The largest number of tables in one SELECT.  Five tables have 541 linear orders, and six tables have 4,683."""
 ANSWER: Final = "answer"
-"""The range variable of an answer in the outputs of a ``Nest``."""
+"""The range variable for the outputs of a ``Nest``."""
 
 
 @dataclass(frozen=True)
 class Nest:
     """A SELECT as a formula.
 
-    ``inputs`` has one relation for each predicate of the formula, with the rows that one table adds in a state.
-    ``outputs`` are the columns of the answer, as scalars over ``ColumnRef(ANSWER, variable)``.  ``orders`` are the
-    linear orders into which the SELECT was split.
+    ``inputs`` has one relation for each predicate of the formula.  Each relation returns the rows that one table adds
+    in a state.  ``outputs`` are the columns of the answer, as scalars over ``ColumnRef(ANSWER, variable)``.  ``orders``
+    are the linear orders of the SELECT's tables.
     """
 
     inputs: tuple[Project, ...]
@@ -79,16 +80,16 @@ class Nest:
 
 
 def nests(query: Query) -> tuple[Nest, ...]:
-    """Return one nest for each SELECT of a query; the answer of the query is the set of distinct rows of all nests.
+    """Return one nest for each SELECT of a query.
 
-    Raise SynopsisError if the query is not a union of conjunctive queries, or if it limits the distance of two instants
-    although rows of another table may lie between them.
+    The query's answer is the set of distinct rows of all nests.  Raise SynopsisError if the query is not a union of
+    conjunctive queries.  Raise SynopsisError also for a limit on the distance of two instants if rows of another table
+    may lie in between.
     """
     return tuple(_nest(*select) for select in _selects(query.input, query.outputs))
 
 
 def _selects(relation: Relation, outputs: tuple[Output, ...]) -> Iterator[tuple[Relation, tuple[Output, ...]]]:
-    """Yield the SELECTs of a union, each with the answer's columns in terms of its own tables."""
     match relation:
         case Distinct(input=inner):
             yield from _selects(inner, outputs)
@@ -104,7 +105,6 @@ def _selects(relation: Relation, outputs: tuple[Output, ...]) -> Iterator[tuple[
 
 
 def _flattened(relation: Relation, outputs: tuple[Output, ...]) -> tuple[Relation, tuple[Output, ...]]:
-    """Replace each derived table of a SELECT by its tables and conditions."""
     while derived := [source for source in sources(relation) if isinstance(source, Project)]:
         values = {ref: value for each in derived for ref, value in _values(each).items()}
         flat = [
@@ -117,7 +117,6 @@ def _flattened(relation: Relation, outputs: tuple[Output, ...]) -> tuple[Relatio
 
 
 def _values(derived: Project) -> dict[ColumnRef, Scalar]:
-    """Map each column of a derived table to the scalar that defines it."""
     return dict(zip(attributes(derived), (output.value for output in derived.outputs), strict=True))
 
 
@@ -126,7 +125,6 @@ def _renamed(outputs: tuple[Output, ...], values: Mapping[ColumnRef, Scalar]) ->
 
 
 def _nest(relation: Relation, outputs: tuple[Output, ...]) -> Nest:
-    """Translate one SELECT, a block of tables and a condition, to a nest."""
     scans: list[Scan] = []
     for source in sources(relation):
         if not isinstance(source, Scan) or source.whole:
@@ -152,7 +150,6 @@ def _nest(relation: Relation, outputs: tuple[Output, ...]) -> Nest:
 
 
 def _scalars(predicate: Predicate) -> Iterator[Scalar]:
-    """Yield the conjuncts of a condition; raise SynopsisError if one is not a scalar."""
     for each in conjuncts(predicate):
         match each:
             case Plain(condition=scalar):
@@ -184,8 +181,6 @@ _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": 
 
 @dataclass
 class _Conditions:
-    """The conditions of a SELECT, in three groups: on one table, on distances between instants, and on values."""
-
     scans: dict[str, Scan]
     own: dict[str, list[Scalar]] = field(default_factory=dict)
     distances: Distances = field(default_factory=Distances)
@@ -194,14 +189,12 @@ class _Conditions:
     compared: list[Call] = field(default_factory=list)
 
     def is_start(self, ref: ColumnRef) -> bool:
-        """Return whether a column has the starts of its table's rows."""
         return self.scans[ref.scan].start == ref
 
     def add(self, scalar: Scalar) -> None:
-        """Add a condition; raise SynopsisError if it has no translation."""
         named = {ref.scan for ref in columns(scalar)}
         if len(named) <= 1:
-            # A condition without columns is added to the first table.
+            # The first table gets the conditions without columns.
             self.own.setdefault(next(iter(named), next(iter(self.scans))), []).append(scalar)
         elif not isinstance(scalar, Call) or scalar.name not in _MIRRORED:
             raise _refused("it has a condition over several tables that is not a comparison")
@@ -211,7 +204,6 @@ class _Conditions:
             self._of_values(scalar)
 
     def _of_values(self, scalar: Call) -> None:
-        """Add a comparison between columns of two tables."""
         left, right = scalar.args
         if not isinstance(left, ColumnRef) or not isinstance(right, ColumnRef):
             raise _refused("it compares computed values of several tables", "Compare plain columns.")
@@ -225,9 +217,7 @@ class _Conditions:
             self.compared.append(scalar)
 
     def _of_instants(self, scalar: Call) -> None:
-        """Add a comparison of instants, such as ``r.ts < s.ts``, ``s.ts <= r.ts + INTERVAL …`` or ``s.ts - r.ts <
-        INTERVAL …``.
-        """
+        """Examples are ``r.ts < s.ts``, ``s.ts <= r.ts + INTERVAL …`` and ``s.ts - r.ts < INTERVAL …``."""
         left, right = scalar.args
         name = scalar.name
         if left.type == INTERVAL and isinstance(left, Literal):
@@ -258,7 +248,6 @@ class _Conditions:
                 raise _refused("it excludes a distance between two rows", "Write two comparisons and UNION.")
 
     def known_as(self, ref: ColumnRef) -> ColumnRef:
-        """Return the first column that must have the same value as ``ref``, or ``ref`` itself."""
         while ref in self.equal:
             ref = self.equal[ref]
         return ref
@@ -266,14 +255,11 @@ class _Conditions:
 
 @dataclass(frozen=True)
 class _Writing:
-    """The translation of one SELECT to formulas."""
-
     conditions: _Conditions
     outputs: tuple[Output, ...]
     allowed: tuple[Order, ...]
 
     def nest(self) -> Nest:
-        """Return the nest, whose formula is the disjunction over all allowed orders."""
         written = [self._of_order(order) for order in self.allowed]
         variables = {ref: self._variable(ref) for output in self.outputs for ref in columns(output.value)}
         answers = {ref: ColumnRef(ANSWER, variable.name, ref.type) for ref, variable in variables.items()}
@@ -282,7 +268,7 @@ class _Writing:
 
     @cached_property
     def _variables(self) -> dict[ColumnRef, Variable]:
-        """The variable of each needed column; equal columns share one."""
+        """Columns that must be equal have the same variable."""
         by_column: dict[ColumnRef, Variable] = {}
         for scan in self.conditions.scans.values():
             for ref in self._columns(scan):
@@ -298,7 +284,6 @@ class _Writing:
         return self._variables[ref]
 
     def _needed(self) -> frozenset[ColumnRef]:
-        """Return the columns that the answer or a condition on several tables uses."""
         pairs = frozenset(ref for pair in self.conditions.equal.items() for ref in pair)
         compared = frozenset(ref for scalar in self.conditions.compared for ref in columns(scalar))
         return pairs | compared | {ref for output in self.outputs for ref in columns(output.value)}
@@ -308,21 +293,15 @@ class _Writing:
         return tuple(ref for ref in attributes(scan) if ref in needed)
 
     def _input(self, scan: Scan) -> Project:
-        """Return the needed columns of a table, restricted by the conditions on that table alone."""
         demanded = conjunction(*(Plain(each) for each in self.conditions.own.get(scan.alias, ())))
         outputs = tuple(Output(ref.column, ref) for ref in self._columns(scan))
         return Project(block((scan,), demanded), scan.alias, outputs)
 
     def _atom(self, alias: str) -> Formula:
-        """Return the atom of a table; columns that must be equal have the same variable."""
         terms = tuple(self._variable(ref) for ref in self._columns(self.conditions.scans[alias]))
         return Atom(alias, terms)
 
     def _of_order(self, order: Order) -> Formula:
-        """Return the formula G1 ∧ ▽◇(G2 ∧ …) of one order.
-
-        Each level has only the variables that outer levels or the answer use.
-        """
         wanted = {self._variable(ref) for output in self.outputs for ref in columns(output.value)}
         tests = [self._comparison(each) for each in self.conditions.compared]
 
@@ -332,10 +311,7 @@ class _Writing:
         return nested(order, lambda names: reduce(past.And, map(self._atom, names)), tests, wanted, before)
 
     def _before(self, order: Order, number: int, below: Formula) -> Formula:
-        """Return ▽◇ of ``below``, the nest before group ``number``; if the order demands an interval, return ◇ with it.
-
-        Raise SynopsisError if the order limits the distance of groups that are not neighbours.
-        """
+        """Raise SynopsisError if the order limits the distance of groups that are not neighbours."""
         for place in range(number + 2, len(order)):
             if not self.conditions.distances.implied(order, number, place):
                 raise _refused(

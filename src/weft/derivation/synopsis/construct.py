@@ -1,10 +1,10 @@
 """Construct the triple (∅, Δ, Γ) of a formula's synopsis (Toman 2007, definitions 4.1 to 4.3).
 
-Every temporal subformula ψ has a stored relation R_ψ.  Subformulas that are equal up to variable names share one stored
+Every temporal subformula ψ has a stored relation R_ψ.  Subformulas that differ only in variable names share one stored
 relation, even if they are parts of different formulas.  In the initial state ∅, all stored relations are empty.  The
-answer Γ is the formula with each ▽ψ read from R_ψ.  The step Δ computes the new stored relations from the previous ones
-and from a state of the log.  ◇ and since are fixpoints: their R_ψ contains the anchors that a later time point can
-still see, with the instants of the anchors if the interval requires them.
+answer Γ is the formula with R_ψ in place of each ▽ψ.  The step Δ computes the new stored relations from the previous
+stored relations and a state of the log.  For the fixpoints ◇ and ``since``, R_ψ contains the anchors that a later time
+point can still see.  If the interval requires the instants of the anchors, R_ψ contains the instants too.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ INSTANT = "instant"
 LAST = "last"
 COUNT = "n"
 THERE = "there"
-"""The column of a stored relation that has no other columns; it is TRUE in the only row."""
+"""The column of a stored relation without other columns.  The value in the only row is TRUE."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Stored:
-    """R_ψ, the stored relation of a canonical temporal subformula under one of the semantics.
+    """The stored relation R_ψ of a canonical temporal subformula, for one semantics.
 
-    The columns ``v1 … vk`` have the values of the free variables of the formula.  The column ``instant`` (microseconds)
-    has the instant of an anchor, or of the first anchor of a run; ``last`` has the last anchor of the run.  The column
-    ``n`` has the count.  The key consists of the values, and of ``instant`` if ``several``.
+    The columns ``v1 … vk`` have the values of the formula's free variables.  The column ``instant`` has the instant of
+    an anchor in microseconds.  If the relation stores runs, ``instant`` belongs to the first anchor of a run, and
+    ``last`` to the last anchor.  The column ``n`` has the count.  The key consists of the values, plus ``instant`` if
+    ``several`` is true.
     """
 
     formula: Temporal
@@ -53,12 +54,12 @@ class Stored:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """The variables whose values the columns ``v1 … vk`` contain."""
+        """The variables of the columns ``v1 … vk``."""
         return free_variables(self.formula)
 
     @property
     def timed(self) -> bool:
-        """Whether the relation has the instants of anchors."""
+        """Whether the relation stores the instants of anchors."""
         match self.formula:
             case Once(interval=interval) | Since(interval=interval):
                 return not interval.everything
@@ -78,14 +79,12 @@ class Stored:
 
     @property
     def runs(self) -> bool:
-        """Whether the relation stores runs: consecutive anchors of a row are one run if their periods of visibility
-        meet.
-        """
+        """Whether the relation stores runs.  A run has consecutive anchors with adjacent periods of visibility."""
         return self.several and not self.counted
 
     @property
     def counted(self) -> bool:
-        """Whether the relation has counts."""
+        """Whether the relation stores counts."""
         match self.formula:
             case Once(counting=counting) | Since(counting=counting):
                 return counting != "any"
@@ -94,15 +93,12 @@ class Stored:
 
     @property
     def stepped(self) -> bool:
-        """Whether the relation is computed state by state.
-
-        Its counts have no bound, so they are stored as hexadecimal digits.
-        """
+        """Whether the relation is computed state by state, with unbounded counts as hexadecimal digits."""
         return stepped(self.formula)
 
     @property
     def columns(self) -> tuple[tuple[str, DataType], ...]:
-        """The names and types of the columns; if there are no others, one column that is always TRUE."""
+        """The names and types of the columns.  A relation without other columns has one column that is always TRUE."""
         pairs = [(f"v{number}", variable.type) for number, variable in enumerate(self.variables, 1)]
         pairs += [(INSTANT, BIGINT)] * self.timed + [(LAST, BIGINT)] * self.runs
         pairs += [(COUNT, STRING if self.stepped else BIGINT)] * self.counted
@@ -112,11 +108,11 @@ class Stored:
 @hashed_once
 @dataclass(frozen=True)
 class Synopsis:
-    """The synopsis of one or more prepared formulas, which share their stored relations."""
+    """The synopsis of one or more prepared formulas, with their common stored relations."""
 
     formulas: tuple[Formula, ...]
     answers: tuple[tuple[Variable, ...], ...]
-    """For each formula, the variables of its answers, in order."""
+    """The answer variables of each formula, in order."""
     semantics: Semantics
     stored: tuple[Stored, ...]
 
@@ -128,12 +124,12 @@ class Synopsis:
 
 
 def synopsis(formula: Formula, semantics: Semantics) -> Synopsis:
-    """Return the synopsis of one formula; raise Refused if the formula has infinitely many answers."""
+    """Return the synopsis of one formula.  Raise Refused if the formula has infinitely many answers."""
     return shared((formula,), semantics)
 
 
 def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
-    """Return one synopsis for several formulas; raise Refused if one of them has infinitely many answers."""
+    """Return one synopsis for several formulas.  Raise Refused if a formula has infinitely many answers."""
     for formula in formulas:
         check(formula)
     ready = tuple(prepared(formula, semantics) for formula in formulas)
@@ -147,15 +143,15 @@ def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
 
 
 def temporal(formula: Formula) -> bool:
-    """Return whether a formula has a stored relation: it is ▽, ◇ or since."""
+    """Return whether a formula is ▽, ◇ or ``since``.  Only such formulas have a stored relation."""
     return isinstance(formula, (Previous, Once, Since))
 
 
 def read_from(formula: Formula) -> Once | Since | None:
-    """Return the formula under the ▽ of ▽◇Q or ▽(Q1 since Q2).
+    """Return the formula under the ▽ of ▽◇Q or ▽(Q1 since Q2), otherwise None.
 
-    Its stored relation already has the answers of the previous state, so ▽ needs no stored relation of its own.  Return
-    None for any other formula, if ▽ has an interval, or if the formula contains a fixpoint.
+    The stored relation of ◇ or ``since`` already has the answers of the previous state.  Therefore ▽ needs no stored
+    relation of its own.  Return None also if ▽ has an interval or the formula contains a fixpoint.
     """
     if not isinstance(formula, Previous) or not formula.interval.everything or stepped(formula):
         return None

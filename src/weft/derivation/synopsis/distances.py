@@ -1,6 +1,6 @@
-"""Find the linear orders of instants that satisfy conditions on their distances (Toman 2007, lemma 4.10).
+"""Find the linear orders of instants that satisfy conditions on the distances (Toman 2007, lemma 4.10).
 
-``nested`` translates an order to the nest G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …)) (lemma 4.11).
+``nested`` translates an order to the nest G1 ∧ ▽◇(G2 ∧ ▽◇(G3 ∧ …)), where G1 is the latest group (lemma 4.11).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Final, TypeAlias
 from weft.algebra.formula import And, Exists, Formula, Variable, free_variables
 
 Order: TypeAlias = "tuple[tuple[str, ...], ...]"
-"""A linear order of named instants: groups of equal instants, with the latest group first."""
+"""A linear order of named instants.  The order is a tuple of groups of equal instants, with the latest group first."""
 MICROSECOND: Final = 1
 """The least distance between two different instants, in microseconds."""
 
 
 @dataclass(frozen=True)
 class Distance:
-    """A range of the distance from one instant to another, in microseconds; None is a side without a bound."""
+    """A range of distances between two instants, in microseconds.  A bound of None means no limit."""
 
     low: int | None = None
     high: int | None = None
@@ -33,7 +33,7 @@ class Distance:
 
     @property
     def reversed(self) -> Distance:
-        """The same range with the two instants exchanged."""
+        """The range after the two instants are exchanged."""
         return Distance(None if self.high is None else -self.high, None if self.low is None else -self.low)
 
     @property
@@ -63,14 +63,11 @@ class Distances:
             self.bounds[pair] = self.bounds.get(pair, Distance()).within(bound)
 
     def between(self, later: str, earlier: str) -> Distance:
-        """Return the range in which ``later`` − ``earlier`` must be."""
+        """Return the required range of ``later`` − ``earlier``."""
         return self.bounds.get((later, earlier), Distance())
 
     def of_groups(self, later: Sequence[str], earlier: Sequence[str], least: Distance = LATER) -> Distance:
-        """Return the demanded distance between two groups of equal instants.
-
-        ``least`` is a range that holds for any two groups.
-        """
+        """Return the required distance between two groups of equal instants, within the range ``least``."""
         distance = least
         for one in later:
             for other in earlier:
@@ -80,7 +77,7 @@ class Distances:
     def implied(self, order: Order, number: int, place: int, least: Distance = LATER) -> bool:
         """Return whether the distances between neighbours imply the distance between groups ``number`` and ``place``.
 
-        ``least`` is a range that holds for any two groups.
+        The range ``least`` holds for any two groups.
         """
         bound = self.of_groups(order[number], order[place], least)
         steps = [self.of_groups(order[at], order[at + 1], least) for at in range(number, place)]
@@ -100,7 +97,7 @@ class Distances:
 
 
 def orders(names: Sequence[str]) -> Iterator[Order]:
-    """Yield every linear order of the instants, some of which may be equal.
+    """Yield every linear order of the instants, including orders with equal instants.
 
     One to five names have 1, 3, 13, 75 and 541 orders.
 
@@ -133,9 +130,9 @@ def nested(
     """Return the nest of an order.
 
     ``group`` returns the formula of a group of equal instants.  ``before`` receives the position of a group and the
-    formula of all earlier groups; it returns a formula that requires the earlier groups to hold before that group.
-    Each level of the nest has only the variables that outer levels or the answer (``wanted``) use.  Each formula of
-    ``tests`` is added at a level that has all its variables.
+    formula of all earlier groups.  ``before`` returns the condition that the earlier groups hold before the group at
+    this position.  Each level of the nest has only the variables that outer levels or the answer (``wanted``) use.
+    Each formula of ``tests`` is added at a level that has all variables of the formula.
     """
     groups = [group(names) for names in order]
     left = list(tests)

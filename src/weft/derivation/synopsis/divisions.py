@@ -1,7 +1,7 @@
 """Find integer divisions whose divisor may be 0, and the conjuncts that exclude the divisor 0.
 
-A test that divides is applied last to the rows of a conjunction (``dividing``).  So a conjunct that excludes the
-divisor 0 prevents the division.  Without such a conjunct, a divisor of 0 raises an error.
+A conjunction applies its tests with a division (``dividing``) after all other conjuncts.  A conjunct that excludes the
+divisor 0 therefore prevents the division.  Without such a conjunct, a divisor of 0 raises an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DIVIDES: Final = ("/", "MOD")
 
 
 def divisions(term: Term) -> Iterator[Computed]:
-    """Yield the integer divisions in a term, innermost first, except divisions by a constant that is not 0."""
+    """Yield the integer divisions in a term, innermost first, except divisions by a constant other than 0."""
     if not isinstance(term, Computed):
         return
     for argument in term.arguments:
@@ -39,7 +39,7 @@ def divisions(term: Term) -> Iterator[Computed]:
 
 
 def dividing(formula: Formula) -> tuple[Computed, ...]:
-    """Return the divisions in a comparison or in NOT of a comparison; any other formula has none."""
+    """Return the divisions in a comparison or in NOT of a comparison.  Any other formula has none."""
     match formula:
         case Not(formula=Comparison() as test) | (Comparison() as test):
             return (*divisions(test.left), *divisions(test.right))

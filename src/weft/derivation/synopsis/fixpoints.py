@@ -1,12 +1,12 @@
-"""Rewrite each fixpoint that is equivalent to a since or a ◇; all other fixpoints are evaluated state by state.
+"""Replace a fixpoint by an equivalent ◇ or ``since`` if one exists.
 
-µX.Q ∨ ▽X                                                          ◇1 Q
-µX.(εQ1) ∧ (Q2 ∨ ▽X)                                               Q1 since1 Q2
-µX.(Q1 ∧ εQ2) ∨ (Q1 ∧ (ε▽X ∧ ¬Q2)) ∨ (▽X ∧ (εQ1 ∧ ¬Q2))            Q1 since2 Q2
-µX.Q2 ∨ (Q1 ∧ ▽X), with sets                                       Q1 since Q2
+    µX.Q ∨ ▽X                                                          ◇1 Q
+    µX.(εQ1) ∧ (Q2 ∨ ▽X)                                               Q1 since1 Q2
+    µX.(Q1 ∧ εQ2) ∨ (Q1 ∧ (ε▽X ∧ ¬Q2)) ∨ (▽X ∧ (εQ1 ∧ ¬Q2))            Q1 since2 Q2
+    µX.Q2 ∨ (Q1 ∧ ▽X), with sets                                       Q1 since Q2
 
-A fixpoint whose Q1 is only a filter, such as v < 2, is evaluated state by state.  It has no equivalent since, because
-▽X binds the variables of Q1.
+All other fixpoints are evaluated state by state.  An example is a fixpoint whose Q1 is only a filter, such as v < 2.
+This fixpoint has no equivalent ``since``, because ▽X binds the variables of Q1.
 """
 
 from __future__ import annotations
@@ -38,16 +38,14 @@ from weft.errors import Refused
 
 
 def stepped(formula: Formula) -> bool:
-    """Return whether a formula contains a fixpoint, or refers to an enclosing one, and so is evaluated state by
-    state.
-    """
+    """Return whether a formula has or uses a fixpoint, and must therefore be evaluated state by state."""
     return any(isinstance(part, (Fixpoint, Defined)) for part in subformulas(formula))
 
 
 def closures(formula: Formula, around: Mapping[str, Fixpoint] | None = None) -> Iterator[tuple[Formula, Formula]]:
     """Yield every part of the formula, each with its closure (definition 4.2).
 
-    The closure replaces references to enclosing fixpoints by these fixpoints.
+    The closure replaces references to enclosing fixpoints by the fixpoints themselves.
     """
     within = dict(around or {})
     if isinstance(formula, Fixpoint):
@@ -60,7 +58,7 @@ def closures(formula: Formula, around: Mapping[str, Fixpoint] | None = None) -> 
 
 
 def closed(formula: Formula, around: Mapping[str, Fixpoint]) -> Formula:
-    """Replace each reference to a fixpoint in ``around`` by that fixpoint, which must be closed itself."""
+    """Replace each reference to a fixpoint by the closed fixpoint in ``around``."""
     if isinstance(formula, Defined):
         fixpoint = around.get(formula.name)
         return formula if fixpoint is None else replace(fixpoint, name=formula.name, arguments=formula.arguments)
@@ -71,9 +69,9 @@ def closed(formula: Formula, around: Mapping[str, Fixpoint]) -> Formula:
 
 
 def recognised(formula: Fixpoint, *, sets: bool) -> Formula | None:
-    """Return the since or ◇ that is equivalent to a fixpoint, or None if the module knows none.
+    """Return an equivalent ◇ or ``since``, or None if the module has no rule for the fixpoint.
 
-    If ``sets``, each answer counts once.
+    If ``sets`` is true, each answer counts once.
     """
     arguments = [each for each in formula.arguments if isinstance(each, Variable)]
     if len(formula.definitions) != 1 or len(set(arguments)) < len(formula.arguments):
@@ -86,9 +84,7 @@ def recognised(formula: Fixpoint, *, sets: bool) -> Formula | None:
 
 
 def _can_be_answered(connective: Once | Since) -> bool:
-    """Return whether the left side of a since is range-restricted by itself; in the fixpoint, ▽X may bind its
-    variables.
-    """
+    """Return whether a ``since`` binds all variables of its left side without ▽X."""
     try:
         check(connective)
     except Refused:
@@ -97,7 +93,6 @@ def _can_be_answered(connective: Once | Since) -> bool:
 
 
 def _speaks(formula: Formula, name: str) -> bool:
-    """Return whether a formula refers to the fixpoint relation ``name``."""
     return any(isinstance(part, Defined) and part.name == name for part in subformulas(formula))
 
 

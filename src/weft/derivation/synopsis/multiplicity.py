@@ -1,12 +1,13 @@
-"""Decide how often a fixpoint uses its previous count: the restriction of Toman 2007, section 4, with one repair.
+"""Decide how often a fixpoint uses its previous count (Toman 2007, section 4, with one correction).
 
-The paper allows X next to parts without duplicates in conjunctions, and anywhere in disjunctions.  So the paper allows
-µX.εq ∨ ▽X ∨ ▽X, although the count of this fixpoint doubles at every time point (the query of theorem 3.4).
+The paper allows the relation X of a fixpoint anywhere in a disjunction.  In a conjunction, the paper allows X beside
+parts without duplicates.  The paper therefore allows µX.εq ∨ ▽X ∨ ▽X.  But the count of this fixpoint doubles at every
+time point (the query of theorem 3.4).
 
-Therefore this module computes the *coefficient* of X.  ∨ adds the coefficients of its sides.  ∧ has the coefficient of
-one side if the other side has no duplicates.  ε has the coefficient 0.  ∃ and ◇1 over X are refused, because they sum
-many counts of X.  With a coefficient of at most 1, a count grows by at most a constant at each time point (definition
-4.5).
+Therefore this module computes the *coefficient* of X.  ∨ adds the coefficients of its sides.  If one side of ∧ has no
+duplicates, ∧ has the coefficient of the other side.  ε has the coefficient 0.  The module refuses ∃ and ◇1 over X,
+because both sum many counts of X.  With a coefficient of at most 1, a count grows by at most a constant at each time
+point (definition 4.5).
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Multiplied:
-    """The part of a fixpoint that multiplies counts, and the reason."""
+    """A part of a fixpoint that multiplies counts, with the reason."""
 
     formula: Formula
     why: str
 
 
 def multiplied(formula: Fixpoint) -> Multiplied | None:
-    """Return the part that lets the counts of a fixpoint grow by more than a constant at each time point, or None.
+    """Return the part that multiplies the counts of a fixpoint, or None.
 
     >>> from weft.algebra.formula import ALWAYS
     >>> q, x = Atom("q", ()), Defined("x", ())
@@ -64,7 +65,6 @@ def accumulates(formula: Fixpoint) -> bool:
 
 
 def _coefficients(formula: Fixpoint) -> list[int | Multiplied]:
-    """Return, for each body of the fixpoint, its coefficient or its part that multiplies counts."""
     definitions = list(_definitions(formula))
     names = frozenset(definition.name for definition in definitions)
     return [_coefficient(definition.body, names) for definition in definitions]
@@ -93,9 +93,7 @@ def speaks(formula: Formula, names: Names) -> bool:
 
 
 def _definitions(formula: Fixpoint) -> Iterator[Definition]:
-    """Yield the definitions of the fixpoint and of inner fixpoints that refer to it, because their counts grow
-    together.
-    """
+    """Include the definitions of inner fixpoints that refer to the fixpoint, because their counts grow together."""
     own = frozenset(definition.name for definition in formula.definitions)
     for definition in formula.definitions:
         yield definition
@@ -105,7 +103,7 @@ def _definitions(formula: Fixpoint) -> Iterator[Definition]:
 
 
 def _coefficient(formula: Formula, names: Names) -> int | Multiplied:
-    """Return the coefficient of the defined relations in a formula: 0, 1, or the part that makes it larger than 1."""
+    """Return the coefficient 0 or 1, or the part that makes the coefficient larger than 1."""
     if not speaks(formula, names) and not _among(formula, names):
         return 0
     match formula:
@@ -132,7 +130,6 @@ def _coefficient(formula: Formula, names: Names) -> int | Multiplied:
 
 
 def _among(formula: Formula, names: Names) -> bool:
-    """Return whether a formula is a fixpoint that defines one of the relations ``names``."""
     return isinstance(formula, Fixpoint) and any(definition.name in names for definition in formula.definitions)
 
 
@@ -159,11 +156,7 @@ def _product(formula: And, names: Names) -> int | Multiplied:
 
 
 def _over_time(formula: Once | Since, names: Names) -> int | Multiplied:
-    """Return the coefficient of ◇ or since.
-
-    Both operators sum the counts of one operand over all time points, so that operand must not contain a defined
-    relation. An operand that is only tested has the coefficient 0.
-    """
+    """◇ and ``since`` sum the counts of one operand over all time points."""
     match formula:
         case Once(counting="first", formula=counted) | Since(counting="first", right=counted):
             below = _coefficient(counted, names)

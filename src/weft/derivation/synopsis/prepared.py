@@ -1,4 +1,4 @@
-"""Prepare a formula for a semantics: parts get the same form if the semantics does not distinguish them."""
+"""Give the same form to formulas that a semantics does not distinguish."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from weft.algebra import formula as algebra
 from weft.derivation.synopsis.fixpoints import recognised
 
 Semantics: TypeAlias = OneOf["set", "bag", "minmax"]
-"""How answers are counted.
-With "set", each answer counts once; with "bag", counts follow figure 2 of the paper; with "minmax", counts are the
-minimum (∧) and the maximum (∨, ∃) of the operands' counts (section 5 of the paper).
+"""The way to count answers.  With "set", each answer counts once.  With "bag", counts follow figure 2 of the paper.
+With "minmax", ∧ has the smallest count of the operands, and ∨ and ∃ have the largest (section 5 of the paper).
 """
 LONGEST: Final = 2**61
-"""A length of time in microseconds that exceeds any log; instants are at most about 2^60 away from 1970."""
+"""A length of time in microseconds that exceeds any log.  Instants are at most about 2^60 away from 1970."""
 
 
 def prepared(formula: algebra.Formula, semantics: Semantics) -> algebra.Formula:
     """Return an equivalent formula without the distinctions that the semantics ignores.
 
-    With "set" and "minmax", since1, since2, ◇1 and ◇2 have the count 1, so they become a plain ◇ or a plain since over
-    the conjunction with Q1.  A lower bound longer than any log is shortened to ``LONGEST``; an upper bound longer than
-    any log is removed.
+    With "set" and "minmax", since1, since2, ◇1 and ◇2 have the count 1.  ◇1 and ◇2 become a plain ◇.  since1 and since2
+    become a plain ``since`` with Q2 ∧ Q1 in place of Q2.  A lower bound of more than ``LONGEST`` becomes ``LONGEST``.
+    An upper bound of more than ``LONGEST`` is removed.
     """
     return algebra.rewritten(formula, lambda part: _prepared(part, semantics))
 
@@ -54,7 +53,7 @@ def _prepared(formula: algebra.Formula, semantics: Semantics) -> algebra.Formula
 
 
 def _both(left: algebra.Formula, right: algebra.Formula, semantics: Semantics) -> algebra.Formula:
-    """Return Q2 ∧ Q1, with each answer of Q2 once: ¬Q1 must remove the answer, not one of its duplicates."""
+    """Return Q2 ∧ Q1 with each answer of Q2 once, because ¬Q1 must remove an answer and not one of its duplicates."""
     return algebra.And(right if semantics == "set" else algebra.Distinct(right), left)
 
 

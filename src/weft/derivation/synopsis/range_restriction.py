@@ -11,7 +11,7 @@ _BIND = "Bind it by a predicate, or by = to a term of variables that are bound."
 
 
 def check(formula: algebra.Formula) -> None:
-    """Raise Refused, with the formula's own variable names, if a part has infinitely many answers."""
+    """Raise Refused if a part of the formula has infinitely many answers."""
     match formula:
         case algebra.And():
             _conjunction(formula)
@@ -65,7 +65,6 @@ def _others(formula: algebra.Formula) -> None:
 
 
 def _conjunction(formula: algebra.And) -> None:
-    """Check a conjunction: its positive parts, then its tests, then its negated parts."""
     if isinstance(formula.right, algebra.Not) and not is_test(formula.right.formula):
         check(formula.left)
         _taken(set(algebra.free_variables(formula.left)), formula.right)
@@ -86,9 +85,9 @@ def _conjunction(formula: algebra.And) -> None:
 
 
 def conjuncts(formula: algebra.Formula, *, counts: bool = False) -> Iterator[algebra.Formula]:
-    """Yield the parts of a conjunction that may be evaluated in any order; a difference is one part.
+    """Yield the parts of a conjunction that may be evaluated in any order.
 
-    With ``counts``, duplicates matter, and AND NOT of a test is a difference too.
+    A difference is one part.  If ``counts`` is true, duplicates matter, and AND NOT of a test is a difference too.
     """
     if isinstance(formula, algebra.And) and not _takes_away(formula.right, counts=counts):
         yield from conjuncts(formula.left, counts=counts)
@@ -102,12 +101,12 @@ def _takes_away(formula: algebra.Formula, *, counts: bool) -> bool:
 
 
 def is_test(formula: algebra.Formula) -> bool:
-    """Return whether a formula compares terms; NOT of such a formula is the opposite test."""
+    """Return whether a formula is a comparison or a match."""
     return isinstance(formula, (algebra.Comparison, algebra.Matches))
 
 
 def binding(test: algebra.Formula, known: Iterable[algebra.Variable]) -> algebra.Comparison | None:
-    """Return the test as ``x = t`` if it binds an unknown variable x to a term t of known variables, otherwise None."""
+    """Return ``x = t`` if the test binds an unknown variable x to a term t of known variables, otherwise None."""
     there = set(known)
     if not isinstance(test, algebra.Comparison) or test.operator != "=":
         return None
@@ -118,7 +117,7 @@ def binding(test: algebra.Formula, known: Iterable[algebra.Variable]) -> algebra
 
 
 def group_variables(test: algebra.Formula, known: Iterable[algebra.Variable]) -> dict[algebra.Variable, int]:
-    """Map each unknown variable that a group of a match binds to the number of the group."""
+    """Map each unknown variable of a match to the number of the group that binds the variable."""
     there = set(known)
     if not isinstance(test, algebra.Matches) or not set(algebra.variables_of(test.text)) <= there:
         return {}
@@ -130,7 +129,6 @@ def group_variables(test: algebra.Formula, known: Iterable[algebra.Variable]) ->
 
 
 def _tests(known: set[algebra.Variable], tests: list[algebra.Formula]) -> set[algebra.Variable]:
-    """Return the variables known after the tests; raise Refused if a test has a variable that nothing binds."""
     left, known = list(tests), set(known)
     while left:
         test = next((each for each in left if set(algebra.free_variables(each)) <= known or _gives(each, known)), None)

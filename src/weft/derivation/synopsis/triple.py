@@ -1,8 +1,8 @@
 """Write Γ and Δ of a synopsis as formulas over a state and the stored relations (Toman 2007, definition 4.3).
 
-R is a stored relation after the previous state, and R_now is the same relation after this state.  ▽ψ is read from R.  ◇
-and since are fixpoints that are unfolded once, so Γ reads R_now for ◇ and since.  The interval of ◇ or since decides
-which stored instants are visible, and which are too old to be stored any longer.
+``R`` is a stored relation after the previous state, and ``R_now`` is the same relation after the current state.  ▽ψ
+becomes an atom that reads ``R``.  Γ unfolds the fixpoints ◇ and ``since`` once, and then reads ``R_now``.  The interval
+of ◇ or ``since`` decides which stored instants are visible, and which are discarded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOW = "_now"
 
 @dataclass(frozen=True)
 class Change:
-    """A rule of Δ: the new stored relation has the answers of ``formula``, restricted to ``interval``."""
+    """A rule of Δ.  The new stored relation has those answers of ``formula`` with an instant in ``interval``."""
 
     relation: Atom
     formula: Formula
@@ -47,7 +47,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Triple:
-    """The triple of a synopsis; in the initial state ∅ every stored relation is empty.
+    """The rules Γ and Δ of a synopsis.  In the initial state ∅, every stored relation is empty.
 
     ``gamma`` has the formulas of the answers.  ``delta`` has one rule per stored relation, in the order of the
     synopsis.
@@ -58,7 +58,7 @@ class Triple:
 
 
 def triple(synopsis: Synopsis, names: Mapping[Stored, str]) -> Triple:
-    """Return the triple of a synopsis; ``names`` has the names of the stored relations."""
+    """Return the triple of a synopsis.  ``names`` maps the stored relations to their names."""
     unfolding = _Unfolding(names, synopsis.semantics)
     delta = tuple(unfolding.change(stored) for stored in synopsis.stored)
     return Triple(tuple(unfolding.read(formula) for formula in synopsis.formulas), delta)
@@ -70,7 +70,6 @@ class _Unfolding:
     semantics: Semantics
 
     def read(self, formula: Formula) -> Formula:
-        """Return the formula with its temporal subformulas replaced by atoms that read the stored relations."""
         if temporal(formula):
             name = self.names[stored_of(read_from(formula) or formula, self.semantics)]
             return Atom(name if isinstance(formula, Previous) else name + NOW, free_variables(formula))
@@ -80,7 +79,6 @@ class _Unfolding:
         return with_parts(formula, tuple(self.read(part) for part in parts(formula)))
 
     def change(self, stored: Stored) -> Change:
-        """Return the rule that computes the new content of a stored relation."""
         formula, before = stored.formula, Atom(self.names[stored], stored.variables)
         after = Atom(before.predicate + NOW, stored.variables)
         match formula:
@@ -92,7 +90,7 @@ class _Unfolding:
                 return Change(after, self._since(self.read(left), self.read(right), before, counting), interval)
 
     def _since(self, left: Formula, right: Formula, before: Formula, counting: str) -> Formula:
-        """Return the formula of section 4.1 for ◇ or since; ``before``, the previous stored relation, stands for ▽X."""
+        """The formula is that of section 4.1, with the previous stored relation ``before`` in place of ▽X."""
         if counting == "second":
             again, still = And(Distinct(before), Not(right)), And(Distinct(left), Not(right))
             return Or(Or(And(left, Distinct(right)), And(left, again)), And(before, still))

@@ -2,10 +2,13 @@
 
     ∃t1 … tk, ȳ. P1(x̄1) AT t1 ∧ … ∧ φ ∧ ψ  =  ⋁ over the linear orders of ψ:  ◇1(G1 ∧ ▽◇1(G2 ∧ …))
 
-A linear order arranges the numbers of time points; two time points with different numbers may have the same time.
-Suppose a group must lie within a length of time b before another group, with no least distance.  Then the group has
-either an earlier time, or the same time and a smaller number: ◇1[1us,b] Q ∨ ▽[0,0] ◇1[0,0] Q.  If the query mentions
-NOW, NOW is in the latest group, and that group has no ◇1 before it.
+Here φ is the condition on values, and ψ is the condition on time points.  G1 is the conjunction of the atoms at the
+latest time points, G2 is that of the next earlier time points, and so on.  A linear order arranges the numbers of time
+points.  Two time points with different numbers may have the same time.
+
+Suppose a group Q must lie within a length of time b before another group, without a least distance.  Then Q has either
+an earlier time, or the same time and a smaller number: ◇1[1us,b] Q ∨ ▽[0,0] ◇1[0,0] Q.  If the query mentions NOW, NOW
+is in the latest group.  The nest then starts with that group, without a ◇1.
 """
 
 from __future__ import annotations
@@ -25,28 +28,27 @@ from weft.errors import SynopsisError
 _MOST_QUERIES: Final = 16
 _Leaf = TypeVar("_Leaf", bound="algebra.Atom | algebra.Comparison | algebra.Matches")
 _AGO: Final = Distance(0, None)
-"""The range of the distance from an earlier time point to a later one."""
+"""The range for the distance from an earlier time point to a later one."""
 _OPPOSITE: Final[Mapping[str, OneOf["=", "<>", "<", "<="]]] = {"=": "<>", "<>": "=", "<": "<=", "<=": "<"}
 
 
 @dataclass(frozen=True)
 class _Query:
-    """A conjunctive query: its time points, atoms and comparisons; the last term of an atom is its time point."""
+    """A conjunctive query, where the last term of each atom is its time point."""
 
     times: tuple[algebra.Variable, ...] = ()
     atoms: tuple[algebra.Atom, ...] = ()
     tests: tuple[algebra.Comparison | algebra.Matches, ...] = ()
 
     def joined(self, other: _Query) -> _Query:
-        """Return the conjunction of the two queries."""
         return _Query(self.times + other.times, self.atoms + other.atoms, self.tests + other.tests)
 
 
 def nest(formula: algebra.Formula, *, counts: bool) -> algebra.Formula:
-    """Return the formula of µTL that is equivalent to a two-sorted formula.
+    """Return a formula of µTL that is equivalent to a two-sorted formula.
 
-    With ``counts``, duplicates count; without, NOT of a comparison becomes the opposite comparison.  Raise
-    SynopsisError, with the reason, if the formula is not a union of conjunctive queries.
+    If ``counts`` is true, duplicates count.  Otherwise NOT of a comparison becomes the opposite comparison.  Raise
+    SynopsisError with the reason if the formula is not a union of conjunctive queries.
     """
     if isinstance(formula, algebra.Distinct):
         return algebra.Distinct(nest(formula.formula, counts=counts))
@@ -68,7 +70,6 @@ class _Names:
     taken: set[str]
 
     def fresh(self, variable: algebra.Variable) -> algebra.Variable:
-        """Return the variable with an unused name."""
         names = (variable.name if not number else f"{variable.name}_{number}" for number in count())
         name = next(name for name in names if name not in self.taken)
         self.taken.add(name)
@@ -77,13 +78,11 @@ class _Names:
 
 @dataclass(frozen=True)
 class _Taking:
-    """A translation to conjunctive queries, with unique names for bound variables."""
-
     names: _Names
     counts: bool
 
     def queries(self, formula: algebra.Formula, known: Mapping[algebra.Variable, algebra.Variable]) -> list[_Query]:
-        """Return queries whose union is the formula; ``known`` has the new names of the bound variables."""
+        """Return queries whose union is the formula.  ``known`` maps bound variables to their new names."""
         match formula:
             case algebra.Truth(value=true):
                 return [_Query()] if true else []
@@ -135,8 +134,6 @@ def _renamed(leaf: _Leaf, known: Mapping[algebra.Variable, algebra.Variable]) ->
 
 
 class _Nest:
-    """The translation of one conjunctive query to a disjunction over all orders of its time points."""
-
     def __init__(self, query: _Query, wanted: set[algebra.Variable]) -> None:
         self.query, self.wanted = query, wanted
         self.tests = [test for test in query.tests if not _of_times(test)]
@@ -153,14 +150,12 @@ class _Nest:
             self._demand(test)
 
     def formulas(self) -> list[algebra.Formula]:
-        """Return the nests of all orders that the query allows."""
         if len(self.names) > MOST_TABLES:
             raise _refused(f"it uses {len(self.names)} time points together, more than {MOST_TABLES}")
         orders = allowed_orders(self.names, self.sequence)
         return [self._of_order(each) for each in orders if self._allowed(each)]
 
     def _demand(self, test: algebra.Comparison) -> None:
-        """Add the condition of a comparison of time points, or of the time between two of them."""
         apart = algebra.distance(test.left) or algebra.distance(test.right)
         if apart is not None:
             self._demand_length(test, *apart)
@@ -197,7 +192,6 @@ class _Nest:
         return self.lengths.of_groups(later, earlier, _AGO)
 
     def _allowed(self, order: Order) -> bool:
-        """Return whether the required lengths of time between the groups are possible."""
         equal = [(one, other) for group in order for one in group for other in group]
         if not all(self.lengths.between(*pair).allows(0) and self.sequence.between(*pair).allows(0) for pair in equal):
             return False

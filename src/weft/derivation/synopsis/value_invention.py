@@ -1,8 +1,8 @@
-"""Find the variables whose values may be in no row, because terms or aggregates compute them.
+"""Find the variables whose values need not occur in any row, because terms or aggregates compute the values.
 
 For all other variables, the active domain bounds the number of answers over all time points.  If a fixpoint computes
-new values from values that it computed before, the number of values has no bound (Toman 2007, section 5: functions such
-as arithmetic introduce new domain elements).
+new values from its own earlier values, the number of values has no bound.  Toman 2007, section 5, gives the reason:
+functions such as arithmetic introduce new domain elements.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from weft.algebra import formula as algebra
 class Origin:
     """The origin of a variable's values.
 
-    ``computed`` says that the values may be in no row.  ``again`` says that the values come from previous answers of a
-    fixpoint.  ``endless`` says that the values are computed from previous answers of a fixpoint.
+    ``computed`` is true if the values need not occur in any row.  ``again`` is true if the values come from previous
+    answers of a fixpoint.  ``endless`` is true if the values are computed from previous answers of a fixpoint.
     """
 
     computed: bool = False
@@ -29,12 +29,12 @@ class Origin:
         return Origin(self.computed or other.computed, self.again or other.again, self.endless or other.endless)
 
     def __and__(self, other: Origin) -> Origin:
-        """Return the origin of a variable that two conjuncts bind: a field is true if it is true for both."""
+        """Return the origin of a variable in two conjuncts.  Each field is true if it is true for both conjuncts."""
         return Origin(self.computed and other.computed, self.again and other.again, self.endless and other.endless)
 
     @property
     def worked_on(self) -> Origin:
-        """The origin of values that are computed from values of this origin."""
+        """The origin of a value that is computed from values with this origin."""
         return Origin(True, self.again, self.endless or self.again)
 
 
@@ -44,7 +44,10 @@ Relations = Mapping[str, tuple[Origin, ...]]
 
 
 def origins(formula: algebra.Formula, relations: Relations | None = None) -> Origins:
-    """Return the origin of each free variable; ``relations`` has the origins of the columns of enclosing fixpoints."""
+    """Return the origin of each free variable.
+
+    ``relations`` has the origins of the columns for each relation of an enclosing fixpoint.
+    """
     known = relations or {}
     match formula:
         case algebra.And(left=left, right=right):
@@ -66,7 +69,7 @@ def origins(formula: algebra.Formula, relations: Relations | None = None) -> Ori
 
 
 def endless(formula: algebra.Formula) -> bool:
-    """Return whether a free variable may get more and more values even if the rows repeat theirs."""
+    """Return whether a free variable may get more and more values although the rows repeat the same values."""
     return any(origin.endless for origin in origins(formula).values())
 
 
@@ -123,7 +126,6 @@ def _of_columns(arguments: tuple[algebra.Term, ...], columns: tuple[Origin, ...]
 
 
 def _relations(formula: algebra.Fixpoint, known: Relations) -> Relations:
-    """Return the origins of the columns of a fixpoint's relations, by iteration over the bodies."""
     relations = dict(known)
     for definition in formula.definitions:
         relations[definition.name] = (replace(ROWS, again=True),) * len(definition.parameters)

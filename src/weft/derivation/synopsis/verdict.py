@@ -1,5 +1,5 @@
-"""Decide whether the size of a synopsis is bounded, log-bounded or unbounded, and why (Toman 2007, sections 2.2 and
-4).
+"""Decide whether the size of a synopsis is bounded, log-bounded or unbounded, with the reason (Toman 2007, sections 2.2
+and 4).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.derivation.synopsis.value_invention import endless, origins
 Kind: TypeAlias = OneOf["bounded", "log-bounded", "unbounded"]
 _WORST: Final[tuple[Kind, ...]] = ("bounded", "log-bounded", "unbounded")
 _MANY: Final = 1_000
-"""The least number of runs of a row for which the verdict says "w"; no row has more runs than states."""
+"""From this number of runs on, the verdict says "w".  No row has more runs than states."""
 DOUBLING: Final = (
     "its counts can grow by a factor at each time point, so they need as many bits as there are time points: "
     "Ω(|T|), Theorem 3.4"
@@ -30,10 +30,10 @@ ENDLESS: Final = (
 
 @dataclass(frozen=True)
 class RelationSize:
-    """The size of one stored relation: how it grows with the number of states, and bounds of its tuples and counters.
+    """The size of one stored relation, and the kind of its growth with the number of states.
 
-    ``tuples`` and ``counters`` are formulas over |D|, |T|, dupl(S) and w, the number of states in the window of the
-    interval.  ``counters`` is empty if the relation has no counts.
+    ``tuples`` and ``counters`` are bounds, as formulas over |D|, |T|, dupl(S) and w.  Here w is the number of states in
+    the window of the interval.  ``counters`` is empty if the relation has no counts.
     """
 
     stored: Stored
@@ -44,7 +44,7 @@ class RelationSize:
 
 @dataclass(frozen=True)
 class Fault:
-    """An unbounded subformula, the reason, and the nearest bounded formula that the module knows, if any."""
+    """An unbounded subformula, the reason, and a similar bounded formula if the module knows one."""
 
     formula: algebra.Formula
     reason: str
@@ -53,20 +53,20 @@ class Fault:
 
 @dataclass(frozen=True)
 class SizeVerdict:
-    """The sizes of a synopsis's stored relations, and the faults that make the synopsis unbounded."""
+    """The sizes of a synopsis's stored relations.  If there are ``faults``, the synopsis is unbounded."""
 
     parts: tuple[RelationSize, ...]
     faults: tuple[Fault, ...] = ()
 
     @property
     def kind(self) -> Kind:
-        """The worst kind among the stored relations; "unbounded" if the synopsis has faults."""
+        """The worst kind among the stored relations, or "unbounded" if the synopsis has faults."""
         kinds: list[Kind] = [part.kind for part in self.parts]
         return "unbounded" if self.faults else max(kinds, key=_WORST.index, default="bounded")
 
 
 def size_verdict(synopsis: Synopsis) -> SizeVerdict:
-    """Return the bounds on the size of a synopsis that hold for any data."""
+    """Return bounds on the size of a synopsis.  The bounds hold for any data."""
     faults = dict.fromkeys(fault for formula in synopsis.formulas for fault in _faults(formula, synopsis))
     return SizeVerdict(tuple(map(_relation_size, synopsis.stored)), tuple(faults))
 
@@ -107,7 +107,7 @@ def _relation_size(stored: Stored) -> RelationSize:
 
 
 def _times(stored: Stored) -> str:
-    """Return how often one row may be stored, as a text; the text is empty for at most once."""
+    """Return a text that says how often one row may be stored.  If a row is stored at most once, the text is empty."""
     if not stored.several:
         return ""
     interval = stored.formula.interval
@@ -118,17 +118,14 @@ def _times(stored: Stored) -> str:
 def most_runs(interval: algebra.Interval) -> int:
     """Return the greatest number of runs of one row that end within the window [low, high].
 
-    Two consecutive runs of a row are more than high - low + 1 microseconds apart; otherwise they would be one run.
+    Two runs are more than high - low + 1 microseconds apart, because otherwise they would be one run.
     """
     assert interval.high is not None
     return interval.high // (interval.high - interval.low + 2) + 1
 
 
 def _counters(formula: algebra.Formula, power: int | None) -> tuple[str, Kind]:
-    """Return the number of bits of a counter that grows like |T| to the ``power``, and the kind of this growth.
-
-    If ``power`` is None, no power of |T| bounds the counter.
-    """
+    """If ``power`` is None, no power of |T| bounds the counter."""
     if power is None:
         return "|T| bits", "unbounded"
     rows = any(isinstance(part, algebra.Atom) for part in algebra.subformulas(formula))

@@ -1,4 +1,5 @@
-"""Maintain temporal views (Yang and Widom 1998): the rules of change propagation and refresh, one file per operator.
+"""Maintain temporal views (Yang and Widom 1998) by rules for change propagation and refresh, with one file per
+operator.
 
 | file | operator | change propagation | refresh |
 | --- | --- | --- | --- |
@@ -19,4 +20,4 @@ from weft.derivation.temporal.delta_propagation import change_delta, refresh_del
 __all__ = ["change_delta", "refresh_delta"]
 
 OPERATORS = (difference, union, projection, selection, join, extension, aggregation)
-"""The modules with the rules.  Importing a module registers its operator with ``propagate`` and ``refresh``."""
+"""The modules with the rules.  The import of a module registers its operator with ``propagate`` and ``refresh``."""

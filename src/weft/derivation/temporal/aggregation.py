@@ -1,4 +1,4 @@
-"""The rules of Π_{A',w}(R): aggregates at an instant (w = 0) and over a moving window.
+"""Define the rules of Π_{A',w}(R): aggregates at an instant (w = 0) and over a moving window.
 
 The aggregate over a moving window is Π_{A',0} over EX_w (section 5).  With J = ⋈_{$1.GB = $2.GB}(Π(∇R), Π(R)), or ΔR in
 place of ∇R:
@@ -7,19 +7,20 @@ place of ∇R:
     (c.18) Π(R ∪ ΔR) = Π(R) − π_{$2.A}(J) ∪ π_f(J) ∪ (Π(ΔR) − π_{$1.A}(J))
     (c.19), (c.20)   the same for Π_w(R), with ∇R' = EX_w(∇R) − EX_w(R − ∇R) and ΔR' = EX_w(ΔR) − EX_w(R)
 
-Without groups, a row exists at every instant, even with count 0, so σ and the last term are dropped.
+Without groups, the aggregate has a row at every instant, even with count 0.  The equations then omit σ and the last
+term.
 
-If f or g is undefined (``measures``), the touched groups are recomputed at the instants at which they are touched.
-This is correct because Π is τ-reducible.  With J = ⋈_{GB}(π_GB(∇R), Π(R)) and J' = ⋈_{GB}(π_GB(∇R), Π(R − ∇R)), the
-delta deletes π_{$2.A}(J) and inserts π_{$2.A}(J').
+If f or g is undefined (``measures``), the rules recompute each touched group at the touched instants.  The
+recomputation is correct because Π is τ-reducible.  With J = ⋈_{GB}(π_GB(∇R), Π(R)) and J' = ⋈_{GB}(π_GB(∇R), Π(R −
+∇R)), the delta deletes π_{$2.A}(J) and inserts π_{$2.A}(J').
 
 As time passes:
 
     (r.8) Π_0(ψ(E)) = ψ(Π_0(E))
     (r.9) Π_w(ψ(E)) = ψ(Π_w(E)) − FR_[t+1, NOW](σ_{NOW ∈ T}(ψ(Π_w(E)))) ∪ FR_[t+1, NOW](Π_w(FR_[t+1−w, NOW](ψ(E))))
 
-(r.9) ends and recomputes every group that holds now.  Only groups that lost a row since t change, so this module uses
-an equivalent delta that is smaller: (c.17) with ∇R' = FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E).
+(r.9) ends and recomputes every group that holds now.  A group changes only if it lost a row after t.  This module
+therefore uses a smaller, equivalent delta: (c.17) with ∇R' = FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from weft.derivation.temporal.measures import combined, incremental, row_count
 from weft.derivation.temporal.rules import DerivationTrace, propagate, refresh, stepwise
 
 _ALL = Output("_all", Literal(1, BIGINT, fixed=True))
-"""The single group of an aggregate without groups, for terms whose row exists only while the input has rows."""
+"""The single group of an aggregate without groups.  A term with this group has a row only while the input has rows."""
 
 
 def c17(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
@@ -70,35 +71,35 @@ def c18(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
 
 
 def c19(node: Aggregation, deleted: Temporal, current: Temporal) -> Delta:
-    """Return the delta of (c.19), which is (c.17) for the rows that leave the window."""
+    """Return the delta of (c.19): (c.17) for the rows that leave the window."""
     lost = extension_deleted(_window(node), deleted).deleted
     assert lost is not None
     return c17(node, lost, current)
 
 
 def c20(node: Aggregation, inserted: Temporal, current: Temporal) -> Delta:
-    """Return the delta of (c.20), which is (c.18) for the rows that enter the window."""
+    """Return the delta of (c.20): (c.18) for the rows that enter the window."""
     gained = extension_inserted(_window(node), inserted).inserted
     assert gained is not None
     return c18(node, gained, current)
 
 
 def r9(node: Aggregation) -> Delta:
-    """Return (c.17) for the rows that ended since t, over the window as of t; this delta is equivalent to (r.9)."""
+    """Return (c.17) for the rows that ended after t, over the window as of t.  The delta is equivalent to (r.9)."""
     window = _window(node)
     old = replace(node, input=replace(window, at=REFRESHED))
     return c17(old, expired(window), old)
 
 
 def propagate_aggregation(node: Aggregation, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """Apply (c.17) and (c.18); for an aggregation over a moving window, apply (c.19) and (c.20)."""
+    """Apply (c.17) and (c.18), or (c.19) and (c.20) for an aggregation over a moving window."""
     if isinstance(node.input, Extension):
         return stepwise(node, deltas, (("c.19", _rule(c19)), ("c.20", _rule(c20))), trace)
     return stepwise(node, deltas, (("c.17", _rule(c17)), ("c.18", _rule(c18))), trace)
 
 
 def refresh_aggregation(node: Aggregation, trace: DerivationTrace) -> Delta:
-    """Apply (r.8); for an aggregation over a moving window, apply (r.9)."""
+    """Apply (r.8), or (r.9) for an aggregation over a moving window."""
     if isinstance(node.input, Extension):
         return trace.record("r.9", node, None, r9(node))
     return trace.record("r.8", node, None, NOTHING)
@@ -116,22 +117,17 @@ def _window(node: Aggregation) -> Extension:
 
 
 def _change(node: Aggregation) -> str:
-    """Return the range variable of $1, the aggregate or the groups of the change."""
     return f"{node.alias}_change"
 
 
 def _of_change(node: Aggregation, part: Temporal) -> Aggregation:
-    """Return Π(∇R) or Π(ΔR) with the range variable of $1.
-
-    Without groups, the row of the result exists only while the change has rows.
-    """
+    """Without groups, the result has its row only while the change has rows."""
     alias = _change(node)
     measures = tuple(replace(each, output=replace(each.output, scan=alias)) for each in node.measures)
     return Aggregation(part, alias, node.groups or (_ALL,), measures)
 
 
 def _joined(node: Aggregation, change: Temporal, current: Temporal) -> TemporalJoin:
-    """Return J, the join of the change $1 and the current state $2 on equal groups."""
     return TemporalJoin((change, current), _same_group(node))
 
 
@@ -145,7 +141,6 @@ def _group(node: Aggregation, out: Output) -> ColumnRef:
 
 
 def _values(node: Aggregation, over: Temporal, scan: str) -> Temporal:
-    """Return π_{$i.A}: the columns of the aggregation, read from the range variable ``scan``."""
     names = (*(_group(node, out) for out in node.groups), *(each.output for each in node.measures))
     outputs = tuple(Output(ref.column, replace(ref, scan=scan)) for ref in names)
     return Projection(over, node.alias, outputs)
@@ -156,7 +151,6 @@ def _old(node: Aggregation, joined: Temporal) -> Temporal:
 
 
 def _new(node: Aggregation, joined: Temporal, *, deleting: bool) -> Temporal:
-    """Return π_f(J), or π_g(J) if ``deleting``."""
     groups = tuple(Output(out.name, _group(node, out)) for out in node.groups)
     measures = tuple(
         Output(each.output.column, combined(node, each, node.alias, _change(node), deleting=deleting))
@@ -166,7 +160,7 @@ def _new(node: Aggregation, joined: Temporal, *, deleting: bool) -> Temporal:
 
 
 def _again(node: Aggregation, part: Temporal, current: Temporal, new_input: Temporal) -> Delta:
-    """Return the delta that recomputes the touched groups at the instants at which they are touched."""
+    """Recompute each touched group at the instants of the change."""
     touched = Projection(part, _change(node), node.groups or (_ALL,))
     new = _joined(node, touched, replace(node, input=new_input))
     return Delta(_old(node, _joined(node, touched, current)), _old(node, new))

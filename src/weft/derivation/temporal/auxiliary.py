@@ -1,18 +1,18 @@
-"""Find the smallest part of each base relation that must be stored so that no source is queried again (section 6).
+"""Derive auxiliary views, for the maintenance of a view without queries to the sources (section 6).
 
-An auxiliary view of R is π_B(σ_f(R)).  The filter f has the conditions on R alone that the view requires of every row
-it uses.  B has the columns that the view uses, and the key of R.  If a column is left out, rows that agree in the
-remaining columns become one row.  Where this would change the view, all columns stay:
+An auxiliary view of R is π_B(σ_f(R)).  The auxiliary view contains the part of R that the view needs.  The filter f has
+those conditions on R alone that every used row must satisfy.  B has the columns that the view uses, and the key of R.
+Rows that agree in the columns B become one row.  If the loss of columns would change the view, B has all columns:
 
 - below a difference, a union, or an aggregate directly over R, because these operators compare or count full rows;
-- in a range variable whose period set a predicate mentions, because rows with fewer columns have longer periods.
+- in a range variable whose period set occurs in a predicate, because rows with fewer columns have longer periods.
 
-Because the key is among the columns, each row of the auxiliary view comes from one row of R at any instant.  So the
-maintenance of the auxiliary view needs only the changes of R: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR))
+Because B contains the key, each row of the auxiliary view comes from one row of R at any instant.  The maintenance of
+the auxiliary view therefore needs only the changes of R: ∇A = π_B(σ_f(∇R)) and ΔA = π_B(σ_f(ΔR))
 (``AuxiliaryMaintenance``).
 
-A view has at most one auxiliary view per table.  If the view reads the table twice, the auxiliary view has the
-conditions that both uses require and the columns that either use needs.
+A view has at most one auxiliary view per table.  If the view reads the table twice, the auxiliary view has all columns
+that a use needs, but only the conditions that both uses require.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from weft.derivation.temporal.judging import conjunction, conjuncts
 from weft.derivation.temporal.maintenance_plan import Derived, Maintenance, maintenance
 
 Keys: TypeAlias = "Mapping[int, tuple[str, ...]]"
-"""The key columns of each tracked table, by table id; the key of any other table is the full row."""
+"""The key columns of each tracked table, by table ID.  For any other table, the key is the full row."""
 
 
 @dataclass(frozen=True)
 class Auxiliary:
-    """The auxiliary view π_B(σ_f(R)) of a table R; in ``conditions``, the range variable is the name of R."""
+    """The auxiliary view π_B(σ_f(R)) of a table R.  The range variable in ``conditions`` is the name of R."""
 
     table: TableSchema
     columns: tuple[str, ...]
@@ -50,10 +50,7 @@ class Auxiliary:
         return self.of(temporal.Base(self.table, self.table.name))
 
     def of(self, relation: temporal.Temporal) -> temporal.Temporal:
-        """Return π_B(σ_f(relation)) for a relation with the columns of R.
-
-        For ∇R or ΔR, the result is the ∇ or Δ of the auxiliary view.
-        """
+        """Return π_B(σ_f(relation)) for a relation with the columns of R, for example for ∇R or ΔR."""
         rows = (
             relation
             if not self.conditions
@@ -65,13 +62,13 @@ class Auxiliary:
     def contains(self, other: Auxiliary) -> bool:
         """Return whether ``other`` can be computed from this auxiliary view.
 
-        Tables are compared by id, because the table may have gained columns since one of the views was derived.
+        The comparison of tables uses IDs, because the table may have gained columns after one view was derived.
         """
         same = (self.table.source, self.table.id) == (other.table.source, other.table.id)
         return same and set(self.columns) >= set(other.columns) and self.conditions <= other.conditions
 
     def with_needs_of(self, other: Auxiliary) -> Auxiliary:
-        """Return the smallest auxiliary view from which this one and ``other`` can be computed."""
+        """Return the smallest auxiliary view that contains the rows and columns of both views."""
         names = {*self.columns, *other.columns}
         columns = tuple(
             ref.column for ref in temporal.attributes(temporal.Base(self.table, self.table.name)) if ref.column in names
@@ -79,19 +76,15 @@ class Auxiliary:
         return Auxiliary(self.table, columns, self.conditions & other.conditions)
 
     def part_of(self, stored: TableSchema) -> TableSchema:
-        """Return the schema of ``stored`` with only the columns of this auxiliary view and of the period.
-
-        ``stored`` is the table of an auxiliary view that contains this one.
+        """Return the schema ``stored`` of a larger auxiliary view, with only the columns that this auxiliary view
+        needs.
         """
         names = {*self.columns, stored.start, stored.end}
         return replace(stored, columns=tuple(column for column in stored.columns if column.name in names))
 
 
 def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliary, ...]:
-    """Return the auxiliary views, at most one per table, with which a view can be maintained without its sources.
-
-    A table that no maintenance expression reads has no auxiliary view.
-    """
+    """Return auxiliary views with which a view can be maintained without its sources, at most one per table."""
     plan = maintenance(expression)
     derived = [plan.refresh, plan.change(plan.tables), *(plan.change((table,)) for table in plan.tables)]
     read = {base.table for each in derived for base in each.reads}
@@ -100,10 +93,10 @@ def auxiliary_views(expression: temporal.Temporal, keys: Keys) -> tuple[Auxiliar
 
 @dataclass(frozen=True, kw_only=True)
 class AuxiliaryMaintenance(Maintenance):
-    """The maintenance of an auxiliary view, which changes only when its table changes.
+    """The maintenance of an auxiliary view.  The view changes only when its table changes.
 
-    Law: the result equals that of the equations, because at any instant each row of the view comes from one row of the
-    table.
+    Law: the result equals that of the general equations.  The reason is that each row of the view comes from one row of
+    the table at any instant.
     """
 
     auxiliary: Auxiliary
@@ -129,7 +122,7 @@ def auxiliary_maintenance(auxiliary: Auxiliary) -> AuxiliaryMaintenance:
 
 
 def needed_auxiliaries(expression: temporal.Temporal, keys: Keys) -> dict[TableSchema, Auxiliary]:
-    """Return the auxiliary view that a view needs of each table."""
+    """Return the needed auxiliary view for each table of a view."""
     auxiliaries: dict[TableSchema, Auxiliary] = {}
     for base, need in _needs(expression).items():
         wanted, met = _auxiliary(base, need, keys), auxiliaries.get(base.table)
@@ -139,9 +132,7 @@ def needed_auxiliaries(expression: temporal.Temporal, keys: Keys) -> dict[TableS
 
 @dataclass(frozen=True)
 class _Need:
-    """The columns required of the rows that satisfy all ``filters``; if ``wanted`` is None, all columns are
-    required.
-    """
+    """``wanted`` has the required columns, or is None for all columns."""
 
     wanted: frozenset[ColumnRef] | None
     filters: tuple[Scalar, ...] = ()
@@ -160,7 +151,6 @@ def _auxiliary(base: temporal.Base, need: _Need, keys: Keys) -> Auxiliary:
 
 
 def _needs(relation: temporal.Temporal) -> dict[temporal.Base, _Need]:
-    """Return the requirement of a view on each of its base relations."""
     needs: dict[temporal.Base, _Need] = {}
     waiting = [(relation, _Need(None))]
     while waiting:
@@ -178,7 +168,6 @@ def _either(one: _Need, other: _Need) -> _Need:
 
 
 def _below(relation: temporal.Temporal, need: _Need) -> tuple[_Need, ...]:
-    """Return the requirement on each input of an operator; ``need`` is the requirement on its result."""
     match relation:
         case temporal.Selection(predicate=predicate):
             wanted = None if temporal.mentions_time(predicate) else need.also(columns(predicate))
@@ -200,7 +189,6 @@ def _below(relation: temporal.Temporal, need: _Need) -> tuple[_Need, ...]:
 
 
 def _of_part(join: temporal.TemporalJoin, part: temporal.Temporal, need: _Need) -> _Need:
-    """Return the requirement on one input of a join: the conditions on that input alone, and its used columns."""
     ours = frozenset(temporal.attributes(part))
     filters = (*need.filters, *_timeless(join.predicate))
     mine = tuple(each for each in dict.fromkeys(filters) if columns(each) and columns(each) <= ours)
@@ -210,14 +198,12 @@ def _of_part(join: temporal.TemporalJoin, part: temporal.Temporal, need: _Need) 
 
 
 def _timeless(predicate: Scalar) -> tuple[Scalar, ...]:
-    """Return the conjuncts of a predicate that do not mention time."""
     return tuple(part for part in conjuncts(predicate) if not temporal.mentions_time(part))
 
 
 def _through(
     filters: tuple[Scalar, ...], alias: str, outputs: tuple[Output, ...], inner: temporal.Temporal
 ) -> tuple[Scalar, ...]:
-    """Rewrite filters on plain outputs to filters on the input; leave out filters on computed outputs."""
     plain = {
         ColumnRef(alias, output.name, output.value.type): output.value
         for output in outputs

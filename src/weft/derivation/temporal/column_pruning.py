@@ -1,13 +1,16 @@
-"""Prune the columns that a view does not need from its tables, before the view is translated to temporal algebra.
+"""Remove unneeded columns from the tables of a view, before the translation to temporal algebra.
 
-    FROM employees AS e … WHERE e.dept = 'Development', only e.id being named elsewhere
+In the following example, the rest of the query names only e.id.
+
+    FROM employees AS e … WHERE e.dept = 'Development'
     FROM (SELECT id FROM employees WHERE dept = 'Development') AS e
 
-Rows that agree in the remaining columns become one row, which has the instants of all of them.  The view stays the
-same, because at each instant SELECT, EXISTS and a difference of full rows depend only on the set of projected rows.
+Rows that agree in the remaining columns become one row with the instants of all these rows.  The view stays the same,
+because SELECT, EXISTS and a difference of full rows depend only on the set of projected rows at each instant.
 
-A table keeps all its columns if it is directly under GROUP BY, where rows are counted, or if the query asks for its
-periods.  A condition on NOW moves with the other conditions, because it applies to one row at a time.
+A table keeps all its columns if the query asks for its periods.  A table directly under GROUP BY also keeps all
+columns, because GROUP BY counts rows.  A condition on NOW moves with the other conditions, because it applies to one
+row at a time.
 """
 
 from __future__ import annotations
@@ -63,7 +66,6 @@ def prune_columns(query: Query) -> Query:
 
 
 def _flat(node: Relation | Predicate | Query) -> Relation | Predicate | Query:
-    """Merge nested selections and joins into one block."""
     return block(sources(node), condition(node)) if isinstance(node, (Select, Join)) else node
 
 
@@ -77,7 +79,6 @@ def _without_local(node: Relation | Predicate | Query) -> Relation | Predicate |
 
 
 def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
-    """Yield the conjuncts that use columns of ``scan`` only, except those that ask for periods."""
     for part in conjuncts(predicate):
         if not isinstance(part, Plain) or periods_asked(part.condition):
             continue
@@ -86,7 +87,6 @@ def _local(scan: Scan, predicate: Predicate) -> Iterator[Plain]:
 
 
 def _unpruned(query: Query) -> frozenset[str]:
-    """Return the range variables of the tables that keep all columns."""
     asked = {part.scan for part in walk(query) if isinstance(part, PeriodOf)}
     grouped = (part.input for part in walk(query) if isinstance(part, Grouped))
     counted = {each.alias for inner in grouped for each in sources(inner) if isinstance(each, Scan)}
@@ -94,7 +94,6 @@ def _unpruned(query: Query) -> frozenset[str]:
 
 
 def _with_pruned_tables(select: Select, needed: dict[Scan, tuple[ColumnRef, ...]], inner: dict[Scan, str]) -> Relation:
-    """Return a block with its tables pruned; a condition on one pruned table alone moves into the table."""
     parts: list[Relation] = list(sources(select))
     demanded = condition(select)
     for place, scan in enumerate(parts):

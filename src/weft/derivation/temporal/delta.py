@@ -2,11 +2,12 @@
 
 If the deltas of base relations satisfy ∇R − R = ∅ and ΔR ∩ R = ∅, every delta that the rules return satisfies:
 
-    ∇E − E = ∅                only present rows are deleted
-    ΔE ∩ (E − ∇E) = ∅         no row is inserted that stays
+    ∇E − E = ∅                a deletion removes only rows of E
+    ΔE ∩ (E − ∇E) = ∅         an insertion adds only rows that E − ∇E does not have
 
-Theorems 5.1 and 5.2 require both conditions of the input of an aggregate, so no rule has to enforce them there.  The
-docstring of each rule gives the equation of the rule.  Tests check both conditions at every node of random derivations.
+Theorems 5.1 and 5.2 require both conditions for the input of an aggregate.  The rules of aggregates can therefore rely
+on both conditions.  The docstring of each rule gives the equation of the rule.  Tests check both conditions at every
+node of random derivations.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ TRUE = Literal(True, BOOLEAN, fixed=True)
 
 @dataclass(frozen=True)
 class Delta:
-    """The delta ∇E and ΔE, with the attribute names of E; None stands for a relation that is known to be empty.
+    """The delta ∇E and ΔE, with the attribute names of E.  None stands for a relation that is empty for all data.
 
-    ``pure`` says that the delta deletes full tuples and inserts tuples that were absent.  Then no tuple's period set
-    merely grows or shrinks (conditions (ii) and (iii) of Theorem 4.3).
+    If ``pure`` is true, the delta deletes full tuples and inserts only tuples that were absent.  A pure delta never
+    extends or shortens the period set of a tuple (conditions (ii) and (iii) of Theorem 4.3).
     """
 
     deleted: Temporal | None = None
@@ -56,14 +57,14 @@ NOTHING = Delta(pure=True)
 
 
 def minus(left: Temporal | None, right: Temporal | None) -> Temporal | None:
-    """Return left − right; None stands for an empty relation."""
+    """Return left − right, where None stands for an empty relation."""
     if left is None or right is None:
         return left
     return None if left == right else Difference(left, right)
 
 
 def plus(left: Temporal | None, right: Temporal | None) -> Temporal | None:
-    """Return left ∪ right; both have the same attribute names, and None stands for an empty relation."""
+    """Return left ∪ right, where None stands for an empty relation.  Both inputs must have the same attribute names."""
     if left is None or right is None:
         return right if left is None else left
     return left if left == right else TemporalUnion(left, right)
@@ -82,12 +83,12 @@ def applied(old: Temporal, delta: Delta) -> Temporal:
 
 
 def followed_by(first: Delta, then: Delta) -> Delta:
-    """Return the net effect of a first delta ∇'', Δ'' followed by a second delta ∇', Δ' (section 4.3).
+    """Return the net effect of a first delta ∇'', Δ'' and a second delta ∇', Δ' (section 4.3).
 
     E − ∇'' ∪ Δ'' − ∇' ∪ Δ' = E − (∇'' ∪ (∇' − Δ'')) ∪ ((Δ'' − ∇') ∪ Δ')
 
-    The equation requires the two conditions of this module, and the result satisfies them too.  Two pure deltas have a
-    pure net effect: if the second delta touches a row, it deletes all that the first delta left of the row.
+    The equation requires the two conditions of this module, and the result satisfies them too.  The net effect of two
+    pure deltas is pure.  If the second delta touches a row, it deletes all remaining periods of the row.
     """
     if first.empty or then.empty:
         return then if first.empty else first
@@ -99,10 +100,10 @@ def followed_by(first: Delta, then: Delta) -> Delta:
 
 
 def pure(old: Temporal, delta: Delta) -> Delta:
-    """Make a delta pure (Theorem 4.3); return a delta that is already pure unchanged.
+    """Make a delta pure (Theorem 4.3).  If the delta is already pure, return it unchanged.
 
-    ∇2 = R ⋉ (∇1 ∪ Δ1) has the full tuples that the delta touches, and Δ2 = ∇2 − ∇1 ∪ Δ1 has the new state of these
-    tuples.  R ⋉ selects the tuples that agree in all explicit attributes.
+    R ⋉ D selects the tuples of R that agree with a tuple of D in all explicit attributes.  ∇2 = R ⋉ (∇1 ∪ Δ1) has the
+    full tuples that the delta touches.  Δ2 = ∇2 − ∇1 ∪ Δ1 has the new state of these tuples.
     """
     touched = plus(delta.deleted, delta.inserted)
     if delta.pure or touched is None:
@@ -113,7 +114,7 @@ def pure(old: Temporal, delta: Delta) -> Delta:
 
 
 def renamed(relation: Temporal, like: Temporal) -> Temporal:
-    """Rename the columns of the relation, by position, to those of ``like``."""
+    """Rename the columns of ``relation``, by position, to the column names of ``like``."""
     wanted = attributes(like)
     given = attributes(relation)
     if wanted == given:
@@ -128,7 +129,6 @@ def renamed(relation: Temporal, like: Temporal) -> Temporal:
 
 
 def _empty(names: Iterable[ColumnRef]) -> Temporal:
-    """Return an empty relation with the given columns."""
     variables: dict[str, list[Column]] = {}
     for ref in names:
         columns = variables.setdefault(ref.scan, [])

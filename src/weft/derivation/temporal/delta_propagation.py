@@ -1,15 +1,15 @@
 """Derive a view's delta, by induction on the view's expression (section 4).
 
-A delta describes the effect of a change of the base relations, or the effect of the passing of time:
+A delta describes the effect of changed base relations, or the effect of passing time:
 
     change:  δ(E) = op(δ(E1), …, δ(En))            base cases δ(R) = R − ∇R ∪ ΔR, δ(S) = S if S does not change
     refresh: φ([E]_t) = op(φ([E1]_t), …, φ([En]_t)) base case φ([R]_t) = ψ_t([R]_t)
 
-A refresh of an operator has two steps.  First, ``refresh`` brings the operator to t_now over its inputs as they were at
-t; its result is ∇'', Δ''.  Then ``propagate`` propagates the deltas of the inputs through the operator; its result is
-∇', Δ'.  The net effect of both steps is the paper's delta.
+The refresh of an operator has two steps.  First, ``refresh`` returns a delta ∇'', Δ'' for the passing of time from t to
+t_now, over the inputs as of t.  Then ``propagate`` returns a delta ∇', Δ' for the deltas of the inputs.  The net effect
+of both steps is the paper's delta.
 
-If a change is dated t_now, the view is refreshed to t_now before the change is propagated (section 4, step 1).
+If the date of a change is t_now, the refresh of the view to t_now comes before the change (section 4, step 1).
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ BOTH: Final[frozenset[Kind]] = frozenset(("deletions", "insertions"))
 def change_delta(
     relation: Temporal, tables: Collection[TableSchema], trace: DerivationTrace, kinds: Collection[Kind] = BOTH
 ) -> Delta:
-    """Return ∇E and ΔE for a change of these tables at one instant; the expressions read the state before the change.
+    """Return ∇E and ΔE for a change of these tables at one instant.
 
-    ``kinds`` has the kinds of change: without "deletions" every ∇R is empty, without "insertions" every ΔR is empty.
-    Raise DerivationError for an operator without a rule, such as ⋉ and FR, which do not occur in views.
+    The expressions read the state before the change.  Without "deletions" in ``kinds``, every ∇R is empty.  Without
+    "insertions" in ``kinds``, every ΔR is empty.  Raise DerivationError for an operator without a rule, such as ⋉ or
+    FR.
     """
     if isinstance(relation, Base) and relation.table in tables:
         return Delta(
@@ -47,7 +48,7 @@ def change_delta(
 
 
 def refresh_delta(relation: Temporal, trace: DerivationTrace) -> Delta:
-    """Return ∇E and ΔE for the passing of time from the last refresh t to t_now, while no base relation changes.
+    """Return ∇E and ΔE for the passing of time from the last refresh t to t_now.
 
     The delta leads from [E]_t to E: E = ψ_t([E]_t) − ∇E ∪ ΔE.  Raise DerivationError for an operator without a rule.
     """

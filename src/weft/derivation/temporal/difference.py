@@ -1,4 +1,4 @@
-"""The rules of R − S.
+"""Define the rules of R − S.
 
 A deletion from R removes rows of the difference.  A deletion from S may restore rows of R, and an insertion into S
 hides rows of R:

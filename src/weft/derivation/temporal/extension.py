@@ -1,18 +1,19 @@
-"""The rules of EX_w(R), by which each tuple holds for w longer (section 5.2).
+"""Define the rules of EX_w(R).  The operator extends the periods of each tuple by w (section 5.2).
 
-If another period of the same row covers an instant, that instant is neither deleted nor inserted:
+An instant is neither deleted nor inserted if another period of the same row covers it:
 
     EX_w(R − ∇R) = EX_w(R) − (EX_w(∇R) − EX_w(R − ∇R))
     EX_w(R ∪ ΔR) = EX_w(R) ∪ (EX_w(ΔR) − EX_w(R))
 
-As time passes, extended periods end.  A period that ends at e is extended to e + w.  If e + w is after t, the extended
-period is open at t but may end before t_now.  With EX_w as of t (``Extension.at``) for ψ_t of the old state:
+As time passes, extended periods end.  A period with the end e has an extension with the end e + w.  If e + w is after
+t, the extended period is open at t but may end before t_now.  With EX_w as of t (``Extension.at``) for ψ_t of the old
+state:
 
     EX_w(ψ(E)) = ψ(EX_w(E)) − (FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E))
 
-Nothing is inserted: a row that holds at an instant after t also held at t.  Either the row holds in E from t on, or it
-holds because of an instant u <= t within the last w; then the row held at t because of u.  Up to t both sides are
-equal.
+The refresh inserts nothing.  Suppose EX_w(E) contains a row at an instant v after t.  If E contains the row at v, E
+contained the row at t.  Otherwise, E contained the row at an instant u with v − w <= u <= t.  In both cases, EX_w(E)
+contained the row at t.  Up to t, both sides of the equation are equal.
 
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import R, WEEK, words
@@ -45,9 +46,7 @@ def extension_inserted(node: Extension, inserted: Temporal) -> Delta:
 
 
 def expired(node: Extension) -> Temporal:
-    """Return FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E), the rows that ended since t and held then because of the
-    extension.
-    """
+    """Return FR_[t+1, NOW](ψ(EX_w(E))) − EX_w(E), the rows whose extended period ended after t."""
     return Difference(Fragment(replace(node, at=REFRESHED), AFTER_REFRESH), node)
 
 
@@ -57,7 +56,7 @@ def propagate_extension(node: Extension, deltas: tuple[Delta, ...], trace: Deriv
 
 
 def refresh_extension(node: Extension, trace: DerivationTrace) -> Delta:
-    """Return the delta that deletes the rows that ended since t."""
+    """Return a delta that deletes the rows whose extended period ended after t."""
     return trace.record("r.EX", node, None, Delta(expired(node), None))
 
 

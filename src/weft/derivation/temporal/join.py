@@ -1,14 +1,14 @@
-"""The rules of ⋈_p(R1, …, Rn).
+"""Define the rules of ⋈_p(R1, …, Rn).
 
     (c.11), (c.15) ⋈_p(…, Ri − ∇Ri, …) = ⋈_p(…, Ri, …) − ⋈_p(…, ∇Ri, …)
     (c.12), (c.16) ⋈_p(…, Ri ∪ ΔRi, …) = ⋈_p(…, Ri, …) ∪ ⋈_p(…, ΔRi, …)
 
 If p mentions NOW or a period set, (c.15) and (c.16) require pure deltas and return pure deltas.  (c.11) and (c.12)
-return pure deltas if the deltas of all inputs are pure.  As time passes:
+return pure deltas if the deltas of all inputs are pure.  As time passes, for E1 … En as of t:
 
     (r.7) ⋈_p(ψ(E1), …) = ψ(⋈_p(E1, …)) − ⋈_{[p]_t ∧ [¬p]_now}(E1, …) ∪ ⋈_{[p]_now ∧ [¬p]_t}(E1, …)
 
-This is the rewritten form of section 4.3.2; E1 … En are as they were at t.
+(r.7) has the rewritten form of section 4.3.2.
 
 >>> from weft.algebra.temporal import Inserted
 >>> from shown_temporal import PAIRED, R, S, words
@@ -37,7 +37,7 @@ def c12(node: TemporalJoin, position: int, inserted: Temporal) -> Delta:
 
 
 def propagate_join(node: TemporalJoin, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """Apply (c.11) and (c.12) to each input in turn; if p mentions time, apply (c.15) and (c.16) to pure deltas."""
+    """Apply (c.11) and (c.12) to each input in turn, or (c.15) and (c.16) to pure deltas if p mentions time."""
     timely = mentions_time(node.predicate)
     pure_deltas = purified(node, deltas, trace) if timely else deltas
     numbers = ("c.15", "c.16") if timely else ("c.11", "c.12")

@@ -1,11 +1,11 @@
-"""Evaluate an expression or a predicate as of the last refresh t instead of t_now: [E]_t and [p]_t (section 4.3).
+"""Evaluate an expression or a predicate at the last refresh t in place of t_now: [E]_t and [p]_t (section 4.3).
 
 Period sets are stored with open ends, so ψ_t is the identity: the state that was recorded at t *is* its ψ_t.  Only
 three terms depend on the instant of evaluation: NOW, the end of an open period, and the instants that EX_w adds.
-``PERIOD_START`` depends on none of them.
+``PERIOD_START`` depends on none of these three.
 
-CONTAINS and OVERLAPS have the same result as of t and as of t_now.  A period set contains t if and only if it contains
-the instants after t.  So two sets that differ or overlap after t already do so at t.
+CONTAINS and OVERLAPS have the same result at t and at t_now.  A period set contains t if and only if it contains the
+instants after t.  If two sets differ or overlap after t, they therefore differ or overlap at t.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STEADY = (START, "period_contains", "period_overlaps")
 
 
 def as_of_refresh(value: Scalar) -> Scalar:
-    """Return [p]_t: the scalar with t in place of NOW, and with t as the end of open periods."""
+    """Return [p]_t, the scalar with t in place of NOW and with t as the end of open periods."""
     match value:
         case Now():
             return REFRESHED
@@ -48,14 +48,14 @@ def state_at_refresh(relation: Temporal) -> Temporal:
 
 
 def conjuncts(predicate: Scalar) -> tuple[Scalar, ...]:
-    """Return the conjuncts of a predicate; TRUE has none."""
+    """Return the conjuncts of a predicate.  TRUE has no conjuncts."""
     if isinstance(predicate, Call) and predicate.name == "and":
         return tuple(part for each in predicate.args for part in conjuncts(each))
     return () if predicate == TRUE else (predicate,)
 
 
 def conjunction(*predicates: Scalar) -> Scalar:
-    """Return the conjunction of the predicates, without nested ANDs and duplicates; without predicates, return TRUE."""
+    """Return the conjunction of the predicates without nested ANDs and duplicates, or TRUE without predicates."""
     parts = tuple(dict.fromkeys(part for each in predicates for part in conjuncts(each)))
     return TRUE if not parts else parts[0] if len(parts) == 1 else call("and", *parts)
 
@@ -66,5 +66,5 @@ def disjunction(predicates: tuple[Scalar, ...]) -> Scalar:
 
 
 def not_true(predicate: Scalar) -> Scalar:
-    """Return ¬p, which is true if p is false or unknown, so that p and ¬p are complements."""
+    """Return ¬p, which is true if p is false or unknown.  p and ¬p are therefore complements."""
     return call("not", call("<=>", predicate, TRUE))

@@ -1,16 +1,16 @@
-"""The maintenance plan of a view: the expressions to compute for each set of tables that change at once, and for a
-refresh.
+"""Derive the maintenance plan of a view: its deltas for a refresh and for each set of tables that change together.
 
-To bring a view from its last refresh t to t_now, a runtime (section 4's algorithm)
+To bring a view from its last refresh t to t_now, a runtime takes the following steps (algorithm of section 4):
 
-1. computes ``refresh`` over the recorded tables as of t, with ``:refreshed`` = t and NOW = t_now, and applies it:
-   V − ∇V ∪ ΔV;
-2. for a change dated t_now, computes ``change(tables)`` over the tables before the change, with ∇R and ΔR given
-   (∇R − R = ∅, ΔR ∩ R = ∅), ``:changed_from`` the first instant they touch, NOW = t_now, and applies it;
-3. applies ∇R and ΔR to the tables themselves.
+1. Compute ``refresh`` over the recorded tables as of t, with ``:refreshed`` = t and NOW = t_now.  Apply the result:
+   V − ∇V ∪ ΔV.
+2. For a change with the date t_now, compute ``change(tables)`` over the tables before the change, with NOW = t_now.
+   The runtime supplies ∇R and ΔR (∇R − R = ∅, ΔR ∩ R = ∅), and ``:changed_from``, their first instant.  Apply the
+   result.
+3. Apply ∇R and ΔR to the tables themselves.
 
-A stored table may replace the expression that it holds (``stored``): the view itself, or an aggregate below it
-(``states``).  In a refresh, the table stands for the state at t.
+``stored`` has pairs of an expression and a table.  The table replaces the expression.  An expression is the view
+itself, or an aggregate in the view (``states``).  In a refresh, the table has the state at t.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ from weft.derivation.temporal.timeslice_pushdown import push_timeslices
 from weft.errors import DerivationError
 
 Kept = tuple[tuple[Temporal, Base], ...]
-"""Pairs of an expression in ``maintainable_form`` and the stored table that has the rows of the expression."""
+"""Pairs of an expression in ``maintainable_form`` and the table that stores the rows of the expression."""
 
 
 @dataclass(frozen=True)
 class Derived:
-    """A derived delta: ∇V and ΔV (None if known to be empty), the equations used, in order, and the dropped terms.
+    """A derived delta ∇V and ΔV, with its equations in order and its dropped terms.
 
-    ``literal`` is the delta as the paper's equations give it, before the limit to touched keys.
+    If ``deleted`` or ``inserted`` is None, that part is empty for all data.  ``literal`` is the delta that the paper's
+    equations give, before the restriction to touched keys.
     """
 
     deleted: Temporal | None
@@ -66,15 +67,14 @@ class Derived:
 
     @property
     def reads(self) -> tuple[Base, ...]:
-        """The recorded relations that the expressions read, each once, without ∇R and ΔR."""
+        """The recorded relations that the expressions read, each once.  ∇R and ΔR are not recorded relations."""
         return tuple(dict.fromkeys(chain.from_iterable(map(_read, self._parts))))
 
     @property
     def reads_whole(self) -> tuple[Base, ...]:
-        """The recorded relations that are read without the keys of a delta and without a window of first or last
-        instants.
+        """The recorded relations that an expression reads without a look-up of keys and without a window of instants.
 
-        The expressions may still limit their read to what holds since the beginning of the change (FR).
+        The expressions may still limit the read to rows that hold at the beginning of the change or later (FR).
         """
         return tuple(dict.fromkeys(chain.from_iterable(map(_read_whole, self._parts))))
 
@@ -85,7 +85,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """The maintenance of one view; ``view`` is the view's expression in ``maintainable_form``."""
+    """The maintenance of one view, where ``view`` is the view's expression in ``maintainable_form``."""
 
     view: Temporal
     stored: Kept = ()
@@ -107,7 +107,7 @@ class Maintenance:
     def refresh(self) -> Derived:
         """The delta ∇V and ΔV for the passing of time from ``:refreshed`` to t_now.
 
-        Raises DerivationError for an operator without a rule.
+        Raise DerivationError for an operator without a rule.
         """
         trace = DerivationTrace()
         delta = refresh_delta(self.view, trace)
@@ -115,15 +115,15 @@ class Maintenance:
 
     @property
     def needs_refresh(self) -> bool:
-        """Whether the passing of time alone can change the view, other than by extending open periods."""
+        """Whether the passing of time can change the view, apart from the extension of open periods."""
         return not self.refresh.empty
 
 
 @lru_cache(maxsize=1_000)
 def maintenance(expression: Temporal, stored: Kept = ()) -> Maintenance:
-    """Return the maintenance of a view.  ``stored`` pairs expressions, in ``maintainable_form``, with stored tables.
+    """Return the maintenance of a view.  ``stored`` has pairs of an expression and its table.
 
-    Raises DerivationError if a stored table does not have the columns and the range variable of its expression.
+    Raise DerivationError if a stored table lacks the columns or the range variable of its expression.
     """
     for part, base in stored:
         if attributes(part) != attributes(base):
@@ -136,10 +136,10 @@ def maintenance(expression: Temporal, stored: Kept = ()) -> Maintenance:
 
 
 def states(expression: Temporal) -> tuple[Aggregation, ...]:
-    """Return the aggregates of a view, in ``maintainable_form``, outer ones first.
+    """Return the aggregates of a view in ``maintainable_form``, outer aggregates first.
 
-    If the aggregates are stored, their maintenance after a change reads no base relation.  The exceptions are MIN and
-    MAX under deletion and floating-point sums, which read a base relation for the touched groups.
+    If the aggregates are stored, their maintenance after a change reads no base relation.  The exceptions are
+    floating-point sums, and MIN and MAX under deletion.  These measures read a base relation for the touched groups.
     """
     aggregates = (part for part in each(maintainable_form(expression)) if isinstance(part, Aggregation))
     return tuple(dict.fromkeys(aggregates))
@@ -162,7 +162,6 @@ def _derived(delta: Delta, trace: DerivationTrace, stored: dict[Temporal, Base])
 
 
 def _standing(relation: Temporal, stored: dict[Temporal, Base], seen: dict[Temporal, Temporal]) -> Temporal:
-    """Replace each stored expression by its table, larger expressions first."""
     if relation in stored:
         return stored[relation]
     if relation not in seen:
@@ -172,12 +171,11 @@ def _standing(relation: Temporal, stored: dict[Temporal, Base], seen: dict[Tempo
 
 
 def _read(relation: Temporal) -> frozenset[Base]:
-    """Return the base relations whose recorded state an expression reads."""
     return frozenset(part for part in _parts(relation) if isinstance(part, Base))
 
 
 def _read_whole(relation: Temporal) -> frozenset[Base]:
-    """Return the base relations that are read outside the left of ⋉ and outside windows of first or last instants."""
+    """Return the base relations that are neither on the left of ⋉ nor under a window of first or last instants."""
     whole = {relation}
     for part in _parts(relation):
         match part:
@@ -191,7 +189,6 @@ def _read_whole(relation: Temporal) -> frozenset[Base]:
 
 
 def _parts(relation: Temporal) -> tuple[Temporal, ...]:
-    """Return all subexpressions of an expression, each once."""
     expressions: dict[Temporal, None] = {}
     waiting = [relation]
     while waiting:

@@ -1,17 +1,17 @@
-"""The paper's functions f and g of each measure (Figure 6), and the further measures that f and g need.
+"""Define the paper's functions f and g for each measure (Figure 6), and the further measures that f and g need.
 
 | measure | measures stored with it | f, for inserted rows | g, for deleted rows |
 | --- | --- | --- | --- |
 | COUNT | | $2 + $1 | $2 − $1 |
-| SUM of exact numbers | COUNT(x), since SUM without values is NULL; SUM of BIGINT in a wider type | $2 + $1 | $2 − $1 |
+| SUM of exact numbers | COUNT(x), because the SUM of no values is NULL; a wider SUM for BIGINT | $2 + $1 | $2 − $1 |
 | AVG of exact numbers | SUM(x), COUNT(x); AVG is their quotient | | |
 | MIN, MAX | | the smaller, the greater | recomputed |
 | SUM, AVG of FLOAT, DOUBLE, or DECIMAL of more than 28 digits | | recomputed | recomputed |
 
-Adding and subtracting floating-point numbers is inexact, so incremental sums would drift from a recomputation.  A
-recomputation adds the numbers in a fixed order, so its result is always the same (``sql/sweeping_groups.py``).  A sum
-of DECIMALs of more than 28 digits has no wider type, so no sum can be derived from a sum that overflowed.
-COUNT(*) is stored with every measure, because a group without rows does not exist.
+Addition and subtraction of floating-point numbers are inexact, so incremental sums would drift away.  A recomputation
+adds the numbers in a fixed order, so its result is always the same (``sql/sweeping_groups.py``).  DECIMALs of more than
+28 digits have no wider type, so the maintenance cannot continue after an overflow.  Every aggregation also stores
+COUNT(*), because a group without rows does not exist.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ZERO = Literal(0, BIGINT, fixed=True)
 def maintainable_form(relation: Temporal) -> Temporal:
     """Add to every aggregation the measures that its maintenance needs.
 
-    A projection above each changed aggregation computes the original columns.  An aggregation that already has the
-    measures stays unchanged.
+    A projection above each changed aggregation computes the original columns.  If an aggregation already has the
+    measures, it stays unchanged.
     """
     parts = inputs(relation)
     below = over(relation, tuple(map(maintainable_form, parts))) if parts else relation
@@ -39,14 +39,12 @@ def maintainable_form(relation: Temporal) -> Temporal:
 
 
 def exact(type: DataType) -> bool:
-    """Return whether sums of this type are exact and do not overflow, so that incremental sums equal a
-    recomputation.
-    """
+    """Return whether incremental sums of this type are exact and cannot overflow."""
     return type.name in INTEGRAL or (type.name == "DECIMAL" and sums_fit(type))
 
 
 def incremental(measure: Measure, *, deleting: bool) -> bool:
-    """Return whether f (or g, if ``deleting``) is defined for a measure."""
+    """Return whether the function f is defined for a measure, or the function g if ``deleting`` is true."""
     match measure.function:
         case "count":
             return True
@@ -68,7 +66,6 @@ def _with_extra_measures(node: Aggregation) -> Temporal:
     measures: dict[tuple[str, Scalar | None], Measure] = {}
 
     def column(function: str, argument: Scalar | None, type: DataType, name: str) -> ColumnRef:
-        """Return the column of a measure; add the measure if it is missing."""
         measure = measures.get((function, argument))
         if measure is None:
             made = Measure(function, argument, ColumnRef(inner.alias, name, type))  # type: ignore[arg-type]
@@ -104,13 +101,13 @@ def _quotient(measure: Measure) -> bool:
 
 
 def _wide(measure: Measure) -> bool:
-    """Return whether a sum must be stored in a wider type, because it may overflow its own type and later fit again."""
+    """Return whether a sum needs a wider type, because it may overflow its own type and later fit again."""
     of_bigint = measure.argument is not None and measure.argument.type == BIGINT
     return measure.function == "sum" and of_bigint and measure.output.type == BIGINT
 
 
 def _sum_type(type: DataType) -> DataType:
-    """Return the type of a stored sum: that of Spark's sum, or for BIGINT a DECIMAL that every sum fits."""
+    """For BIGINT, the type is a DECIMAL that can hold any sum.  Otherwise, it is the type of Spark's sum."""
     if type == BIGINT:
         return DataType("DECIMAL", 38, 0)
     if type.name != "DECIMAL":
@@ -119,7 +116,6 @@ def _sum_type(type: DataType) -> DataType:
 
 
 def _average(total: ColumnRef, count: ColumnRef, type: DataType) -> Scalar:
-    """Return sum / count in the type of the average, or NULL if the count is 0."""
     parts = (total, count) if type.name == "DECIMAL" else (Cast(total, DOUBLE), Cast(count, DOUBLE))
     quotient = Call("/", parts, type)
     return Case(((call("<>", count, _ZERO), quotient),), None, type)
@@ -132,9 +128,10 @@ def _fitting(total: ColumnRef) -> Scalar:
 
 
 def combined(node: Aggregation, measure: Measure, old: str, change: str, *, deleting: bool) -> Scalar:
-    """Return f($2.a, $1.a), or g if ``deleting``: the new value of a measure.
+    """Return f($2.a, $1.a), the new value of a measure, or g($2.a, $1.a) if ``deleting`` is true.
 
-    ``old`` is the range variable of $2, the old aggregation; ``change`` is that of $1, the aggregation of the change.
+    ``old`` is the range variable of $2, the old aggregation.  ``change`` is the range variable of $1, the aggregation
+    of the change.
     """
     two, one = _of(measure.output, old), _of(measure.output, change)
     sign = "-" if deleting else "+"

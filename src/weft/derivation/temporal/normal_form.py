@@ -1,11 +1,12 @@
 """Write a predicate as alternatives: a disjunction of conjunctions of atoms, each with a judgement.
 
-SQL's logic has three values, so there are four judgements: true, false, not true (false or unknown), and not false.
-NOT, AND and OR are resolved by De Morgan's laws, which are valid in Kleene's logic:
+SQL's logic has three values, so there are four judgements: true, false, not true (false or unknown), and not false.  De
+Morgan's laws are valid in Kleene's logic, and resolve NOT, AND and OR:
 
     NOT a is not true  iff  a is not false            a AND b is not true  iff  a is not true or b is not true
 
-A comparison is false if its opposite is true; it is not true if its opposite is true or a side is NULL.
+A comparison is false if the opposite comparison is true.  A comparison is not true if the opposite comparison is true
+or a side is NULL.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Literal as OneOf
 from weft.algebra.scalar import Call, Literal, Scalar, call
 
 MOST: Final = 512
-"""The largest number of alternatives of a predicate."""
+"""The largest number of alternatives for a predicate."""
 OPPOSITE: Final = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 Judgement: TypeAlias = 'OneOf["true", "false", "not true", "not false"]'
 _OF_NOT: Final[dict[Judgement, Judgement]] = {
@@ -37,13 +38,15 @@ Conjunction: TypeAlias = "frozenset[Atom]"
 
 
 class TooMany(Exception):
-    """Raised if a predicate has more than ``MOST`` alternatives."""
+    """The error for a predicate with more than ``MOST`` alternatives."""
 
 
 def alternatives(scalar: Scalar, is_: Judgement = "true") -> tuple[Conjunction, ...]:
-    """Return conjunctions, at least one of which holds if the scalar has the judgement ``is_``.
+    """Return the alternatives under which a scalar has the judgement ``is_``.
 
-    Raise TooMany if there are more than ``MOST``.
+    Each alternative is a conjunction of atoms.  If the scalar has the judgement, at least one alternative holds.
+
+    Raise TooMany if the scalar has more than ``MOST`` alternatives.
 
     >>> from weft.algebra.scalar import Param
     >>> from weft.algebra.schema import BOOLEAN
@@ -75,7 +78,7 @@ def alternatives(scalar: Scalar, is_: Judgement = "true") -> tuple[Conjunction, 
 
 
 def _of_truth(known: bool, *, positive: bool) -> Judgement:
-    """Return the judgement of x for ``x IS TRUE`` (``known``) or ``x IS FALSE``; ``positive`` is False under a NOT."""
+    """``known`` is false for ``x IS FALSE``.  ``positive`` is false under a NOT."""
     if positive:
         return "true" if known else "false"
     return "not true" if known else "not false"

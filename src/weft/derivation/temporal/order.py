@@ -1,8 +1,8 @@
-"""Decide the satisfiability of order constraints x − y ≤ c (Blakeley, Coburn, Larson 1989, section 4).
+"""Decide whether order constraints x − y ≤ c can all hold (Blakeley, Coburn, Larson 1989, section 4).
 
-The constraints form a graph: each constraint is an edge y → x of length c.  They are unsatisfiable if and only if the
-graph has a cycle of negative length (Bellman and Ford).  A strict constraint has the length c minus an infinitesimal,
-so lengths are pairs in lexicographic order.
+The constraints form a graph: each constraint is an edge y → x of length c.  The constraints contradict each other if
+and only if the graph has a cycle of negative length (Bellman and Ford).  A strict constraint has the length c minus an
+infinitesimal.  Lengths are therefore pairs in lexicographic order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ L = TypeVar("L")
 
 @dataclass(frozen=True)
 class Constraint(Generic[L]):
-    """The constraint ``left`` − ``right`` ≤ ``limit``, or < if ``strict``; ``reason`` is the condition behind it."""
+    """The constraint ``left`` − ``right`` ≤ ``limit``, or < if ``strict`` is true.
+
+    ``reason`` is the condition that implies the constraint.
+    """
 
     left: Hashable
     right: Hashable
@@ -27,16 +30,18 @@ class Constraint(Generic[L]):
 
 @dataclass
 class Order(Generic[L]):
-    """A system of constraints."""
+    """A system of order constraints."""
 
     constraints: list[Constraint[L]] = field(default_factory=list)
 
     def at_most(self, left: Hashable, right: Hashable, limit: Any, reason: L, *, strict: bool = False) -> None:
-        """Add the constraint left ≤ right + limit, or left < right + limit if ``strict``."""
+        """Add the constraint left ≤ right + limit, or left < right + limit if ``strict`` is true."""
         self.constraints.append(Constraint(left, right, limit, strict, reason))
 
     def cycle(self) -> tuple[L, ...] | None:
-        """Return the reasons along a cycle of negative length, which cannot all hold; return None without such a cycle.
+        """Return the reasons along a cycle of negative length, or None if no such cycle exists.
+
+        The reasons of the result contradict each other.
 
         >>> order = Order[str]()
         >>> order.at_most("x", "y", 0, "x <= y"); order.at_most("y", "x", -1, "y < x")

@@ -1,6 +1,6 @@
-"""The rules of π_A(R).
+"""Define the rules of π_A(R).
 
-A row of the projection ends when the last tuple that gives it ends, and begins when the first such tuple begins:
+Several tuples may give the same row.  The row begins with the first of these tuples and ends with the last:
 
     (c.7) π(R − ∇R) = π(R) − (π(R) − π(R − ∇R))
     (c.8) π(R ∪ ΔR) = π(R) ∪ (π(ΔR) − π(R))
@@ -33,7 +33,7 @@ def c8(node: Projection, inserted: Temporal) -> Delta:
 
 
 def keeps_rows_apart(node: Projection) -> bool:
-    """Return whether every input column is an output, so that no two rows become one."""
+    """Return whether every input column is an output, so that distinct rows stay distinct."""
     return set(attributes(node.input)) <= {output.value for output in node.outputs}
 
 

@@ -1,25 +1,26 @@
 """Derive the terms of a refresh: the tuples that change as time passes from t to t_now.
 
 For a predicate p, a refresh deletes the tuples with [p]_t ∧ [¬p]_now and inserts the tuples with [p]_now ∧ [¬p]_t
-(section 4.3.2).  A conjunct of p cannot change with time if it depends neither on NOW nor on the open end of a period.
-The conjunction s of these conjuncts has the same truth at both instants.  The other conjuncts, v1 to vn, change one by
-one:
+(section 4.3.2).  A conjunct of p cannot change if it depends neither on NOW nor on the open end of a period.  The
+conjunction s of these conjuncts has the same truth value at both instants.  The other conjuncts are v1 to vn.  Then:
 
-    [p]_t ∧ [¬p]_now = s ∧ [v]_t ∧ ([¬v1]_now ∨ … ∨ [¬vn]_now)        p = s ∧ v1 ∧ … ∧ vn
+    p = s ∧ v1 ∧ … ∧ vn        [p]_t ∧ [¬p]_now = s ∧ [v]_t ∧ ([¬v1]_now ∨ … ∨ [¬vn]_now)
 
-A disjunct that is unsatisfiable for t < t_now is dropped.  If all disjuncts are dropped, the term is empty for all data
-and is dropped too.
+The module drops a disjunct that cannot hold for t < t_now.  If no disjunct remains, the term is empty for all data, and
+the module drops the term.
 
-Each remaining case is a selection or join.  Let f be a non-decreasing function of NOW alone.  A tuple that changes by
-vi satisfies the condition on the right:
+Each remaining case is a selection or join.  Let f be a non-decreasing function of NOW alone.  If vi changes for a
+tuple, the tuple satisfies the condition on the right:
 
     vi = PERIOD_START(e) op f(NOW)        the first instant of e is between f(t) and f(t_now)
-    vi = PERIOD_END(e) op f(NOW)          the last instant of e is between them, or e is open, unless that is refuted
+    vi = PERIOD_END(e) op f(NOW)          the last instant of e is between f(t) and f(t_now), or e is open
     vi without NOW, on e alone            e is open, because closed periods do not change
     vi = g(columns) op f(NOW)             g is between f(t) and f(t_now), for any periods
 
-A row of π, σ or ∪ takes its first (last) instant from an input tuple.  So the candidate rows come from the tuples of
-the base relation whose first (last) instant satisfies the condition.
+In the second case, the part "or e is open" is omitted if it contradicts the other conditions.
+
+A row of π, σ or ∪ takes its first instant from an input tuple, and its last instant from the same or another input
+tuple.  The candidate rows therefore come from base tuples whose first (last) instant satisfies the condition.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ PeriodCondition: TypeAlias = "Callable[[str], Scalar]"
 
 @dataclass(frozen=True)
 class Crossing:
-    """One case of a term of a refresh: its predicate, and a condition on the changing tuples.
+    """One case of a refresh, with a condition on the tuples that can change.
 
-    The condition is ``row`` on the columns, or ``bound`` on the period set of ``scan`` if ``row`` is None.
+    ``row`` is a condition on the columns.  If ``row`` is None, ``bound`` is a condition on the period set of ``scan``.
     """
 
     predicate: Scalar
@@ -69,9 +70,9 @@ class Crossing:
 
 
 def crossings(predicate: Scalar) -> tuple[Crossing, ...] | None:
-    """Return the cases whose union is the term of a refresh.
+    """Split a predicate of a refresh into cases.
 
-    Return None if the predicate is not such a term, or if no rule covers a case.
+    Return None if the predicate has another form, or if no rule covers a case.
     """
     parts = conjuncts(predicate)
     if not parts:
@@ -96,7 +97,7 @@ def _alternatives(predicate: Scalar) -> tuple[Scalar, ...]:
 
 
 def _negated(predicate: Scalar) -> Scalar | None:
-    """Return v if the predicate is ¬v as ``not_true`` writes it, otherwise None."""
+    """Return v if the predicate is ``not_true(v)``, otherwise None."""
     match predicate:
         case Call(name="not", args=(Call(name="<=>", args=(inner, _)),)) if not_true(inner) == predicate:
             return inner
@@ -104,10 +105,7 @@ def _negated(predicate: Scalar) -> Scalar | None:
 
 
 def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
-    """Return the ``Crossing`` for the predicate ``case``, in which ``part`` differs between t and t_now.
-
-    Return None if no rule covers ``part``.
-    """
+    """Return None if no rule covers ``part``, the conjunct that differs between t and t_now."""
     scans = {period.scan for period in _periods(part)}
     if len(scans) == 1 and not mentions_now(part):
         return Crossing(case, scans.pop(), is_open)
@@ -118,9 +116,7 @@ def _crossing(part: Scalar, case: Scalar) -> Crossing | None:
 
 
 def _compared(side: Scalar, threshold: Scalar, case: Scalar) -> Crossing | None:
-    """Return the ``Crossing`` of a comparison of ``side`` with a threshold that depends on NOW alone, otherwise
-    None.
-    """
+    """Return None unless the threshold depends on NOW alone."""
     if columns(threshold) or any(_periods(threshold)) or not rises(threshold):
         return None
     was = as_of_refresh(threshold)
@@ -162,7 +158,7 @@ class Within:
 
 
 def windows(predicate: Scalar) -> tuple[Within, ...] | None:
-    """Return windows that together contain every tuple that satisfies the predicate.
+    """Return windows for a predicate.  Every tuple that satisfies the predicate lies in one of the windows.
 
     Return None if ``is_window`` is false for the predicate, or if an alternative has no window with both bounds.
     """
@@ -180,7 +176,6 @@ def windows(predicate: Scalar) -> tuple[Within, ...] | None:
 
 
 def _side(predicate: Scalar) -> Within | None:
-    """Return the bound that a comparison sets on a first or last instant, or None for another predicate."""
     match predicate:
         case Call(name=op, args=(Call(name=name, args=(PeriodOf(at=None),)), bound)) if name in (START, END):
             column = temporal.VALID_FROM if name == START else temporal.VALID_TO
@@ -211,7 +206,7 @@ def _instant(name: str, scan: str) -> Scalar:
 def expiring(window: temporal.Extension) -> PeriodCondition:
     """Return the condition that a tuple was in EX_w at t because of the extension and may have ended by t_now.
 
-    Its last instant is then from t − w to t_now − w.
+    The last instant of such a tuple is from t − w to t_now − w.
     """
     return _between(END, minus(REFRESHED, window.window), minus(Now(), window.window))
 
@@ -219,10 +214,10 @@ def expiring(window: temporal.Extension) -> PeriodCondition:
 def candidates(
     relation: temporal.Temporal, bound: PeriodCondition
 ) -> tuple[temporal.Temporal, frozenset[temporal.Temporal]] | None:
-    """Return a relation that contains all rows whose period sets satisfy a bound on first or last instants.
+    """Return a relation with all rows whose period sets satisfy ``bound``, possibly with other rows.
 
-    The second value of the pair has the selections of base tuples from which these rows are computed.  Return None if
-    the relation has operators other than π, σ, ⋉ and ∪ over base relations.
+    The second part of the result has those selections of base tuples that the relation reads.  Return None if the
+    relation has operators other than π, σ, ⋉ and ∪ over base relations.
     """
     match relation:
         case temporal.Base(alias=alias):
@@ -258,10 +253,7 @@ def _periods(scalar: Scalar) -> Iterator[PeriodOf]:
 def refresh_predicates(
     rule: str, operator: temporal.Temporal, predicate: Scalar, trace: DerivationTrace
 ) -> tuple[Scalar | None, Scalar | None]:
-    """Return the predicate of the deleted tuples and that of the inserted tuples.
-
-    None stands for a dropped term; the trace records the reason.
-    """
+    """Return the predicates of the deleted and of the inserted tuples.  None means that the term is dropped."""
     return (
         _refresh_predicate(rule, operator, predicate, trace, leaving=True),
         _refresh_predicate(rule, operator, predicate, trace, leaving=False),
@@ -271,7 +263,7 @@ def refresh_predicates(
 def _refresh_predicate(
     rule: str, operator: temporal.Temporal, predicate: Scalar, trace: DerivationTrace, *, leaving: bool
 ) -> Scalar | None:
-    """Return s ∧ [v]_before ∧ ∨ [¬vi]_after with the satisfiable disjuncts, or None if none is satisfiable."""
+    """Return s ∧ [v]_before ∧ ∨ [¬vi]_after with the satisfiable disjuncts, or None if no disjunct is satisfiable."""
     parts = conjuncts(predicate)
     steady = tuple(part for part in parts if as_of_refresh(part) == part)
     varying = tuple(part for part in parts if as_of_refresh(part) != part)

@@ -1,14 +1,15 @@
-"""``propagate`` and ``refresh``: the delta of one operator for a change of its inputs, and for the passing of time.
+"""Define ``propagate`` and ``refresh``, which return the delta of one operator.
 
-- ``propagate(E, deltas, trace)`` returns E's delta, given a delta for each input of E in its old state (section 4.2).
-- ``refresh(E, trace)`` returns E's delta as time passes from t to t_now, while the inputs of E stay as they were at t
-  (section 4.3): the delta takes the result evaluated at t to the result evaluated at t_now.
+- ``propagate(E, deltas, trace)`` returns the delta of E for deltas of the inputs (section 4.2). ``propagate`` reads the
+  old states of E and its inputs.
+- ``refresh(E, trace)`` returns the delta of E for the passing of time from t to t_now, over the inputs as of t (section
+  4.3).  The delta leads from the result at t to the result at t_now.
 
-Each operator has its cases in one file of this package.  If several inputs change at once, they are taken one after
-the other, and the later ones see the earlier ones in their new state; for each input, deletions come before insertions
-(``stepwise``).
+Each operator has its cases in one file of this package.  If several inputs change at once, the rules process one input
+after the other (``stepwise``).  A later input sees the new state of the earlier inputs.  For each input, deletions come
+before insertions.
 
-Before an operator whose predicate mentions period sets, deltas are made pure (Theorem 4.3).
+If the predicate of an operator mentions period sets, the deltas of its inputs are made pure first (Theorem 4.3).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from weft.errors import DerivationError
 
 @dataclass(frozen=True)
 class DerivationStep:
-    """An application of an equation: its number in the paper, the operator, the change of the input, and the result."""
+    """One use of an equation: its number in the paper, the operator, the change of the input, and the result."""
 
     rule: str
     operator: Temporal
@@ -36,10 +37,10 @@ class DerivationStep:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A case of a refresh that is not computed, because its conditions ``why`` contradict each other.
+    """A case that the refresh does not compute, because its conditions ``why`` contradict each other.
 
-    ``predicate`` is the unsatisfiable predicate of the case, in which the conjunct ``part`` changes.  If ``whole``, no
-    case of the term is satisfiable, so the term deletes (or inserts) nothing.
+    ``predicate`` is the unsatisfiable predicate of the case.  ``part`` is the conjunct that changes.  If ``whole`` is
+    true, no case of the term is satisfiable, and the term is empty.
     """
 
     rule: str
@@ -66,21 +67,21 @@ class DerivationTrace:
 
 @singledispatch
 def propagate(operator: Any, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """Return the delta of an operator over operands in their old state, given the delta of each operand."""
+    """Return the delta of an operator for the deltas of its inputs.  The operator reads the old states of its
+    inputs.
+    """
     raise DerivationError(f"a temporal view cannot contain {type(operator).__name__}: no rule maintains it")
 
 
 @singledispatch
 def refresh(operator: Any, trace: DerivationTrace) -> Delta:
-    """Return the delta of an operator for the passing of time, over its operands as they were at t."""
+    """Return the delta of an operator for the passing of time, over its inputs as of t."""
     raise DerivationError(f"a temporal view cannot contain {type(operator).__name__}: no rule maintains it")
 
 
 Rule: TypeAlias = Callable[[Any, int, Temporal, Temporal], Delta]
-"""A function that returns an operator's delta for the change of one input.
-
-Its arguments are the operator over the current states of its inputs, the position of the changed input, the ∇ or Δ of
-that input, and the current state of the operator's result.
+"""A function that returns an operator's delta for the change of one input.  The arguments are the operator over its
+current inputs, the position of the changed input, the ∇ or Δ of that input, and the operator's current result.
 """
 
 
@@ -92,10 +93,9 @@ def stepwise(
     *,
     pure: bool = False,
 ) -> Delta:
-    """Apply one rule to the deletions and one to the insertions of each operand in turn.
+    """Apply the rules to the deletions and the insertions of each input in turn.
 
-    ``rules`` has the rule for ∇ and the rule for Δ, each after its number.  ``pure`` says that the rules return pure
-    deltas.
+    ``rules`` has two pairs of number and rule, for ∇ and for Δ.  If ``pure`` is true, the rules return pure deltas.
     """
     total, now = NOTHING, operator
     for position, delta in enumerate(deltas):
@@ -113,16 +113,13 @@ def stepwise(
 
 
 def _named(number: str, position: int) -> str:
-    """Return the number of a rule; "left|right" has a number for each side of the operator."""
+    """In "left|right", each side of the operator has its own number."""
     sides = number.split("|")
     return sides[min(position, len(sides) - 1)]
 
 
 def operands(operator: Temporal) -> tuple[Temporal, ...]:
-    """Return the operator's inputs.
-
-    An aggregation over a moving window counts as one operator Π_w, whose operand is the input of EX_w.
-    """
+    """Return the operator's inputs.  For a moving window, the operator is Π_w, with the input of EX_w."""
     if isinstance(operator, Aggregation) and isinstance(operator.input, Extension):
         return (operator.input.input,)
     return inputs(operator)
@@ -137,7 +134,7 @@ def with_operand(operator: Temporal, position: int, operand: Temporal) -> Tempor
 
 
 def purified(operator: Temporal, deltas: tuple[Delta, ...], trace: DerivationTrace) -> tuple[Delta, ...]:
-    """Make the deltas of an operator's inputs pure; record a step for each delta that was not pure."""
+    """Make the deltas of an operator's inputs pure.  Record a step for each delta that was not pure."""
     made = []
     for old, delta in zip(operands(operator), deltas, strict=True):
         better = pure(old, delta)

@@ -6,11 +6,12 @@ about time to each system:
 - t < t_now;
 - a tuple's first instant is at most t, and is the same at both instants;
 - a period set that is closed at t has the same last instant and length at both instants;
-- a period set that is open at t ends in t at t, and in t_now at t_now;
-- an expression that rises with NOW, such as NOW minus a year, is at t_now at least its value at t.
+- the end of an open period set is t if evaluated at t, and t_now if evaluated at t_now;
+- a term that rises with NOW, such as NOW minus a year, does not decrease from t to t_now.
 
-Each tuple is tried with a closed and with an open period set.  A contradiction is a proof, so no term that could have a
-row is dropped.  A term that the module does not recognize is an unknown; equal terms are the same unknown.
+The module tries each tuple with a closed and with an open period set.  A contradiction is a proof, so a dropped term
+never has a row.  The module treats a term that it does not recognize as an unknown value.  Equal terms have the same
+unknown value.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ _MOST_TUPLES: Final = 5
 _ZERO: Final = "0"
 Reason: TypeAlias = "Scalar | str"
 Term: TypeAlias = "tuple[Scalar | str, int]"
-"""A term and the number added to it; a plain number is added to the term ``_ZERO``."""
+"""A term and the number added to it.  A plain number has the term ``_ZERO``."""
 NOW: Final = Now()
 
 
 def contradiction(predicate: Scalar) -> tuple[Reason, ...] | None:
     """Return contradicting conditions that make the predicate false for every tuple and every t < t_now.
 
-    Return None if the predicate can be true, or if this cannot be decided.  A condition is a comparison in the
-    predicate, or a text that states a fact about time.
+    Return None if the predicate can be true, or if the module cannot decide the question.  A condition is a comparison
+    in the predicate, or a text that states a fact about time.
 
     >>> from weft.algebra.scalar import call
     >>> due = call(">=", NOW, Literal(0, TIMESTAMP))
@@ -66,10 +67,7 @@ def contradiction(predicate: Scalar) -> tuple[Reason, ...] | None:
 
 
 def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] | None:
-    """Return why the atoms cannot all hold, or None if no contradiction is found.
-
-    ``open_`` says for each tuple whether its period set is open.
-    """
+    """``open_`` says for each tuple whether its period set is open."""
     order = Order[Reason]()
     null: dict[Scalar | str, Scalar] = {}
     opaque: dict[tuple[Scalar, bool], Scalar] = {}
@@ -95,7 +93,6 @@ def _refuted(atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] |
 
 
 def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reason, ...] | None:
-    """Return the conditions of ``atom`` and of an atom that contradicts it, or None if no atom does."""
     against = {"true": ("false", "not true"), "false": ("true", "not false")}.get(atom.is_, ())
     for other in atoms:
         if other.is_ in against and _settled(other.scalar, open_) == _settled(atom.scalar, open_):
@@ -104,17 +101,13 @@ def _clash(atom: Atom, atoms: Conjunction, open_: dict[str, bool]) -> tuple[Reas
 
 
 def _settled(scalar: Scalar, open_: dict[str, bool]) -> Scalar:
-    """Return the scalar as of t if it has no other value at t_now, otherwise unchanged.
-
-    The values are equal if the scalar does not mention NOW and all its periods are closed.
-    """
+    """A scalar has the same value at t and t_now if it does not mention NOW and all its periods are closed."""
     if mentions_now(scalar) or any(open_[period.scan] for period in _periods(scalar)):
         return scalar
     return as_of_refresh(scalar)
 
 
 def _compare(order: Order[Reason], comparison: Call) -> None:
-    """Add a comparison to the order as one or two constraints."""
     (left, more), (right, less) = map(_term, comparison.args)
     whole = all(_whole(side) for side in comparison.args)
     strict = comparison.name in ("<", ">")
@@ -126,12 +119,10 @@ def _compare(order: Order[Reason], comparison: Call) -> None:
 
 
 def _whole(scalar: Scalar) -> bool:
-    """Return whether the values of a scalar are whole numbers: instants, intervals, days or integers."""
     return scalar.type in (TIMESTAMP, INTERVAL, DATE) or scalar.type.name in INTEGRAL
 
 
 def _term(scalar: Scalar) -> Term:
-    """Split a scalar into a term and an integer offset."""
     match scalar:
         case Literal(value=int(number)):
             return _ZERO, int(number)
@@ -150,7 +141,6 @@ def _adds(scalar: Call, amount: Literal) -> bool:
 
 
 def _add_what_is_known(order: Order[Reason], open_: dict[str, bool]) -> None:
-    """Add the facts about instants and periods that are true for all data."""
     order.at_most(REFRESHED, NOW, -1, "t < t_now")
     terms = {side for each in order.constraints for side in (each.left, each.right) if not isinstance(side, str)}
     for scan, is_open in open_.items():
@@ -175,10 +165,7 @@ def _add_what_is_known(order: Order[Reason], open_: dict[str, bool]) -> None:
 
 
 def _add_what_rises(order: Order[Reason], term: Scalar, open_: dict[str, bool]) -> None:
-    """Add the facts about the value of a term at t and at t_now.
-
-    A rising term is at t_now at least its value at t.  A term over closed periods does not change.
-    """
+    """A rising term does not decrease from t to t_now.  A term over closed periods does not change."""
     was = as_of_refresh(term)
     if was == term:
         return
@@ -190,7 +177,7 @@ def _add_what_rises(order: Order[Reason], term: Scalar, open_: dict[str, bool]) 
 
 
 def rises(scalar: Scalar) -> bool:
-    """Return whether the value never decreases as t_now increases, all else being equal."""
+    """Return whether a scalar over constant columns never decreases as t_now increases."""
     match scalar:
         case Now():
             return True
@@ -211,7 +198,6 @@ def _is_end(term: Scalar) -> bool:
 
 
 def _never_null(term: Scalar | str) -> bool:
-    """Return whether the value is never NULL: constants, instants and periods under total functions."""
     match term:
         case str() | Now() | PeriodOf():
             return True

@@ -1,4 +1,4 @@
-"""The rules of σ_p(R).
+"""Define the rules of σ_p(R).
 
     (c.9), (c.13)  σ_p(R − ∇R) = σ_p(R) − σ_p(∇R)
     (c.10), (c.14) σ_p(R ∪ ΔR) = σ_p(R) ∪ σ_p(ΔR)
@@ -39,7 +39,7 @@ def c10(node: Selection, inserted: Temporal) -> Delta:
 
 
 def propagate_selection(node: Selection, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """Apply (c.9) and (c.10); if p mentions time, make the delta pure (Theorem 4.3) and apply (c.13) and (c.14)."""
+    """Apply (c.9) and (c.10).  If p mentions time, apply (c.13) and (c.14) to the pure delta (Theorem 4.3)."""
     timely = mentions_time(node.predicate)
     pure_deltas = purified(node, deltas, trace) if timely else deltas
     numbers = ("c.13", "c.14") if timely else ("c.9", "c.10")

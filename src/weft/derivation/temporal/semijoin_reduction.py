@@ -1,22 +1,22 @@
-"""Limit a maintenance expression to touched keys: read only the tuples of base relations whose keys are in a delta.
+"""Limit a maintenance expression to touched keys: read only base tuples with keys in a delta.
 
-A relation is *small* if it is computed from deltas or constants.  If one operand of an operator is small, the other
-operand needs to be correct only for the rows that can match the small one:
+A relation is *small* if it is computed from deltas or constants.  If one input D of an operator is small, the other
+input X must be correct only for the rows that can match D:
 
     D − X = D − (X ⋉ D)                              on all columns, by position
     ⋈_p(D, X) = ⋈_p(D, X ⋉ D)                        on the columns that p makes equal; then a third input by those
     X ∩ D = X − (X − D) = D − (D − (X ⋉ D))
     π(X) − π(X − D) = π(X ∩ D) − (π(X − D) ⋉ π(X ∩ D))
 
-A refresh searches only the tuples whose predicate can have changed (``refresh_terms``).
+In a refresh, the module limits X to the tuples that can have changed (``refresh_terms``).
 
 ``limited`` pushes ⋉ down through every operator to the base relations:
 
     law: among the rows that agree with a row of D in ``on``, limited(X, D, on) has exactly those of X.
 
-``limited`` may have any other rows too, so each use above also tests the equality.  A row comes with its full period
-set, so predicates over periods have the same result.  Each base relation becomes Semijoin(Base, …), which storage
-computes by a look-up.
+The result of ``limited`` may have other rows too, so each use above also tests the equality.  Each row has its full
+period set, so predicates over periods have the same result.  Each base relation becomes Semijoin(Base, …), and storage
+computes the semijoin by a look-up.
 """
 
 from __future__ import annotations
@@ -61,13 +61,11 @@ On: TypeAlias = "tuple[tuple[ColumnRef, ColumnRef], ...]"
 
 
 def reduce_by_semijoins(relation: Temporal) -> Temporal:
-    """Return an equal expression that, where possible, reads only the rows of base relations that match the deltas."""
+    """Limit the expression to base rows that match the deltas, without a change of the result."""
     return _Reduction().narrowed(relation)
 
 
 class _Reduction:
-    """A rewriting of one expression; each common subexpression is processed once."""
-
     def __init__(self) -> None:
         self._narrowed: dict[Temporal, Temporal] = {}
         self._small: dict[Temporal, bool] = {}
@@ -75,9 +73,7 @@ class _Reduction:
         self._begins = Bounding()
 
     def small(self, relation: Temporal) -> bool:
-        """Return whether the relation is computed only from deltas, constants, and base rows that match one of
-        these.
-        """
+        """Return whether the relation reads only deltas, constants, and base rows that match a delta or constant."""
         known = self._small.get(relation)
         if known is None:
             known = self._small[relation] = self._is_small(relation)
@@ -105,9 +101,7 @@ class _Reduction:
                 return self.small(relation.input)
 
     def narrowed(self, relation: Temporal) -> Temporal:
-        """Return an equal relation; next to a small operand, the other operands are limited to rows that can match
-        it.
-        """
+        """If one input of an operator is small, limit the other inputs to rows that can match."""
         known = self._narrowed.get(relation)
         if known is None:
             known = self._narrowed[relation] = self._narrow(relation)
@@ -147,16 +141,14 @@ class _Reduction:
         return Difference(left, self.limited(relation.right, keys(left), _all(relation.right, left)))
 
     def _common(self, relation: Difference) -> Temporal | None:
-        """Return D if the relation is X − (X − D) and D is small, with the attribute names of X, otherwise None."""
+        """Return D if the relation is X − (X − D) for a small D, otherwise None."""
         match relation:
             case Difference(left=whole, right=Difference(left=again, right=part)) if whole == again:
                 return part if self._part_of(whole, part) else None
         return None
 
     def _lost(self, relation: Difference) -> tuple[Projection, Temporal] | None:
-        """Return π and D if the relation is π(X) − π(X − D) and D is small, with the attribute names of X, otherwise
-        None.
-        """
+        """Return π and D if the relation is π(X) − π(X − D) for a small D, otherwise None."""
         match relation:
             case Difference(
                 left=Projection(input=whole) as one, right=Projection(input=Difference(left=again, right=part)) as other
@@ -165,7 +157,7 @@ class _Reduction:
         return None
 
     def _expired(self, relation: Difference) -> Temporal | None:
-        """Limit FR(ψ(EX_w(X))) − EX_w(X) to the rows of X that can have expired; return None for another form."""
+        """Limit FR(ψ(EX_w(X))) − EX_w(X) to the rows of X that can have expired.  Return None for another form."""
         match relation:
             case Difference(
                 left=Fragment(input=Extension(input=whole, at=Param())) as old, right=Extension(at=None) as new
@@ -177,7 +169,7 @@ class _Reduction:
         return None
 
     def _crossed(self, relation: Selection | TemporalJoin) -> Temporal | None:
-        """Limit a term of a refresh to the tuples that can have changed; return None for another relation."""
+        """Limit a term of a refresh to the tuples that can have changed.  Return None for another relation."""
         if relation not in self._crossings:
             self._crossings[relation] = None
             self._crossings[relation] = self._cross(relation)
@@ -201,18 +193,13 @@ class _Reduction:
         return made
 
     def _due(self, relation: Temporal, row: Scalar) -> Temporal:
-        """Return the tuples that pass a threshold between t and t_now.
-
-        The selection returns few tuples, although it reads the full relation.
-        """
+        """The selection counts as small, because it returns few tuples although it reads the full relation."""
         due = Selection(self.narrowed(relation), row)
         self._small[due], self._narrowed[due] = True, due
         return due
 
     def _among(self, relation: Temporal, bound: PeriodCondition) -> Temporal | None:
-        """Return a part of the relation with all tuples that satisfy a bound on first or last instants; None if none is
-        known.
-        """
+        """Return None if the base relations offer no look-up by first or last instants."""
         candidate = candidates(relation, bound)
         if candidate is None:
             return None
@@ -231,14 +218,13 @@ class _Reduction:
         return Difference(given, Difference(given, self.limited(whole, keys(given), _all(whole, given))))
 
     def _exactly(self, relation: Temporal, given: Temporal, on: On) -> Temporal:
-        """Return exactly X ⋉ D, where X is ``relation`` and D is ``given``."""
         some = self.limited(relation, given, on)
         return (
             some if isinstance(some, Semijoin) and some.right == given and some.on == on else Semijoin(some, given, on)
         )
 
     def limited(self, relation: Temporal, given: Temporal, on: On) -> Temporal:
-        """Return a relation that is correct for the rows that agree with a row of ``given`` in the columns ``on``."""
+        """Limit a relation to the rows that match ``given`` in the columns ``on``, possibly with other rows."""
         if self.small(relation) or not on:
             return self.narrowed(relation)
         match relation:
@@ -263,10 +249,7 @@ class _Reduction:
                 return Semijoin(relation, given, on)
 
     def _keys_since(self, begin: Scalar | None, relation: Temporal) -> Temporal:
-        """Return the keys to look up for a join without rows before ``begin``: the keys that hold since ``begin``.
-
-        Without this limit, a look-up would return the history of every row that ever had the key.
-        """
+        """Without ``begin``, a look-up would return the history of every row that ever had the key."""
         given = keys(relation)
         if begin is None or _stretched(relation) or self._begins.begin(given) is not None:
             return given
@@ -289,7 +272,7 @@ class _Reduction:
 
 
 def keys(relation: Temporal) -> Temporal:
-    """Return a relation that has at least the rows of ``relation`` as keys to look up, and is cheaper to compute."""
+    """Return a relation that contains the row values of ``relation`` and is cheaper to compute."""
     match relation:
         case Difference(left=left) | Fragment(input=left) | Extension(input=left):
             return keys(left)
@@ -302,7 +285,7 @@ def keys(relation: Temporal) -> Temporal:
 
 
 def _stretched(relation: Temporal) -> bool:
-    """Return whether ``keys`` drops an EX_w, so that its result may end before ``relation`` does."""
+    """Return whether ``keys`` removes an EX_w.  The rows from ``keys`` may then end before the rows of ``relation``."""
     match relation:
         case Extension():
             return True
@@ -327,7 +310,6 @@ def equalities(predicate: Scalar) -> On:
 
 
 def _place(case: Crossing, parts: list[Temporal]) -> int | None:
-    """Return the position of the input on whose columns or periods a ``Crossing`` has its condition, or None."""
     if case.row is None:
         return next((n for n, part in enumerate(parts) if single_variable(part) == case.scan), None)
     used = columns(case.row)
@@ -335,16 +317,12 @@ def _place(case: Crossing, parts: list[Temporal]) -> int | None:
 
 
 def _pairs(join: TemporalJoin, number: int, via: int) -> On:
-    """Return pairs of equal columns, one of input ``number`` and one of input ``via``."""
     ours, theirs = attributes(join.inputs[number]), attributes(join.inputs[via])
     return tuple((one, other) for one, other in equalities(join.predicate) if one in ours and other in theirs)
 
 
 def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
-    """Map each input that equalities connect to ``met`` to the input whose values look it up.
-
-    The inputs in ``met`` are mapped to None.
-    """
+    """Inputs in ``met`` need no look-up and have the value None."""
     lookups: dict[int, int | None] = dict.fromkeys(sorted(met))
     more = True
     while more:
@@ -357,20 +335,15 @@ def _reached(join: TemporalJoin, met: set[int]) -> dict[int, int | None]:
 
 
 def _all(relation: Temporal, given: Temporal) -> On:
-    """Return pairs of all columns of the two relations, by position."""
     return tuple(zip(attributes(relation), attributes(given), strict=True))
 
 
 def _below(on: On, alias: str, outputs: tuple[Output, ...]) -> On:
-    """Replace each output of a projection by the input column that it copies; leave out pairs with a computed
-    output.
-    """
     plain = {ColumnRef(alias, out.name, out.value.type): out.value for out in outputs}
     values = ((plain.get(ours), theirs) for ours, theirs in on)
     return tuple((value, theirs) for value, theirs in values if isinstance(value, ColumnRef))
 
 
 def _across(on: On, left: Temporal, right: Temporal) -> On:
-    """Replace the columns of the left input of a union or difference by those of the right input."""
     same = dict(zip(attributes(left), attributes(right), strict=True))
     return tuple((same[ours], theirs) for ours, theirs in on)

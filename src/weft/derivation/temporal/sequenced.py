@@ -1,10 +1,11 @@
 """Translate a bound query to its sequenced meaning, as temporal algebra.
 
-At each instant t, the view has the answer of the query over the rows that hold at t.  A condition that mentions NOW or
-a row's own periods is evaluated at t_now, on the row that the item of FROM gives.  With A for the items of FROM:
+At each instant t, the view has the answer of the query over the rows that hold at t.  A condition on NOW or on periods
+is evaluated at t_now, over the original rows of the items in FROM.  A stands for the items of FROM, and p and q stand
+for conditions:
 
-    FROM and WHERE      ⋈_p(A1 … An)            conditions on one item below, as σ
-    EXISTS (B)          π_A(A ⋈_c B)            c: B's WHERE, in which A is named
+    FROM and WHERE      ⋈_p(A1 … An)            with conditions on one item below the join, as σ
+    EXISTS (B)          π_A(A ⋈_c B)            where c is B's WHERE, which names A
     NOT EXISTS (B)      A − π_A(A ⋈_c B)
     p OR q              σ_p(A) ∪ σ_q(A)
     SELECT              π
@@ -12,12 +13,13 @@ a row's own periods is evaluated at t_now, on the row that the item of FROM give
     EXCEPT, INTERSECT   −, and EXISTS with every column null-safe equal
     GROUP BY            Π_{A',0}, over EX_w for a moving window
 
-The body of an EXISTS is translated over its own items joined with the outer items, so it can refer to all their columns
-and periods.
+The body of an EXISTS becomes a join of its own items with the outer items.  The body can therefore refer to all columns
+and periods of the outer items.
 
-After an EXISTS, rows have fewer instants.  So a later condition on the periods of an item is applied to the original
-items, and the two results are intersected (∩ is ⋈ with every column null-safe equal).  OR is translated in the same
-way, and NOT EXISTS computes the rows to remove from the original items.  No part is written more than twice.
+After an EXISTS, rows have fewer instants.  A later condition on the periods of an item therefore applies to the
+original items.  The two results are then intersected (∩ is ⋈ with every column null-safe equal).  The translation of OR
+works in the same way.  NOT EXISTS computes the rows to remove from the original items.  No part is written more than
+twice.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ from weft.errors import SqlError
 
 
 def sequenced(query: Query) -> Temporal:
-    """Return the temporal relation that a view means, with the names and types of the query's outputs.
+    """Return the temporal relation of a view, with the names and types of the query's outputs.
 
     Raise SqlError if a subquery with GROUP BY names columns of an outer query.
     """
@@ -94,7 +96,7 @@ def sequenced(query: Query) -> Temporal:
 
 @dataclass(frozen=True)
 class _Held:
-    """Combinations of rows of ``items``; ``relation`` has the attributes of all items, by position."""
+    """``relation`` has the attributes of all ``items``, by position."""
 
     items: tuple[Temporal, ...]
     conditions: tuple[Scalar, ...]
@@ -107,23 +109,18 @@ class _Held:
 
     @property
     def names(self) -> dict[ColumnRef, ColumnRef]:
-        """The column of ``relation`` for each column of the items."""
         own = (ref for item in self.items for ref in attributes(item))
         return dict(zip(own, attributes(self.relation), strict=True))
 
     def named(self, scalar: Scalar) -> Scalar:
-        """Rewrite a scalar over the items to a scalar over ``relation``."""
         return substitute(scalar, self.names)
 
 
 @dataclass
 class _Reading:
-    """The translation of one query; it also generates unused range variables."""
-
     taken: set[str]
 
     def fresh(self, wanted: str) -> str:
-        """Return ``wanted``, with a number if a range variable has that name."""
         name, count = wanted, 1
         while name in self.taken:
             count += 1
@@ -132,12 +129,10 @@ class _Reading:
         return name
 
     def held(self, relation: Relation) -> _Held:
-        """Translate the FROM and WHERE of a relation."""
         items = tuple(self.source(each) for each in sources(relation))
         return self.combined(items, (), condition(relation))
 
     def source(self, node: Source, alias: str | None = None) -> Temporal:
-        """Translate an item of FROM; its range variable is ``alias`` if given, otherwise the item's own."""
         match node:
             case Scan(table=table):
                 return Base(table, alias or node.alias)
@@ -172,7 +167,6 @@ class _Reading:
         return Aggregation(over, alias, groups, measures)
 
     def combined(self, items: tuple[Temporal, ...], given: tuple[Scalar, ...], demanded: Predicate) -> _Held:
-        """Return the combinations of the items' rows that satisfy ``given`` and ``demanded``."""
         parts = conjuncts(demanded)
         conditions = given + tuple(plain for part in parts if (plain := _scalar(part)) is not None)
         held = _Held(items, conditions, _joined(items, conditions))
@@ -182,7 +176,6 @@ class _Reading:
         return held
 
     def restricted(self, held: _Held, demanded: Predicate) -> _Held:
-        """Return the rows of ``held`` that also satisfy ``demanded``."""
         scalar = _scalar(demanded)
         if held.untouched and (scalar is not None or isinstance(demanded, And)):
             return replace(held, relation=self.combined(held.items, held.conditions, demanded).relation)
@@ -205,7 +198,7 @@ class _Reading:
                 raise AssertionError(f"a condition of time is a scalar: {demanded}")
 
     def with_partner(self, held: _Held, body: Relation, *, negated: bool) -> _Held:
-        """Return the rows of ``held`` with a partner in ``body`` at the same instant, or with none if ``negated``."""
+        """If ``negated`` is true, the rows must have no partner in ``body`` at the same instant."""
         instead = _opened(body)
         if instead is not None:
             each: tuple[Predicate, ...] = tuple(NotExists(one) if negated else Exists(one) for one in instead)
@@ -222,10 +215,7 @@ class _Reading:
         return replace(held, relation=Difference(held.relation, partnered) if negated else partnered)
 
     def same_rows(self, held: _Held, body: Relation) -> Temporal | None:
-        """Return the right operand of an EXCEPT, or None if ``body`` does not come from an EXCEPT.
-
-        The only condition of a body that comes from an EXCEPT is that all columns are null-safe equal.
-        """
+        """The only condition of an EXCEPT is that all columns are null-safe equal."""
         own = [ref for item in held.items for ref in attributes(item)]
         parts = sources(body)
         if len(parts) != 1 or len(columns_of(parts[0])) != len(own):
@@ -236,30 +226,27 @@ class _Reading:
         return self.source(parts[0])
 
     def renamed(self, relation: Temporal, own: tuple[ColumnRef, ...]) -> Projection:
-        """Return the first columns of a relation, renamed to ``own`` under a new range variable."""
         outputs = tuple(
             Output(name, ref) for name, ref in zip(_distinct_names(own), attributes(relation), strict=False)
         )
         return _projection(relation, self.fresh("held"), outputs)
 
     def both(self, one: Temporal, other: Temporal) -> Temporal:
-        """Return R ∩ S, written as a join in which every column is equal on both sides."""
+        """The result is a join in which every column is equal on both sides."""
         right = self.renamed(other, attributes(other))
         same = [call("<=>", *pair) for pair in zip(attributes(one), attributes(right), strict=True)]
         return self.renamed(TemporalJoin((one, right), _all(same)), attributes(one))
 
 
 def _one_source(relation: Relation) -> Source:
-    """Return the only source of an arm of a set operation."""
     (source,) = sources(relation)
     return source
 
 
 def _opened(body: Relation) -> tuple[Relation, ...] | None:
-    """Inline the derived tables that name outer columns; return the bodies that replace the subquery's body.
+    """Inline the first derived table that names outer columns, or return None if no table names outer columns.
 
-    Return None if no derived table names outer columns.  Derived tables of this kind come from ``x IN (SELECT …)``,
-    also with set operations.  Inlining is correct because EXISTS asks for any row.  A union becomes several bodies.
+    Such derived tables come from ``x IN (SELECT …)``.  Inlining is correct because EXISTS asks for any row.
     """
     parts, demanded = sources(body), condition(body)
     for place, part in enumerate(parts):
@@ -292,7 +279,7 @@ def _looks_out(part: Source) -> bool:
 
 
 def _distinct_names(refs: Sequence[ColumnRef]) -> list[str]:
-    """Return the columns' names in lower case; repeated names get a number."""
+    """Names are in lower case.  A repeated name gets a number."""
     names: dict[str, None] = {}
     for ref in refs:
         name, count = ref.column, 1
@@ -304,7 +291,6 @@ def _distinct_names(refs: Sequence[ColumnRef]) -> list[str]:
 
 
 def _asks(demanded: Predicate, items: tuple[Temporal, ...]) -> bool:
-    """Return whether a condition asks for the periods of one of these items."""
     own = _aliases(items)
     return any(isinstance(part, PeriodOf) and part.scan in own for part in walk(demanded))
 
@@ -334,7 +320,7 @@ def _scalar(demanded: Predicate) -> Scalar | None:
 
 
 def _joined(items: tuple[Temporal, ...], conditions: tuple[Scalar, ...]) -> Temporal:
-    """Join the items; a condition on one item becomes a selection of that item."""
+    """A condition on one item becomes a selection of that item."""
     own: list[list[Scalar]] = [[] for _ in items]
     shared = []
     for each in conditions:
@@ -355,7 +341,7 @@ def _all(conditions: Sequence[Scalar]) -> Scalar:
 
 
 def _projection(relation: Temporal, alias: str, outputs: tuple[Output, ...]) -> Projection:
-    """Return the projection; merge it with a projection to plain columns below it: π_A(π_B(R)) = π_A(R)."""
+    """If the input projects plain columns, merge the two projections: π_A(π_B(R)) = π_A(R)."""
     if isinstance(relation, Projection) and all(isinstance(each.value, ColumnRef) for each in relation.outputs):
         meaning = dict(zip(attributes(relation), (each.value for each in relation.outputs), strict=True))
         within = tuple(Output(each.name, substitute(each.value, meaning)) for each in outputs)

@@ -1,8 +1,8 @@
 """Limit expressions to recent periods.
 
-If one operand of an operator has no row before an instant s, the other operands are needed only from s on.
+If one input of an operator has no row before an instant s, the operator needs the other inputs only from s on.
 
-Theorem.  Let D have no instant before s, let op be τ-reducible, and let FR_s(X) be what holds in X from s on.  Then
+Theorem.  Let D have no instant before s, let op be τ-reducible, and let FR_s(X) have the rows of X from s on.  Then
 
     D − X = D − FR_s(X)          ⋈_p(D, X) = ⋈_p(D, FR_s(X))
     FR_s(op(X1, …)) = FR_s(op(FR_s(X1), …))          FR_s(EX_w(X)) = FR_s(EX_w(FR_{s−w}(X)))
@@ -11,12 +11,12 @@ Here p must not mention the period sets of X.
 
 Proof.  The first two equations: before s, neither side has a row, because D has none.  From s on, X and FR_s(X) have
 the same snapshots.  The third equation: at an instant from s on, the snapshot of op's result is op^nt of the inputs'
-snapshots at that instant (Definition 3.2), and FR_s does not change these snapshots.  The last equation: if EX_w(X) has
-a row at t >= s, then X has the row at an instant u with t − w <= u <= t, so u >= s − w.  If EX_w is evaluated as of an
-instant, a row that holds after that instant also held at that instant.  ∎
+snapshots (Definition 3.2).  FR_s does not change these snapshots.  The last equation: if EX_w(X) has a row at t >= s,
+then X has the row at an instant u with t − w <= u <= t.  Therefore u >= s − w.  If EX_w is evaluated as of an instant
+r, a row that holds after r also held at r.  ∎
 
 A predicate that mentions a tuple's period set needs the full period set, so FR is not pushed below the predicate.  The
-law of ``since``: from s on, since(X, s) has exactly the rows of X; before s it may have any rows.
+law of ``since``: from s on, since(X, s) has exactly the rows of X.  Before s, since(X, s) may have any rows.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from weft.algebra.schema import TIMESTAMP
 
 
 def push_timeslices(relation: temporal.Temporal) -> temporal.Temporal:
-    """Return an equal expression that reads from base relations only what holds since the beginning of the change."""
+    """Return an equal expression that reads base relations only from the beginning of the change on."""
     return Bounding().bounded(relation)
 
 
 class Bounding:
-    """A rewriting of one expression; each common subexpression is processed once."""
+    """A rewriting of one expression, with a cache for common subexpressions."""
 
     def __init__(self) -> None:
         self._bounded: dict[temporal.Temporal, temporal.Temporal] = {}
@@ -40,9 +40,8 @@ class Bounding:
         self._since: dict[tuple[temporal.Temporal, Scalar], temporal.Temporal] = {}
 
     def bounded(self, relation: temporal.Temporal) -> temporal.Temporal:
-        """Return an equal relation.
-
-        If one operand of an operator begins at a known instant, the other operands are cut at that instant.
+        """Return an equal relation.  If one input of an operator begins at a known instant, cut the others at that
+        instant.
         """
         if relation not in self._bounded:
             parts = tuple(map(self.bounded, temporal.inputs(relation)))
@@ -66,7 +65,7 @@ class Bounding:
     def _join_since(
         self, join: temporal.TemporalJoin, first: Scalar, begins: tuple[Scalar | None, ...]
     ) -> temporal.Temporal:
-        """Cut the inputs of a join without a known beginning, unless the predicate mentions their period sets."""
+        """Cut those inputs of a join that have no known beginning, unless the predicate mentions their period sets."""
         spoken_of = temporal.periods_asked(join.predicate)
         parts = (
             self.since(part, first) if begun is None and spoken_of.isdisjoint(_variables(part)) else part
@@ -98,7 +97,7 @@ class Bounding:
                 return self.begin(relation.input)
 
     def since(self, relation: temporal.Temporal, first: Scalar) -> temporal.Temporal:
-        """Return a relation that is correct from ``first`` on, with base relations cut where possible."""
+        """Cut base relations at ``first`` if possible.  The result is correct from ``first`` on."""
         key = (relation, first)
         if key not in self._since:
             self._since[key] = relation if self.begin(relation) == first else self._cut(relation, first)

@@ -1,7 +1,6 @@
-"""The rules of R ∪ S.
+"""Define the rules of R ∪ S.
 
-A row that the other input also has is neither deleted nor inserted.  ∪ is symmetric, so the same rules apply to changes
-of S:
+While the other input has a row, the row stays in the union.  ∪ is symmetric, so the same rules apply to changes of S:
 
     (c.5) (R − ∇R) ∪ S = (R ∪ S) − (∇R − S)
     (c.6) (R ∪ ΔR) ∪ S = (R ∪ S) ∪ (ΔR − S)
@@ -40,7 +39,6 @@ def refresh_union(node: TemporalUnion, trace: DerivationTrace) -> Delta:
 
 
 def _alone(node: TemporalUnion, position: int, part: Temporal) -> Temporal:
-    """Return the rows of ``part`` that the other input does not have, with the attribute names of the union."""
     return Difference(renamed(part, node.left), node.left if position else node.right)
 
 

@@ -1,1 +1,3 @@
-"""The representation of queries: types, scalars, relations and formulas.  The package does no I/O and uses no Spark."""
+"""The types, scalars, relations and formulas that represent queries.  The package does no I/O and does not use
+Spark.
+"""

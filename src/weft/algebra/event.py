@@ -1,4 +1,6 @@
-"""Define instants and events, the arguments and results of ``at``, ``starts`` and ``ends`` (design section 2)."""
+"""Define instants and events.  The functions ``at``, ``starts`` and ``ends`` take and return them (design section
+2).
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,12 @@ from weft.algebra.relation import Output, Predicate, Project, Relation, Scan, Se
 from weft.algebra.scalar import Scalar
 
 INSTANT: Final = "_instant"
-"""The column of a derived relation that contains the instant of each event.
-
-No user column starts with an underscore.
-"""
+"""The column for the instant of each event in a derived relation.  User columns never start with an underscore."""
 
 
 @dataclass(frozen=True)
 class Instant:
-    """The instant ``s``, or the instant just before ``s`` (s⁻) if ``before`` is true."""
+    """The instant ``s``.  If ``before`` is true, it is the instant just before ``s`` (s⁻)."""
 
     s: Scalar
     before: bool = False
@@ -29,12 +28,12 @@ DriverKind: TypeAlias = OneOf["arrival", "departure", "beginning", "now_from", "
 
 @dataclass(frozen=True)
 class Driver:
-    """The cause of an event: a row that begins or ends, or a threshold of time that is reached.
+    """The cause of an event: a row starts, a row ends, or NOW reaches a threshold.
 
-    ``scan`` is the scan whose row begins or ends, or None for a threshold.  ``instant`` is the instant of the event.
-    ``inside`` names the enclosing subqueries, outermost first (``NOT EXISTS``, ``EXISTS``).  The kind ``beginning`` is
-    the beginning of time, when constant rows begin.  The kind ``greatest`` occurs only in the closed form of Q^M, where
-    the instant is the latest of several starts.
+    ``scan`` is the scan whose row starts or ends, or None for a threshold.  ``instant`` is the instant of the event.
+    ``inside`` names the enclosing subqueries (``EXISTS`` or ``NOT EXISTS``), outermost first.  The kind ``beginning``
+    is the start of constant rows at the beginning of time.  The kind ``greatest`` occurs only in the closed form of
+    Q^M.  Its instant is the latest of several start times.
     """
 
     kind: DriverKind
@@ -45,9 +44,9 @@ class Driver:
 
 @dataclass(frozen=True)
 class Event:
-    """One branch of ``starts`` or ``ends``: the pairs of a row of ``relation`` and an instant.
+    """One branch of ``starts`` or ``ends``: pairs (row of ``relation``, instant).
 
-    The instant is an expression over the columns of the relation.  NOW does not occur in the expression.
+    The instant is an expression over the columns of the relation.  The expression does not contain ``NOW``.
     """
 
     driver: Driver
@@ -59,29 +58,29 @@ class Event:
         return self.driver.instant
 
     def over(self, relation: Relation) -> Event:
-        """Return an event with the same driver and with ``relation`` in place of the event's relation."""
+        """Return a copy of the event with the relation ``relation``."""
         return replace(self, relation=relation)
 
     def where(self, predicate: Predicate) -> Event:
-        """Return the event restricted to the rows for which ``predicate`` is true."""
+        """Return the event without the rows for which ``predicate`` is not true."""
         return self.over(Select(self.relation, predicate))
 
     @property
     def projection(self) -> Project:
-        """The relation of the branch, which must be a projection of a block (``derivation.merge``)."""
+        """The relation of the branch.  It must be a projection of a block (``derivation.merge``)."""
         assert isinstance(self.relation, Project)
         return self.relation
 
     @property
     def block(self) -> Relation:
-        """The input of the branch's projection: the sources and the condition on them."""
+        """The input of the branch's projection."""
         return self.projection.input
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """The columns of the answer, without the column of the instant."""
+        """The columns of the answer.  The column of the instant is not among them."""
         return tuple(output for output in self.projection.outputs if output.name != INSTANT)
 
     def with_block(self, block: Relation) -> Event:
-        """Return a copy of the branch in which the projection reads ``block``."""
+        """Return a copy of the branch whose projection reads ``block``."""
         return self.over(replace(self.projection, input=block))

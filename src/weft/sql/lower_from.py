@@ -1,4 +1,4 @@
-"""Lower FROM (tables, derived tables, common table expressions, joins) and VALUES."""
+"""Translate VALUES and FROM, which contains tables, derived tables, common table expressions and joins."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import RESULTS, CommonTable, Merged, Scope, Variable
 
 Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], relational.Source]
-"""The type of ``lower.lower_rows``, which is passed as an argument because the two modules depend on each other."""
+"""The type of ``lower.lower_rows``.  The function is passed as an argument to avoid a circular import."""
 
 _INNER: Final = ("", "INNER", "CROSS")
 RESERVED: Final = ("_instant", "_first_at", "_ordinal", "_tick", "_query_id")
-"""The names of columns that Weft adds to rows."""
+"""The names of the columns that Weft adds to rows."""
 _HALF: Final = ("SEMI", "ANTI")
 
 
 def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[relational.Relation, list[relational.Predicate]]:
-    """Return the relation of FROM and the conditions of its joins, and add the range variables of FROM to ``scope``."""
+    """Return the relation of FROM and its join conditions.  Add the range variables of FROM to ``scope``."""
     reasons = Reasons()
     with reasons.part():
         with_anti_joins(select)
@@ -85,13 +85,13 @@ def _inner_join(
         condition, left, owners = _using(column, before, scope.variable(source))
         conditions.append(condition)
         using[column.name.lower()] = Merged(left, owners | {alias})
-    # As in Spark, the columns of the last USING precede those of earlier ones.
+    # As in Spark, the columns of a later USING precede those of an earlier USING.
     scope.merged = {**using, **{name: each for name, each in scope.merged.items() if name not in using}}
     return source
 
 
 def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> relational.Predicate:
-    """Return EXISTS (B where p) for A LEFT SEMI JOIN B ON p, or NOT EXISTS (B where p) for A LEFT ANTI JOIN B ON p.
+    """Translate A LEFT SEMI JOIN B ON p to EXISTS (B where p), and LEFT ANTI JOIN to NOT EXISTS (B where p).
 
     The columns of B are visible only within the join.
     """
@@ -122,7 +122,6 @@ def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[relational
 
 
 def _source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
-    """Return the relation of an item of FROM, and add the relation to ``scope`` under its alias."""
     with scope.source(node):
         return _read_source(node, scope, rows)
 
@@ -191,9 +190,9 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> relational.Source:
 
 
 def _shared(shared: CommonTable, scope: Scope, node: exp.Table, rows: Rows) -> relational.Source:
-    """Return the relation of a common table expression that FROM names.
+    """Return the relation of a common table expression in FROM.
 
-    If the text of the expression was refused, the errors of each later use are marked as consequences.
+    After a refusal of the expression, the errors of each later use are marked as consequences.
     """
     if shared.refused:
         error = SqlError(f"{node.name} was refused", where=place(node))
@@ -221,7 +220,7 @@ def _renamed(
 def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Table) -> Variable:
     """Return the range variable of a table with FOR SYSTEM_TIME.
 
-    For a range of instants, ``*`` includes the start and end of the periods.
+    For a range of instants, ``*`` includes the start column and the end column.
     """
     if scope.context.view:
         raise refuse_in_view(version, shown)
@@ -242,7 +241,7 @@ def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Ta
 def plain_name(alias: exp.Expr) -> None:
     """Raise SqlError for an alias that is not a plain name.
 
-    The parser accepts ``msgs@v1``, a table with a version, as an alias.
+    The parser also accepts a table with a version, such as ``msgs@v1``, as an alias.
     """
     name = alias.args.get("alias") if isinstance(alias, exp.Alias) else alias.this
     if not isinstance(name, exp.Identifier):
@@ -250,9 +249,9 @@ def plain_name(alias: exp.Expr) -> None:
 
 
 def stars(item: exp.Expr, scope: Scope) -> list[relational.Output]:
-    """Return the columns of ``*`` or ``alias.*``, or an empty list for any other item of a select list.
+    """Return the columns of ``*`` or ``alias.*``.  For other items of a select list, return an empty list.
 
-    The columns of USING are first and occur once.
+    The columns of USING precede other columns and occur only once.
     """
     if isinstance(item, exp.Star):
         only(item)
@@ -281,7 +280,7 @@ def stars(item: exp.Expr, scope: Scope) -> list[relational.Output]:
 
 
 def _others(alias: str, variable: Variable, scope: Scope) -> list[ColumnRef]:
-    """Return the columns of a range variable except the columns merged by USING."""
+    """Return the columns of a range variable that no USING merges."""
     merged = {name for name, each in scope.merged.items() if alias in each.aliases}
     return [ref for ref in variable.listed if ref.column.lower() not in merged]
 
@@ -289,7 +288,7 @@ def _others(alias: str, variable: Variable, scope: Scope) -> list[ColumnRef]:
 def named(columns: Sequence[str], width: int, node: exp.Expr) -> tuple[str, ...]:
     """Return the column names of a derived table with ``width`` columns.
 
-    Raise SqlError for a wrong number of names, duplicate names, and reserved names.
+    Raise SqlError if the number of names is wrong, or if a name is duplicate or reserved.
     """
     if len(columns) != width:
         raise SqlError(f"{len(columns)} names for {width} columns", where=place(node))
@@ -306,7 +305,7 @@ def named(columns: Sequence[str], width: int, node: exp.Expr) -> tuple[str, ...]
 
 
 def lower_values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[str]) -> relational.Values:
-    """Return VALUES as a relation.  Raise SqlError if its rows differ in the number or in the types of columns."""
+    """Translate VALUES.  Raise SqlError if the rows differ in the number or the types of columns."""
     only(node, "expressions", "alias")
     rows = of_each(lambda row: _row(row, scope), node.expressions)
     width = len(rows[0])
@@ -331,9 +330,9 @@ def lower_values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[s
 
 
 def bare_values(select: exp.Select) -> exp.Values | None:
-    """Return the VALUES that the parser has wrapped in SELECT * FROM, or None for any other SELECT.
+    """Return the VALUES inside a SELECT * FROM that the parser has inserted, or None for any other SELECT.
 
-    The parser wraps VALUES in an arm of UNION and in WITH.  A * that the parser inserted has no position in the text.
+    The parser inserts it around VALUES in UNION and in WITH.  A * from the parser has no position in the text.
     """
     source = select.args.get("from_")
     made_up = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)

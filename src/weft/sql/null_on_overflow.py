@@ -1,7 +1,7 @@
 """Rewrite expressions of views and of synopsis events so that every engine computes the same values.
 
-An integer or decimal that overflows is NULL, and so is a division by 0.  Without the rewriting, DuckDB would raise an
-error, so that one row of a source would stop a view for ever, and Spark would wrap around.
+The result of an overflow or of a division by 0 is NULL.  Without the rewriting, DuckDB would raise an error at every
+refresh, and the view would stop for ever.  Spark would wrap around.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EXACT: Final = (*INTEGRAL, "DECIMAL")
 
 
 def all_within_range(scalar: Scalar) -> Scalar:
-    """Return the expression with ``within_range`` applied to the expression and all of its subexpressions."""
+    """Apply ``within_range`` to the expression and to all of its subexpressions."""
     return within_range(with_children(scalar, tuple(map(all_within_range, children(scalar)))))
 
 
@@ -61,7 +61,7 @@ def within_range(scalar: Scalar) -> Scalar:
 
 
 def _integer_of(text: Scalar, type: DataType) -> Scalar:
-    """Return an expression for the integer that Spark reads from a text, or NULL if the text is not an integer.
+    """Convert a text to an integer as Spark does.  If the text is not an integer, the result is NULL.
 
     Spark ignores surrounding blanks and digits after the point.
     """
@@ -74,7 +74,7 @@ def _integer_of(text: Scalar, type: DataType) -> Scalar:
 
 
 def _of_integer(call: Call, arg: Scalar) -> Scalar:
-    """Return an expression for ABS or a rounding function of an integer.
+    """Return an expression for ABS or for a rounding function of an integer.
 
     Rounding does not change an integer.  ABS of the least value of a type overflows.
     """
@@ -86,7 +86,7 @@ def _of_integer(call: Call, arg: Scalar) -> Scalar:
 
 
 def _wide(factors: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-    """Return the factors of a decimal product with one factor widened.
+    """Widen one factor of a decimal product.
 
     Without the wider factor, DuckDB would limit the product to 18 digits.
     """

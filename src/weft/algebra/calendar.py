@@ -43,7 +43,7 @@ IN_MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 """The number of months in each longer unit."""
 _LONGEST_MONTH: Final = 31 * DAY
 _EARLIEST: Final = -(2**63) + 400 * DAY
-"""The earliest time for which Spark can compute the day, in microseconds.  All times of rows are much later."""
+"""The earliest time (microseconds) for which Spark can compute the day."""
 _DEEPEST: Final = 4
 
 

@@ -168,8 +168,8 @@ _UNREADABLE: Final = (
     (r"\bAS\s+(?:UNSIGNED|SIGNED|MONEY|BIT|NVARCHAR|NUMBER|VARIANT|JSONB?)\b", "a type of another database"),
     (r"\bOUTER\s+APPLY\b|\bCROSS\s+APPLY\b", "LATERAL"),
 )
-"""Constructs that the parser rejects, as pairs (pattern, name in ``ADVICE``).  The pattern applies to the text after
-its strings are emptied.
+"""Pairs (pattern, name in ``ADVICE``) for constructs that the parser rejects.  The pattern applies to a text with empty
+strings.
 """
 _STRING: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
 

@@ -81,10 +81,6 @@ def _measures(select: exp.Select) -> exp.Anonymous | None:
 
 
 def _without_groups(select: exp.Select, *, nested: bool) -> str:
-    """Return a hint that contains the SELECT without GROUP BY and HAVING.
-
-    GROUP BY becomes SELECT DISTINCT, and HAVING becomes a condition on rows.
-    """
     plain = select.copy()
     having = plain.args.pop("having", None)
     plain.args.pop("group", None)
@@ -120,8 +116,8 @@ def _instead(select: exp.Select, grouped: relational.Relation | None, context: C
 def _as_view(grouped: relational.Relation, context: Context, *, nested: bool) -> str:
     """Return a hint that suggests a view over tracked tables.
 
-    A standing query cannot read a view that aggregates over NOW() or a moving window.  For such a view, the hint
-    suggests `weft try`.
+    If the view aggregates over NOW() or a moving window, no standing query can read it.  The hint then suggests `weft
+    try`.
     """
     if nested or context.text is None or context.other() is not None:
         return f"{NOT_TODAY} {_ROWS}"
@@ -139,9 +135,7 @@ def _as_view(grouped: relational.Relation, context: Context, *, nested: bool) ->
 
 
 def _greatest(select: exp.Select) -> str | None:
-    """Return a hint that replaces MIN or MAX of one column by a query with NOT EXISTS, or None if this is
-    impossible.
-    """
+    """Return a hint with NOT EXISTS in place of MIN or MAX of one column, or None."""
     table, having = single_table(select), select.args.get("having")
     group = select.args.get("group")
     keys = [] if group is None else group.expressions
@@ -174,7 +168,7 @@ def _greatest(select: exp.Select) -> str | None:
 
 
 def _of_row(part: exp.Expr, measure: exp.Anonymous) -> str:
-    """Rewrite an SQL expression over a group for the row ``t``, which has the least or greatest value of the group."""
+    """Rewrite an expression over a group for a single row.  The row has the least or greatest value of the group."""
     expression = exp.paren(part.copy()) if isinstance(part, exp.Or) else part.copy()
     holder = exp.Tuple(expressions=[expression])
     for each in list(holder.find_all(exp.Anonymous)):
@@ -279,10 +273,9 @@ def _rows(grouped: relational.Grouped, scan: relational.Scan, names: _Names) -> 
 
 
 def _bound(threshold: Scalar, scan: relational.Scan, reached: str, passed: str) -> str:
-    """Translate a comparison of NOW with ``ts`` plus a constant interval into one bound of the interval of ONCE.
+    """Return one bound of the interval of ONCE.  ``threshold`` is ``ts`` plus a constant interval.
 
-    ``reached`` is the bracket if the threshold is a whole second.  ``passed`` is the bracket if the threshold is one
-    microsecond later.
+    ``reached`` is the bracket for a threshold in whole seconds.  ``passed`` is the bracket for one microsecond more.
     """
     parts = shifted(threshold)
     beyond = parts.micros % 1_000_000 == 1
@@ -341,9 +334,7 @@ def _measure_type(measure: relational.Measure, names: _Names) -> DataType:
 
 
 def _condition(predicate: relational.Predicate, names: _Names) -> str:
-    """Return the text of a condition on columns and constants, or an empty text if every row satisfies the
-    condition.
-    """
+    """Return the text of a condition.  The text is empty if every row of a formula satisfies the condition."""
     if not isinstance(predicate, relational.Plain):
         raise NoFormula("a formula can filter its table only by comparing columns with constants")
     return _compared(predicate.condition, names)

@@ -36,7 +36,6 @@ def _written(letters: dict[str, str], text: str) -> str:
 
 
 def _where(letters: dict[str, str], special: str, plain: str) -> str:
-    """Return SQL that computes ``special`` for texts with any of ``letters``, and ``plain`` for other texts."""
     return f"CASE WHEN regexp_matches(x, '[{''.join(letters)}]') THEN {special} ELSE {plain} END"
 
 

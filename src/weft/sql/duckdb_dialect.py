@@ -133,7 +133,7 @@ def unlike(scalar: Scalar) -> Scalar | None:
 
 
 def _alike(scalar: Scalar) -> bool:
-    """Return whether the expression has the same value in both engines, provided that its subexpressions do."""
+    """Return whether both engines compute the same value from the same values of the subexpressions."""
     match scalar:
         case Literal(type=type):
             return type.name not in ("BINARY", "ARRAY")
@@ -184,9 +184,8 @@ def _same_number(call: Call) -> bool:
 
 
 def _from_the_left(places: Sequence[Scalar], *, first: int) -> bool:
-    """Return whether all ``places`` are constant integers in the valid range.
-
-    The first integer must be at least ``first``.  The others must be at least 0.
+    """Return whether all ``places`` are constant integers.  The first must be at least ``first``, the others at least
+    0.
     """
     values = [each.value for each in places if isinstance(each, Literal)]
     if len(values) < len(places) or not all(isinstance(each, int) for each in values):

@@ -61,7 +61,6 @@ def _own(node: exp.Expr | None, alias: str) -> str | None:
 
 
 def _tested(node: exp.Expr, alias: str) -> str | None:
-    """Return the column of the table ``alias`` that the node compares with NULL, or None."""
     bare = node.unnest()
     return _own(bare.this, alias) if isinstance(bare, exp.Is) and isinstance(bare.expression, exp.Null) else None
 
@@ -95,7 +94,6 @@ def _unsure(join: exp.Join, test: exp.Expr, alias: str, present: set[str]) -> Sq
 
 
 def _nothing_else(select: exp.Select, join: exp.Join, tests: list[exp.Expr], alias: str) -> None:
-    """Raise SqlError if the query uses columns of the absent partner outside ON and ``tests``."""
     for item in select.expressions:
         if isinstance(item, exp.Star):
             reason = f"all columns of {alias} are NULL in a row without a partner"
@@ -114,7 +112,6 @@ def _nothing_else(select: exp.Select, join: exp.Join, tests: list[exp.Expr], ali
 
 
 def _hidden(column: exp.Column, select: exp.Select, alias: str) -> bool:
-    """Return whether a subquery around the column reads another table with the same ``alias``."""
     around = column.find_ancestor(exp.Select)
     while around is not None and around is not select:
         sources = [around.args.get("from_"), *(around.args.get("joins") or ())]

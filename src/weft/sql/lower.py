@@ -97,10 +97,7 @@ def lower_query(
 
 
 def _refused_otherwise(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> str | None:
-    """Return None if the language accepts the text, otherwise a hint.
-
-    If ``view`` is true, the text is read as a view.
-    """
+    """Return None if the language accepts the text, otherwise a hint."""
     try:
         lower_query(parse(text), tables, view=view)
     except SqlError as error:
@@ -174,10 +171,7 @@ def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tupl
 def _grouped(
     select: exp.Select, inner: relational.Relation, scope: Scope, *, readable: bool
 ) -> tuple[relational.Relation, tuple[relational.Output, ...]]:
-    """Return the relation and the select list of a SELECT with GROUP BY.
-
-    ``inner`` is the relation of FROM and WHERE.  ``readable`` is True if both clauses are valid.
-    """
+    """``readable`` is True if FROM and WHERE are valid."""
     reasons = Reasons()
     grouped: relational.Relation | None = None
     outputs: tuple[relational.Output, ...] = ()
@@ -227,10 +221,7 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
 
 
 def _with(node: exp.Expr, scope: Scope) -> None:
-    """Add the common table expressions of WITH to the scope.
-
-    A common table expression may refer to earlier ones.  Each use inserts the whole expression.
-    """
+    """Add the common table expressions of WITH to the scope.  An expression may refer to earlier expressions."""
     clause = node.args.get("with_")
     if clause is None:
         return
@@ -293,7 +284,7 @@ def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Se
 def _alike(
     left: relational.Source, right: relational.Source, node: exp.Expr, scope: Scope
 ) -> tuple[relational.Source, relational.Source]:
-    """Convert the columns of both sides of a set operation to common types, as Spark does."""
+    """Convert the columns of both sides of a set operation to common types."""
     one, other = relational.attributes(left), relational.attributes(right)
     if len(one) != len(other):
         raise SqlError(
@@ -382,10 +373,7 @@ def _subquery(node: exp.Expr, scope: Scope) -> tuple[relational.Relation, tuple[
 
 
 def _body_only(node: exp.Expr, scope: Scope) -> relational.Relation:
-    """Return the relation of the subquery of EXISTS.
-
-    The select list of the subquery has no effect, but must be valid.
-    """
+    """Translate the subquery of EXISTS.  Its select list has no effect, but must be valid."""
     while isinstance(node, exp.Subquery) and not node.args.get("with_"):
         only(node, "this")
         node = node.this

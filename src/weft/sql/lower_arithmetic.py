@@ -96,18 +96,14 @@ def _time_arithmetic(operator: str, left: Scalar, right: Scalar, node: exp.Expr)
 
 
 def _moved(operator: str, time: Scalar, span: Scalar, node: exp.Expr) -> Scalar:
-    """Add the interval ``span`` to ``time``, or subtract it.
-
-    A DATE remains a DATE if the interval counts days in the text ``node``.
-    """
+    """Move ``time`` by the interval ``span``.  A DATE remains a DATE if the interval counts days."""
     moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
     return Cast(moved, DATE) if time.type == DATE and _counts_days(node) else moved
 
 
 def _moved_by_months(operator: str, time: Scalar, span: Scalar) -> Scalar:
-    """Move ``time`` by months to the same day of another month, or to the last day if that month is shorter.
-
-    A DATE remains a DATE.
+    """Move ``time`` by months.  If the new month has no such day, the result is its last day.  A DATE remains a
+    DATE.
     """
     moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
     return Cast(moved, DATE) if time.type == DATE else moved

@@ -61,7 +61,6 @@ _CALLED: Final = {
     "ANY": "a plain value",
 }
 _CALLED_NESTED: Final = frozenset(("COLLECTION", "ARRAY", "MAP", "STRINGS", "NESTED"))
-"""The type families that contain only nested types."""
 _FROM_TEXT: Final = "Read JSON text first: FROM_JSON(doc, 'ARRAY<STRING>')."
 _SECONDS: Final = DataType("DECIMAL", 8, 6)
 _SHORTER: Final = f"Write a number up to {LONGEST_PADDING:,}."
@@ -157,7 +156,6 @@ def _family(function: Function, number: int) -> str:
 
 
 def _converted(arg: Scalar, family: str, number: int, node: exp.Expr) -> str | None:
-    """Return a hint for converting an argument to a type of ``family``, or None."""
     if family in _CALLED and arg.type == STRING:
         return _FROM_TEXT
     if family != "STRING" or not (arg.type.numeric or arg.type in (BOOLEAN, DATE, TIMESTAMP)):
@@ -180,9 +178,8 @@ def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) 
 
 
 def _in_range(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
-    """Raise SqlError for an integer constant outside Spark's range for the argument.
-
-    In Spark, a number of digits and a position have the type INT.
+    """Raise SqlError for an integer constant outside Spark's range.  A number of digits and a position have the type
+    INT.
     """
     if not isinstance(arg, Literal) or not isinstance(arg.value, int) or family not in ("INTEGRAL", "INDEX"):
         return

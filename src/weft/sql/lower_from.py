@@ -91,10 +91,7 @@ def _inner_join(
 
 
 def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> relational.Predicate:
-    """Translate A LEFT SEMI JOIN B ON p to EXISTS (B where p), and LEFT ANTI JOIN to NOT EXISTS (B where p).
-
-    The columns of B are visible only within the join.
-    """
+    """Translate LEFT SEMI JOIN to EXISTS, and LEFT ANTI JOIN to NOT EXISTS."""
     only(join, "this", "on", "using", "kind", "side", "method")
     beside = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged))
     reasons = Reasons()
@@ -112,7 +109,9 @@ def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> relationa
 
 
 def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[relational.Predicate, ColumnRef, frozenset[str]]:
-    """Return the equality for a column of USING, the column of the left side, and the aliases that share the column."""
+    """Return the equality for a column of USING, its left column, and the aliases of the tables that share the
+    column.
+    """
     shared, own = before.owners(column.name, column), right.find(column.name)
     if shared is None or own is None:
         hint = "Write JOIN … ON a.x = b.y."
@@ -190,10 +189,7 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> relational.Source:
 
 
 def _shared(shared: CommonTable, scope: Scope, node: exp.Table, rows: Rows) -> relational.Source:
-    """Return the relation of a common table expression in FROM.
-
-    After a refusal of the expression, the errors of each later use are marked as consequences.
-    """
+    """After a refusal of the common table expression, the errors of each use are marked as consequences."""
     if shared.refused:
         error = SqlError(f"{node.name} was refused", where=place(node))
         error.consequence = True
@@ -218,10 +214,7 @@ def _renamed(
 
 
 def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Table) -> Variable:
-    """Return the range variable of a table with FOR SYSTEM_TIME.
-
-    For a range of instants, ``*`` includes the start column and the end column.
-    """
+    """For a range of instants, ``*`` includes the start column and the end column."""
     if scope.context.view:
         raise refuse_in_view(version, shown)
     scan = replace(scope.scan(node), whole=True)
@@ -280,7 +273,6 @@ def stars(item: exp.Expr, scope: Scope) -> list[relational.Output]:
 
 
 def _others(alias: str, variable: Variable, scope: Scope) -> list[ColumnRef]:
-    """Return the columns of a range variable that no USING merges."""
     merged = {name for name, each in scope.merged.items() if alias in each.aliases}
     return [ref for ref in variable.listed if ref.column.lower() not in merged]
 

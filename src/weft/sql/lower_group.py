@@ -153,7 +153,7 @@ def _having(node: exp.Having, scope: Scope, grouping: Grouping) -> Predicate:
 
 
 def _of_groups(value: Scalar, grouping: Grouping, node: exp.Expr) -> Scalar:
-    """Rewrite a scalar over the columns of the groups.
+    """Rewrite a scalar to use the columns of the groups.
 
     Raise SqlError for a column that can have several values in a group.
     """
@@ -172,7 +172,6 @@ def _of_groups(value: Scalar, grouping: Grouping, node: exp.Expr) -> Scalar:
 
 
 def _names(grouping: Grouping, outputs: list[Output]) -> dict[str, str]:
-    """Return a name for each column of the groups.  A name of the select list takes precedence."""
     names: dict[str, str] = {}
     for output in outputs:
         if isinstance(output.value, ColumnRef):

@@ -73,7 +73,7 @@ def held(version: exp.Version, scan: Scan, scope: Scope) -> Predicate:
 
 
 def _instant(node: exp.Expr | None, scope: Scope, version: exp.Version) -> Scalar:
-    """Translate ``node`` to a TIMESTAMP.  ``node`` is None if the text ends before the instant."""
+    """``node`` is None if the text ends before the instant."""
     if node is None:
         raise refuse(f"{_CONSTRUCT} {version.args['kind']}", version, "it names no instant", _WRITE)
     named = node.find(exp.Column, exp.Query)
@@ -93,7 +93,6 @@ def _instant(node: exp.Expr | None, scope: Scope, version: exp.Version) -> Scala
 
 
 def _not_ended(scan: Scan, at: Scalar, node: exp.Expr) -> Predicate:
-    """Return the condition that a row of ``scan`` ends after ``at`` or has no end time."""
     if scan.table.end is None:
         return TRUE
     end = scan.ref(scan.table.end)
@@ -108,10 +107,7 @@ def _compared(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Pre
 
 
 def _in_order(operator: str, first: Scalar, last: Scalar, node: exp.Expr) -> Predicate:
-    """Return the condition ``first operator last``.  ``operator`` is < or <=.
-
-    Raise SqlError if both are constants and the condition is false.
-    """
+    """Raise SqlError if both instants are constants and the condition is false."""
     if mentions_now(first) and mentions_now(last):  # intervals have a fixed length at any NOW
         first, last = (substitute(each, {Now(): _SOME_INSTANT}) for each in (first, last))
     begin, end = _constant(first), _constant(last)

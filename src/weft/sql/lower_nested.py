@@ -114,7 +114,6 @@ def lower_item(node: exp.Bracket, scope: Scope, lower: Lower) -> Scalar:
 
 
 def _key(map: DataType, wanted: Scalar, node: exp.Expr) -> Scalar:
-    """Convert ``wanted`` to the key type of ``map``.  Raise SqlError if this is impossible."""
     key = map.key
     if key is not None and wanted.type == key:
         return wanted

@@ -67,10 +67,7 @@ def _isolated(side: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
 
 
 def _solved(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> Predicate:
-    """Solve ``side operator other`` for NOW by moving one operand at a time.
-
-    NOW occurs in ``side``.
-    """
+    """Solve ``side operator other`` for NOW by moving one operand at a time.  NOW occurs in ``side``."""
     if isinstance(side, Now):
         return _compared(operator, typed(converted(other, TIMESTAMP), TIMESTAMP))
     moved = _step(side, operator, other)
@@ -118,10 +115,7 @@ def _null_safe(threshold: Scalar, both_null: Scalar | None, positive: bool) -> P
 
 
 def _both_null(side: Scalar, other: Scalar) -> Scalar | None:
-    """Return the condition that both sides of a comparison are NULL.  If ``side`` is NOW alone, return None.
-
-    ``side`` is NULL if one of its operands is NULL.
-    """
+    """Return the condition that both sides of a comparison are NULL.  If ``side`` is NOW alone, return None."""
     beside = [call("is null", each) for each in _beside_now(side)]
     if not beside:
         return None
@@ -129,17 +123,13 @@ def _both_null(side: Scalar, other: Scalar) -> Scalar | None:
 
 
 def _beside_now(side: Scalar) -> list[Scalar]:
-    """Return the other operands in sums and differences that contain NOW."""
     if not isinstance(side, Call):
         return []
     return [term for part in side.args for term in (_beside_now(part) if mentions_now(part) else [part])]
 
 
 def _step(side: Scalar, operator: str, other: Scalar) -> tuple[Scalar, str, Scalar] | None:
-    """Move one operand from ``side`` to ``other``.  If this is impossible, return None.
-
-    The operand is an interval, or the instant from which NOW is subtracted.
-    """
+    """Move one operand from ``side`` to ``other``.  If this is impossible, return None."""
     match side:
         case Call(name="+", args=(a, b)) if mentions_now(a) and not mentions_now(b) and b.type == INTERVAL:
             return a, operator, minus(other, b)
@@ -230,7 +220,6 @@ def _midnight(time: Scalar) -> Scalar:
 
 
 def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count: object) -> str:
-    """Return a hint for a comparison of the number of units until NOW()."""
     if unit not in IN_MONTHS or not isinstance(count, int):
         return "Write it like NOW() >= ts + INTERVAL 36 HOURS."
     if mentions_now(between[0]):
@@ -243,9 +232,8 @@ def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count
 
 
 def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Scalar, node: exp.Expr) -> NowComparison:
-    """Translate a comparison of a number of whole units with a constant into a comparison of NOW.
-
-    ``between`` contains the start and the end of the counted units.  One of them contains NOW.
+    """Turn a comparison of the number of units between two times into a comparison of NOW.  One of the times contains
+    NOW.
     """
     count = other.value if isinstance(other, Literal) and other.type.name in INTEGRAL else None
     if unit not in FIXED or not isinstance(count, int):

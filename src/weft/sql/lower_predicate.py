@@ -70,7 +70,6 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.
 
 
 def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
-    """Return the predicate of a condition that contains NOW.  Raise SqlError if NOW occurs outside a comparison."""
     match node:
         case exp.In():
             return _in_with_now(node, positive, scope)
@@ -119,7 +118,7 @@ def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> relational.Predi
 
 
 def _not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope) -> relational.Predicate:
-    """Return the predicate "no y with (x = y) IS NOT FALSE", in the three parts that the module's docstring lists.
+    """Return the three parts of "no y with (x = y) IS NOT FALSE" that the module's docstring lists.
 
     The first part is an equality, so a lookup can evaluate it.  A nested NOT IN is not split, because the text would
     triple with each level.
@@ -140,7 +139,7 @@ def _not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope
 
 
 def _with_fresh_aliases(predicate: relational.Predicate, scope: Scope) -> relational.Predicate:
-    """Return the predicate with new range variables, because copies of one body must not share names."""
+    """Rename the range variables, because copies of one subquery must not share names."""
     return rename(predicate, {alias: scope.fresh(alias) for alias in range_variables(predicate)})
 
 

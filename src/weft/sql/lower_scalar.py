@@ -234,7 +234,7 @@ def _like(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
 
 
 def _escaped(node: exp.Escape, scope: Scope) -> Scalar:
-    r"""Translate LIKE with an escape character.  The new pattern uses the backslash."""
+    r"""Translate LIKE with an escape character into a LIKE that uses the backslash."""
     like = node.this
     if not isinstance(like, (exp.Like, exp.ILike)):
         raise refuse("ESCAPE", node, "it belongs to LIKE and ILIKE")
@@ -251,7 +251,7 @@ def _escaped(node: exp.Escape, scope: Scope) -> Scalar:
 def _is_pattern(pattern: Scalar) -> Scalar:
     r"""Return the condition that every backslash of a pattern precedes %, _ or a backslash.
 
-    With any other pattern, Spark fails at run time.
+    Spark fails at run time for any other pattern.
     """
     rest = pattern
     for escape in ("\\\\", "\\%", "\\_"):  # \\ first, so that what remains of a run of them is an odd one
@@ -315,7 +315,6 @@ def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
 
 
 def _measure(name: str, node: exp.Anonymous, scope: Scope, grouping: Grouping) -> Scalar:
-    """Return the column that contains the value of an aggregate."""
     if len(node.expressions) != 1:
         raise SqlError(f"{name.upper()} takes one argument, not {len(node.expressions)}", where=place(node))
     (parameter,) = node.expressions

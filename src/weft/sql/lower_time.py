@@ -96,7 +96,6 @@ def _format(name: str, node: exp.Anonymous, *, read: bool) -> Literal:
 
 
 def _written(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """Translate TO_DATE, TO_TIMESTAMP or UNIX_TIMESTAMP, with or without a format."""
     type = FUNCTIONS[name].result(())
     value = lower(node.expressions[0])
     if len(node.expressions) == 2:
@@ -117,7 +116,6 @@ def _written(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
 
 
 def _moved(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """Translate DATE_ADD(day, n), DATE_SUB(day, n) or DATEADD(unit, n, time)."""
     if len(node.expressions) == 3:
         return _moved_by_unit(name, node, lower)
     time, count = node.expressions
@@ -219,7 +217,7 @@ _GROUPS: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']")
 _MOST: Final = {
     "y": 6, "M": 4, "L": 4, "d": 2, "H": 2, "h": 2, "K": 2, "k": 2, "m": 2, "s": 2, "S": 9, "a": 1, "X": 3, "x": 3,
 }  # fmt: skip
-"""The maximal length of a group of each pattern letter, in formats for reading and in formats for writing."""
+"""The maximal number of times that a format may repeat a letter, for reading and for writing."""
 _WRITTEN_ONLY: Final = {"E": 4, "D": 3, "Q": 2, "G": 4}
 _MEANT: Final = {
     "Y": "yyyy for the year",

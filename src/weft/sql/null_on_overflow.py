@@ -61,10 +61,7 @@ def within_range(scalar: Scalar) -> Scalar:
 
 
 def _integer_of(text: Scalar, type: DataType) -> Scalar:
-    """Convert a text to an integer as Spark does.  If the text is not an integer, the result is NULL.
-
-    Spark ignores surrounding blanks and digits after the point.
-    """
+    """Convert a text to an integer as Spark does.  Spark ignores surrounding blanks and digits after the point."""
     digits, point = (
         Call("regexp_extract", (text, Literal(pattern, STRING), Literal(1, INT)), STRING)
         for pattern in (_WHOLE, _BELOW_ONE)
@@ -74,10 +71,7 @@ def _integer_of(text: Scalar, type: DataType) -> Scalar:
 
 
 def _of_integer(call: Call, arg: Scalar) -> Scalar:
-    """Return an expression for ABS or for a rounding function of an integer.
-
-    Rounding does not change an integer.  ABS of the least value of a type overflows.
-    """
+    """Rounding does not change an integer.  ABS of the least value of a type overflows."""
     if call.name != "abs":
         return arg if call.type == arg.type else Cast(arg, call.type)
     zero = Cast(Literal(0, INT), call.type)
@@ -86,10 +80,7 @@ def _of_integer(call: Call, arg: Scalar) -> Scalar:
 
 
 def _wide(factors: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-    """Widen one factor of a decimal product.
-
-    Without the wider factor, DuckDB would limit the product to 18 digits.
-    """
+    """Widen one factor of a decimal product, because DuckDB would otherwise limit the product to 18 digits."""
     if any(as_decimal(each.type)[0] > _NARROW for each in factors):
         return factors
     place = next(at for at, each in enumerate(factors) if each.type.name == "DECIMAL")

@@ -60,7 +60,6 @@ def _key(ordered: exp.Expr, node: exp.Expr, names: Sequence[str]) -> Key:
 
 
 def _column(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> int | None:
-    """Return the index of the answer's column for the sort key ``value``, or None."""
     folded = [name.lower() for name in names]
     if isinstance(value, exp.Literal) and not value.is_string and re.fullmatch(r"\d{1,9}", value.name):
         if not 1 <= int(value.name) <= len(names):
@@ -79,10 +78,6 @@ def _column(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> int | None
 
 
 def _same(item: exp.Expr, value: exp.Expr, node: exp.Expr) -> bool:
-    """Return whether an item of the select list equals the sort key ``value``.
-
-    The column names may have a table name in front.
-    """
     if isinstance(item, exp.Column) and isinstance(value, exp.Column) and not item.table:
         sources = [node.args.get("from_"), *(node.args.get("joins") or ())]
         aliases = {each.this.alias_or_name.lower() for each in sources if each is not None}
@@ -91,7 +86,7 @@ def _same(item: exp.Expr, value: exp.Expr, node: exp.Expr) -> bool:
 
 
 def _added(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> str:
-    """Return a hint that contains the query with the sort key in the select list."""
+    """Return a hint that contains the query with the sort key in its select list."""
     plain = isinstance(node, exp.Select) and isinstance(value, exp.Column) and not node.args.get("group")
     if not plain or value.name.lower() in {name.lower() for name in names}:
         return "Name the expression in the select list with AS, and sort by that name."

@@ -104,7 +104,6 @@ def first_statement(text: str) -> tuple[str, str | None]:
 
 
 def _in_words(problem: str, near: str) -> str:
-    """Describe a parser error in words that an author of SQL understands."""
     place = f" near {near!r}" if near else ""
     missing = re.search(r"Expecting (\S)$", problem)
     if missing is not None:

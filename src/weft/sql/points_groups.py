@@ -80,10 +80,7 @@ def _total(formula: Aggregate, item: str) -> str:
 
 
 def _running(formula: Aggregate, rows: str, names: list[str]) -> str:
-    """Return SQL that computes counts and sums of integers as running sums.
-
-    A running sum adds a value at the start of its period and subtracts the value at the end.
-    """
+    """A running sum adds a value at the start of its period and subtracts the value at the end."""
     value = f"CAST({'0' if formula.function == 'CNT' else 'COALESCE(x, 0)'} AS {_WIDE})"
     sides = "CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides"
     bound = "CASE WHEN side = 0 THEN from_tp ELSE to_tp END AS tp"
@@ -107,7 +104,6 @@ def _running(formula: Aggregate, rows: str, names: list[str]) -> str:
 
 
 def _recomputed(formula: Aggregate, rows: str, names: list[str]) -> str:
-    """Return SQL that computes the aggregate for each interval between two bounds."""
     cuts = f"SELECT DISTINCT {listed(names, 'tp')} FROM ({bounds(rows, names, '1')}) AS bounds"
     following = f"LEAD(tp) {over(names, 'tp')} AS next"
     stretches = f"SELECT {listed(names, 'tp', following)} FROM ({cuts}) AS cuts"

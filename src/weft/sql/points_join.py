@@ -44,9 +44,8 @@ def joined(
 
 
 def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
-    """Return SQL that joins the periods of equal keys.  Both relations must have the same variables.
-
-    Each common interval starts at the start of a period in one of the relations.
+    """Join two relations with the same variables.  Each common interval starts at the start of one of the two
+    periods.
     """
     among_right = containing(left, right, "a.from_tp", dialect)
     among_left = containing(right, left, "b.from_tp", dialect, outer="b", inner="a")

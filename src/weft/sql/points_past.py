@@ -167,7 +167,6 @@ def reach(source: str, window: Window, extent: Extent) -> str:
 
 
 def _first_from(distance: int) -> str:
-    """Return SQL for the first time point that is at least ``distance`` microseconds after the instant."""
     return f"MIN(tp) OVER (ORDER BY instant RANGE BETWEEN {distance} FOLLOWING AND UNBOUNDED FOLLOWING)"
 
 

@@ -54,7 +54,7 @@ def _computed(operation: str, operands: list[str], *, exact: bool, dialect: Dial
 
 
 def _quotient(left: str, right: str) -> str:
-    """Return SQL for a quotient of DOUBLEs.  A division by 0 gives infinity, or NaN for 0 / 0."""
+    """A division by 0 gives infinity, or NaN for 0 / 0."""
     far = f"CASE WHEN {left} > 0 THEN 'Infinity' WHEN {left} < 0 THEN '-Infinity' ELSE 'NaN' END"
     return f"CASE WHEN {right} = 0 THEN CAST({far} AS DOUBLE) ELSE {left} / {right} END"
 
@@ -76,10 +76,7 @@ def holds(test: Comparison | Matches, column: Callable[[Variable], str], dialect
 
 
 def _group(test: Matches, number: int, column: Callable[[Variable], str], dialect: Dialect) -> str:
-    """Return SQL for the text of a group in the first match, or NULL if the group did not participate in the match.
-
-    Raise ExecutionError for Spark.  Spark does not distinguish an empty group from a group that did not participate.
-    """
+    """Raise ExecutionError for Spark, which does not distinguish an empty group from a group outside the match."""
     if not dialect.groups:
         raise ExecutionError(
             "Spark cannot tell a group that matched the empty text from a group that took no part in the match",

@@ -88,7 +88,7 @@ def _level(node: exp.Expr) -> int:
 
 
 def _one_interval(node: exp.Expr) -> bool:
-    """Return whether the node is one interval.  The parser returns ``INTERVAL 1 DAY 2 HOURS`` as a sum."""
+    """The parser returns ``INTERVAL 1 DAY 2 HOURS`` as a sum of two intervals."""
     if isinstance(node, exp.Add):
         return _one_interval(node.this) and _one_interval(node.expression)
     return isinstance(node, exp.Interval)

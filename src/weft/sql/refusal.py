@@ -76,7 +76,6 @@ _NAMES: Final[dict[type[exp.Expr], str]] = {
     exp.Placeholder: "a parameter",
     exp.QueryTransform: "TRANSFORM … USING",
 }
-"""The names of nodes in messages, by node class."""
 
 
 def spaced(node: exp.Expr) -> str:

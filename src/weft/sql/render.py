@@ -190,7 +190,6 @@ def _call(value: Call) -> str:
 
 
 def _of_parts(function: str, args: tuple[Scalar, ...]) -> str:
-    """Return the SQL of a function of nested values."""
     of, *others = args
     if function == PART_OF:
         place, *how = others
@@ -209,9 +208,7 @@ def _constant(value: Scalar) -> object:
 
 
 def _tried(value: Call) -> bool:
-    """Return whether the result of time arithmetic may overflow at a row.  The overflow must then give NULL, not an
-    error.
-    """
+    """Return whether time arithmetic can overflow at a row.  The overflow must then give NULL, not an error."""
     if value.name == "*":
         return value.type == INTERVAL and not is_constant(value)
     timely = value.name in _TRIED and any(arg.type in (INTERVAL, TIMESTAMP) for arg in value.args)
@@ -316,10 +313,7 @@ def measure_text(measure: relational.Measure) -> str:
 
 
 def _united(operator: str, parts: tuple[relational.Relation, ...], views: Views, depth: int) -> str:
-    """Combine queries by a set operator.
-
-    A nested set operation becomes a derived table, so that the precedence of the operators does not matter.
-    """
+    """A nested set operation becomes a derived table, so that the precedence of the operators does not matter."""
     several = (relational.Union, relational.Values)
     texts = []
     for part in parts:

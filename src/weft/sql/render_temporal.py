@@ -108,11 +108,6 @@ class _Item:
 
 @dataclass(frozen=True)
 class _Joining:
-    """The state of a join while its condition is rendered.
-
-    ``items`` are the inputs, ``whole`` is the whole condition, and ``joins`` contains the SQL of additional joins.
-    """
-
     items: Sequence[_Item]
     whole: Scalar
     joins: list[str]
@@ -124,10 +119,7 @@ def _named(refs: Sequence[ColumnRef], alias: str) -> dict[ColumnRef, ColumnRef]:
 
 
 def _of(scan: str, items: Sequence[_Item]) -> _Item:
-    """Return the input that contains only columns of the range variable ``scan``.
-
-    Raise DerivationError if no such input exists.
-    """
+    """Return the input that contains only columns of the range variable ``scan``."""
     for item in items:
         if {ref.scan for ref in item.columns} == {scan}:
             return item

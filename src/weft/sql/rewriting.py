@@ -67,7 +67,6 @@ def as_number(node: exp.Expr) -> str:
 
 
 def _argument(text: str) -> str:
-    """Quote a text as one shell argument, in double quotes if it has no special character."""
     line = " ".join(text.split()) if "--" not in text and "/*" not in text else text
     return shlex.quote(line) if set(line) & set('"$`\\!') else f'"{line}"'
 
@@ -109,7 +108,6 @@ def without_value(node: exp.Expr) -> str:
 
 
 def _joined(function: str | None) -> str:
-    """Return a hint for a subquery in the select list or within an expression."""
     if function is None:
         return "Join with its table and select the column: JOIN … ON."
     beyond = ">" if function == "max" else "<"
@@ -127,7 +125,6 @@ def _within(node: exp.Expr) -> exp.Expr | None:
 
 
 def _around(node: exp.Expr) -> exp.Expr | None:
-    """Return the parent of a node.  Skip parentheses."""
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
@@ -135,10 +132,7 @@ def _around(node: exp.Expr) -> exp.Expr | None:
 
 
 def _asserted(comparison: exp.Expr) -> bool:
-    """Return whether a comparison is part of a WHERE or ON condition below nothing but AND and OR.
-
-    In such a place, an unknown comparison has the same effect as a false comparison.
-    """
+    """Return whether an unknown comparison has the same effect as a false comparison in this place."""
     around = comparison.parent
     while isinstance(around, (exp.And, exp.Or, exp.Paren)):
         around = around.parent
@@ -148,8 +142,6 @@ def _asserted(comparison: exp.Expr) -> bool:
 def _compared(query: exp.Select, value: exp.Expr, node: exp.Expr) -> tuple[exp.Select, exp.Expr] | None:
     """Return the subquery and the compared value with qualified column names.  The value can then move into the
     subquery.
-
-    Return None if the move requires new aliases.
     """
     outer = node.find_ancestor(exp.Select)
     source, own = None if outer is None else outer.args.get("from_"), query.args.get("from_")
@@ -176,10 +168,9 @@ def _compared(query: exp.Select, value: exp.Expr, node: exp.Expr) -> tuple[exp.S
 def _existence(
     inner: exp.Select, value: exp.Expr, kind: type[exp.Expr], function: str | None, *, everything: bool
 ) -> exp.Expr | None:
-    """Rewrite the comparison ``value kind (inner)`` as EXISTS, or return None if this is impossible.
+    """Rewrite the comparison ``value kind (inner)`` as EXISTS, or return None.
 
-    If ``everything`` is true, the comparison is with ALL rows.  The EXISTS is true if the comparison is true.  It is
-    false if the comparison is false or unknown.
+    If the comparison is unknown, the EXISTS is false.  If ``everything`` is true, the comparison is with ALL rows.
     """
     item = inner.expressions[0].unalias()
     body = inner.copy()
@@ -208,10 +199,7 @@ def _existence(
 
 
 def _of_all(body: exp.Select, against: exp.Expr, value: exp.Expr, operand: exp.Expr) -> exp.Expr:
-    """Return the condition that a comparison with ALL is true.
-
-    No row may make the comparison false or, because of a NULL, unknown.
-    """
+    """Require that no row makes the comparison false or, because of a NULL, unknown."""
     unknown = [exp.Is(this=each.copy(), expression=exp.Null()) for each in (value, operand)]
     return exp.not_(exp.Exists(this=body.where(exp.or_(against, *unknown))))
 
@@ -323,10 +311,7 @@ def known(columns: Sequence[str], alias: str) -> str:
 
 
 def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
-    """Return the columns of PARTITION BY, the column of ORDER BY, and whether the order is descending.
-
-    Return None if PARTITION BY or ORDER BY contains an expression, or if ORDER BY does not have exactly one column.
-    """
+    """Return the columns of PARTITION BY, the column of ORDER BY, and whether the order is descending."""
     ordered = window.args.get("order")
     by = [] if ordered is None else ordered.expressions
     parts = list(window.args.get("partition_by") or ())
@@ -344,7 +329,7 @@ def same(keys: Sequence[str], one: str, other: str) -> str:
 
 
 def _best_of_group(window: exp.Window) -> str | None:
-    """Return a hint with a query for the first row of each partition, or None."""
+    """Return a hint that contains a query for the first row of each partition."""
     select = window.find_ancestor(exp.Select)
     name, keys = single_table(select), _keys(window)
     if select is None or name is None or keys is None:
@@ -362,16 +347,12 @@ def _best_of_group(window: exp.Window) -> str | None:
 
 
 def _nulls(columns: Sequence[str]) -> str:
-    """Return a clause for the hint: the query omits rows with a NULL in ``columns``.  The clause may be empty."""
     names = [each for each in dict.fromkeys(columns) if each.lower() != "ts"]
     return f"; rows with a NULL in {' or '.join(names)} are omitted" if names else ""
 
 
 def _listed(select: exp.Select, window: exp.Window, value: str) -> str | None:
-    """Return the select list over ``t`` with the column ``value`` of ``p`` in place of the window function.
-
-    Return None if the select list contains another window function.
-    """
+    """Return the select list over ``t`` with the column ``value`` of ``p`` in place of the window function."""
     listed = []
     for item in select.expressions:
         selected = of_alias(item, "t")
@@ -388,9 +369,9 @@ def _listed(select: exp.Select, window: exp.Window, value: str) -> str | None:
 
 
 def _paired(window: exp.Window) -> tuple[exp.Select, str, str, tuple[list[str], str, bool]] | None:
-    """Return the parts of a query that joins its table ``t`` with itself as ``p``, or None if no such query exists.
+    """Return the parts of a query that joins its table ``t`` with itself as ``p``.
 
-    The parts are the SELECT of the window function, the table, the select list over ``t`` and ``p``, and the keys.
+    The parts are the SELECT of the window function, the table, the select list, and the result of ``_keys``.
     """
     select = window.find_ancestor(exp.Select)
     name, keys, arguments = single_table(select), _keys(window), window.this.expressions
@@ -407,7 +388,7 @@ def _paired(window: exp.Window) -> tuple[exp.Select, str, str, tuple[list[str], 
 
 
 def _beside(window: exp.Window, name: str) -> str | None:
-    """Return a hint that replaces LAG or LEAD by a join with the previous or the next row, or None."""
+    """Return a hint that replaces LAG or LEAD by a join with the previous or the next row."""
     parts = _paired(window)
     if parts is None:
         return None
@@ -422,7 +403,7 @@ def _beside(window: exp.Window, name: str) -> str | None:
 
 
 def _first_value(window: exp.Window) -> str | None:
-    """Return a hint that replaces FIRST_VALUE by a join with the first row of the group, or None."""
+    """Return a hint that replaces FIRST_VALUE by a join with the first row of the group."""
     parts = _paired(window)
     if parts is None:
         return None
@@ -440,7 +421,6 @@ def _first_value(window: exp.Window) -> str | None:
 
 
 def _instead(select: exp.Select, text: str) -> str:
-    """Return the command that installs the whole query with ``text`` in place of ``select``."""
     if select.parent is None:
         return installed(text)
     return whole(select, exp.maybe_parse(text, dialect="spark"))

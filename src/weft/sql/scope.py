@@ -32,7 +32,7 @@ Each use of a common table expression inserts a copy.  Nested expressions could 
 _MADE_UP: Final = re.compile(r"_(?:was|before|outer|or\d+|\d+)$", re.IGNORECASE)
 """The suffixes of range variables that the rewriting creates.
 
-Weft appends an underscore to a user's alias with such a suffix, to distinguish it from created range variables.
+If an alias has such a suffix, Weft appends an underscore to it.
 """
 
 

@@ -83,7 +83,7 @@ def shared(aliases: Sequence[str]) -> tuple[str, str, list[str]]:
 
 
 def _counted(count: int, name: str) -> str:
-    """Return SQL for a change by ``count``, which is positive at the start of a period and negative at the end."""
+    """Return SQL that is ``count`` at the start of a period and minus ``count`` at the end."""
     return f"CASE WHEN side = 0 THEN {count} ELSE {-count} END AS {name}"
 
 

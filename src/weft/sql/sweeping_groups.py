@@ -39,7 +39,7 @@ def aggregated(
 
 
 def _exact(measure: Measure) -> bool:
-    """Return whether the measure can subtract the value of a row exactly when the row ends."""
+    """Return whether the measure can be updated exactly by subtracting the value of a row."""
     type = None if measure.argument is None else measure.argument.type
     if type is None or measure.function == "count":
         return True
@@ -101,7 +101,6 @@ class _Groups:
         return f"SELECT {heads} FROM ({swept}) AS swept{there}"
 
     def _summed(self, place: int) -> int | None:
-        """Return ``place`` if a measure sums the argument at this position, otherwise None."""
         asked = (each for each in self.measures if each.argument == self.arguments[place])
         return place if any(each.function in ("sum", "avg") for each in asked) else None
 
@@ -148,7 +147,7 @@ class _Groups:
 
 
 def _in_order(number: str) -> str:
-    """Return SQL for a sum of DOUBLEs in ascending order, so that the same numbers always have the same sum.
+    """Sum DOUBLEs in ascending order, so that the same numbers always have the same sum.
 
     View maintenance looks up the old tuple by its values.  Another order of addition could change these values.
     """
@@ -163,7 +162,7 @@ def _parts(value: str, type: DataType) -> tuple[str, ...]:
 
 
 def _quotient(measure: Measure, sums: Sequence[str], count: str) -> str:
-    """Return SQL for SUM or AVG from the sums of ``_parts`` and a count that is not 0."""
+    """Return SQL for SUM or AVG from the sums of ``_parts``.  The count must not be 0."""
     type = None if measure.argument is None else measure.argument.type
     if type is not None and is_wide(type):
         low, high = sums

@@ -43,7 +43,7 @@ from weft.sql.render import scalar as rendered
 from weft.sql.scope import Names, as_written
 
 _NO_PLACE: Final = exp.Null()
-"""A node without a place.  A stored view has no place in the text of the query that reads it."""
+"""A node for stored views.  A stored view has no place in the text of the query that reads it."""
 _COMPARISONS: Final = frozenset((*NEGATED, "<=>"))
 _TRY: Final = "`weft try` reads a view as of now."
 _GROUPS: Final = (
@@ -105,12 +105,10 @@ def _refuse_periods(query: Query) -> None:
 
 @dataclass
 class _Writing:
-    """The views replaced in one query, and the reasons that prevent a replacement."""
-
     names: Names
     views: dict[TableSchema, None] = field(default_factory=dict)
     refused: dict[tuple[str, ...], dict[str, str | None]] = field(default_factory=dict)
-    """For each path of views, the reasons with their hints.  A path is a refused view, followed by the views that read
+    """The reasons with their hints for each path of views.  A path is a refused view, followed by the views that read
     it.
     """
 
@@ -139,7 +137,6 @@ class _Writing:
         return Distinct(Project(own.input, scan.alias, outputs))
 
     def _asked(self, node: Any, path: tuple[str, ...]) -> Any:
-        """Rewrite a node of a view's definition for a standing query."""
         match node:
             case Plain(condition=condition) if mentions_now(condition):
                 try:
@@ -158,10 +155,7 @@ class _Writing:
 
 
 def _typed(output: Output, table: TableSchema) -> Scalar:
-    """Return a column of the definition with the type of the view's column.
-
-    A nested type may have additional fields since the definition was stored.
-    """
+    """A nested type may have additional fields since the definition was stored."""
     column = table.column(output.name)
     value = output.value
     if column is None or not isinstance(value, ColumnRef) or value.type != column.type:
@@ -170,10 +164,7 @@ def _typed(output: Output, table: TableSchema) -> Scalar:
 
 
 def _not_standing(definition: Query) -> Iterator[tuple[str, str | None]]:
-    """Yield the constructs in a view's own definition that standing queries do not support.
-
-    Each construct has a hint, or None.
-    """
+    """Yield the constructs that standing queries do not support, each with a hint or None."""
     for part in walk(definition):
         match part:
             case Grouped(window=None):
@@ -185,10 +176,6 @@ def _not_standing(definition: Query) -> Iterator[tuple[str, str | None]]:
 
 
 def _threshold(condition: Scalar, positive: bool) -> Predicate:
-    """Return the predicate "condition is true".  If ``positive`` is False, return "condition is false".
-
-    Raise SqlError if NOW occurs outside a comparison.
-    """
     match condition:
         case _ if not mentions_now(condition):
             return Plain(condition if positive else call("not", condition))

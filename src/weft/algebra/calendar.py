@@ -40,7 +40,7 @@ FIXED: Final = {
 }
 """The lengths of the units of fixed length, in microseconds."""
 IN_MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-"""The number of months in each longer unit."""
+"""The number of months in each calendar unit."""
 _LONGEST_MONTH: Final = 31 * DAY
 _EARLIEST: Final = -(2**63) + 400 * DAY
 """The earliest time (microseconds) for which Spark can compute the day."""
@@ -92,7 +92,7 @@ def _is_beginning(unit: str, instant: Scalar) -> bool:
 def within_calendar(value: Scalar, depth: int = 0) -> bool:
     """Return whether the value is a time near the years 1 to 9999, or the difference of two such times.
 
-    Spark's range of times is thirty times as wide.  A sum of a few such values therefore fits in 64 bits.
+    Such values are so small that a sum of a few values fits in 64 bits.
     """
     match value:
         case ColumnRef() | Literal() | Param() | Now():

@@ -1,6 +1,4 @@
-"""Define instants and events.  The functions ``at``, ``starts`` and ``ends`` take and return them (design section
-2).
-"""
+"""Define instants and events, which the functions ``at``, ``starts`` and ``ends`` use (design section 2)."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ class Driver:
     ``scan`` is the scan whose row starts or ends, or None for a threshold.  ``instant`` is the instant of the event.
     ``inside`` names the enclosing subqueries (``EXISTS`` or ``NOT EXISTS``), outermost first.  The kind ``beginning``
     is the start of constant rows at the beginning of time.  The kind ``greatest`` occurs only in the closed form of
-    Q^M.  Its instant is the latest of several start times.
+    Q^M.  The instant of a ``greatest`` event is the latest of several start times.
     """
 
     kind: DriverKind
@@ -62,7 +60,7 @@ class Event:
         return replace(self, relation=relation)
 
     def where(self, predicate: Predicate) -> Event:
-        """Return the event without the rows for which ``predicate`` is not true."""
+        """Return the event restricted to the rows for which ``predicate`` is true."""
         return self.over(Select(self.relation, predicate))
 
     @property

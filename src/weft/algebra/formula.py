@@ -10,13 +10,13 @@ Within the scope of one quantifier, variables with the same name and type are th
 values.  A formula that occurs twice is computed and stored once.
 
 The same classes represent two-sorted first-order logic over a log (2-FOL; Toman 2007, definition 3.1).  2-FOL has no
-temporal operators and no fixpoints.  A variable of the type ``TIME`` ranges over the time points up to ``NOW``.
-``NOW`` is the time point at which the formula is evaluated.  The last term of an atom is the time point of its rows.
+temporal operators and no fixpoints.  A variable of the type ``TIME`` ranges over the time points up to ``NOW``. ``NOW``
+is the time point at which the formula is evaluated.  The last term of an atom is the time point of its rows.
 Comparisons of time points compare their numbers.  The difference of two time points is an INTERVAL in microseconds.
 
-An evaluation over stored history reads *dated* predicates.  A dated predicate contains the rows of all time points.
-Its last column is the number of the time point.  ``POINTS`` contains the number and the time (µs UTC) of each time
-point.
+An evaluation over stored history reads *dated* predicates.  A dated predicate contains the rows of all time points. The
+last column of a dated predicate is the number of the time point.  ``POINTS`` contains the number and the time (µs UTC)
+of each time point.
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ class Comparison:
 class Matches:
     """A match of a regular expression (RE2 syntax) anywhere in a text, with count 1.
 
-    ``groups`` has one term for each capturing group of the first match, in order.  The value None accepts any text of
-    the group.  A group that did not participate in the match equals no term.  A variable in ``groups`` is bound to the
-    group's text if the left side of the enclosing ``And`` does not contain it.
+    ``groups`` has one term for each capturing group of the first match, in order.  If a term is None, the group may
+    have any text.  A group that did not participate in the match equals no term.  If the left side of the enclosing
+    ``And`` does not contain a variable of ``groups``, the match assigns the group's text to the variable.
     """
 
     text: Term
@@ -152,12 +152,13 @@ class Matches:
 @hashed_once
 @dataclass(frozen=True)
 class And:
-    """Q1 ∧ Q2, which multiplies counts.  With a ``Not`` on the right it is Q1 ∧ ¬Q2, which subtracts counts down to 0.
+    """Q1 ∧ Q2, which multiplies counts.  With a ``Not`` on the right, it is Q1 ∧ ¬Q2, which subtracts counts (at least
+    0).
 
-    A ``Comparison`` or a ``Matches`` occurs only on the right and filters the rows of Q1.  Its negation subtracts one
-    from the count of each row that matches.  Under set semantics, the negation is also a filter.  The equality x = t
-    adds the value of t to each row if Q1 contains all variables of t but not x.  A ``Matches`` adds the texts of its
-    groups to each row.
+    A ``Comparison`` or a ``Matches`` occurs only on the right and filters the rows of Q1.  The negation of a
+    ``Comparison`` or a ``Matches`` subtracts one from the count of each row that matches.  Under set semantics, such a
+    negation is also a filter.  The equality x = t adds the value of t to each row if Q1 contains all variables of t but
+    not x.  A ``Matches`` adds the texts of its groups to each row.
     """
 
     left: Formula
@@ -341,7 +342,7 @@ def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
 def with_terms(formula: Formula, change: Callable[[Term], Term]) -> Formula:
     """Return the formula after applying ``change`` to its terms.
 
-    The function does not change terms that bind variables or terms of subformulas.
+    Subformulas remain unchanged.  Terms that bind variables also remain unchanged.
     """
     match formula:
         case Atom(terms=terms):
@@ -425,7 +426,7 @@ def dated(predicate: str) -> str:
 
 
 def undated(predicate: str) -> str | None:
-    """Return the predicate name without the mark of its dated form, or None if the predicate is not dated."""
+    """Return the name of a predicate from the name of its dated form.  If the name is not dated, return None."""
     return predicate[: -len(_DATED)] if predicate.endswith(_DATED) and predicate != POINTS else None
 
 

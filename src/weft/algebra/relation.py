@@ -10,7 +10,7 @@ A ``Predicate`` is two-valued: it treats SQL's unknown as not true.  Lowering re
 ``NOT (a = b)`` becomes a scalar, and ``NOT IN`` becomes a ``NotExists`` over "is not false".  EXISTS remains a
 predicate with a relation inside.  The SQL of a branch therefore resembles the user's query.
 
-A ``Key`` is an ORDER BY key over the columns of an answer.  It compares values as Spark does.
+A ``Key`` is an ORDER BY key over the columns of an answer.  Keys compare values as Spark does.
 """
 
 from __future__ import annotations
@@ -217,13 +217,13 @@ Predicate: TypeAlias = "Plain | And | Or | NowFrom | NowBefore | Exists | NotExi
 TRUE = And(())
 FALSE = Or(())
 UNIT = Join(())
-"""The relation with one row and no columns.  It is the input of the events of a predicate."""
+"""The relation with one row and no columns, which is the input of a predicate's events."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Query:
-    """A standing query.  Its answer is the set of distinct rows of ``outputs`` over ``input``."""
+    """A standing query.  The answer is the set of distinct rows of ``outputs`` over ``input``."""
 
     input: Relation
     outputs: tuple[Output, ...]
@@ -240,8 +240,8 @@ class ViewSchema(TableSchema):
     """The schema of the table that stores the periods of a temporal view.
 
     If ``depends_on_now`` is true, the stored periods hold only for the instant of the view's last evaluation.  A
-    standing query is evaluated at every instant.  It therefore reads the ``definition`` of such a view (design section
-    11). ``definition`` is the view's query after name resolution, or None if the caller did not request it.
+    standing query then reads the ``definition`` of the view (design section 11).  ``definition`` is the view's query
+    after name resolution, or None if the caller did not request it.
     """
 
     depends_on_now: bool = False

@@ -64,7 +64,7 @@ class Now:
 @hashed_once
 @dataclass(frozen=True)
 class PeriodOf:
-    """The period set of a tuple of the range variable ``scan``, as an argument of a period function.
+    """The period set of a tuple, as an argument of a period function.  ``scan`` is the range variable of the tuple.
 
     The period functions are ``PERIOD_START``, ``PERIOD_END``, ``PERIOD_LENGTH``, ``PERIOD_CONTAINS`` and
     ``PERIOD_OVERLAPS``.  ``PERIOD_END`` returns the last instant, or t_now for an open period.  Only temporal views
@@ -128,9 +128,7 @@ TIME_START = Param("t0", TIMESTAMP)
 REFRESHED = Param("refreshed", TIMESTAMP)
 """The instant of a view's last refresh."""
 CHANGED_FROM = Param("changed_from", TIMESTAMP)
-"""The first instant that a change of tracked tables affects.  It is t_now, or earlier if the change corrects the
-past.
-"""
+"""The first instant that a change of tracked tables affects.  If the change corrects the past, it is before t_now."""
 MICROSECOND = Literal(1, INTERVAL, fixed=True)
 
 
@@ -140,7 +138,7 @@ def call(name: str, *args: Scalar, type: DataType = BOOLEAN) -> Call:
 
 
 def plus(instant: Scalar, interval: Scalar) -> Scalar:
-    """Return an expression for ``instant + interval``.  Two ``fixed`` constants are added immediately."""
+    """Return an expression for ``instant + interval``.  The sum of two ``fixed`` constants is a constant."""
     if isinstance(instant, Literal) and isinstance(interval, Literal) and instant.fixed and interval.fixed:
         return Literal(_micros(instant) + _micros(interval), TIMESTAMP, fixed=True)
     return Call("+", (instant, interval), TIMESTAMP)

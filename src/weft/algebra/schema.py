@@ -67,8 +67,8 @@ class DataType:
 
     ``element`` is the type of an ARRAY's elements or a MAP's values.  ``key`` is the type of a MAP's keys, and
     ``fields`` are the fields of a STRUCT.  Only expressions within a query have nested types.  A column with a declared
-    nested type stores JSON text.  Its type is STRING, and ``shape`` is the declared type.  Queries use ``shape`` to
-    read parts of the text.  Comparisons of types ignore ``shape``.
+    nested type stores JSON text.  The type of such a column is STRING, and ``shape`` is the declared type.  Queries use
+    ``shape`` to read parts of the text.  Comparisons of types ignore ``shape``.
 
     >>> DataType.parse("decimal(10, 2)")
     DataType(name='DECIMAL', precision=10, scale=2)
@@ -86,7 +86,7 @@ class DataType:
     def of_column(cls, text: str) -> DataType:
         """Return the type of a column declared as ``text``, which may be a nested type.
 
-        Raise ValueError as ``parse_nested`` does, or if JSON cannot represent the type.
+        Raise ValueError in the same cases as ``parse_nested``, or if JSON cannot represent the type.
 
         >>> kind = DataType.of_column("array<int>")
         >>> str(kind), kind.declared
@@ -123,7 +123,7 @@ class DataType:
     def of_expression(cls, text: str) -> DataType:
         """Parse the text that ``str`` returns for the type of an expression.
 
-        Raise ValueError as ``parse_nested`` does.
+        Raise ValueError in the same cases as ``parse_nested``.
         """
         return cls(text) if text in (PERIOD.name, MONTHS.name) else cls.parse_nested(text)
 
@@ -286,7 +286,7 @@ BINARY: Final = DataType("BINARY")
 INTERVAL: Final = DataType("INTERVAL")
 NULL: Final = DataType("NULL")
 PERIOD: Final = DataType("PERIOD")
-"""The type of a set of instants.  Only the period functions of temporal views accept this type.  No column has it."""
+"""The type of a set of instants, which only the period functions of temporal views accept."""
 MONTHS: Final = DataType("MONTHS")
 """The type of a duration in calendar months: INTERVAL 1 YEAR is 12.  Only temporal views can use it."""
 
@@ -309,8 +309,8 @@ class TableSchema:
 
     ``start`` and ``end`` name the columns with the start time and the end time of a row.  The end time is NULL if the
     row has not ended.  For an append-only table ``end`` is None.  ``source`` is the kind of object that ``id``
-    identifies.  The kind "table" is a table of the home, and the kind "results" is a standing query.  The table
-    ``results.NAME`` contains the answers of a standing query.  Its start column is ``_first_at``.
+    identifies.  The kind is "table" for a table of the home, and "results" for a standing query.  The table
+    ``results.NAME`` contains the answers of a standing query, with the start column ``_first_at``.
     """
 
     id: int

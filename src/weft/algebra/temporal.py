@@ -6,10 +6,10 @@ as maximal periods [valid_from, valid_to), in microseconds UTC.  A NULL ``valid_
 an open period is valid now and until it is changed (NOW in the paper).  The instant of the evaluation is t_now.  A
 period that would extend beyond t_now is stored as an open period.
 
-Operators that do not refer to time are τ-reducible.  The snapshot of their result at an instant is the ordinary
-operator applied to the snapshots of the inputs.  A predicate that refers to NOW or to a period set (``mentions_time``)
-is evaluated at t_now, once per tuple with its full period set.  The predicate retains or removes the tuple with its
-entire past (θ-reducible).
+Operators that do not refer to time are τ-reducible.  The snapshot of the result at an instant is the ordinary operator
+applied to the snapshots of the inputs.  A predicate that refers to NOW or to a period set (``mentions_time``) is
+evaluated at t_now, once per tuple with its full period set.  The predicate retains or removes the tuple with its entire
+past (θ-reducible).
 
 Expressions are immutable values.  An expression that occurs twice is computed once.  A column is a ``ColumnRef(range
 variable, name)``.
@@ -96,9 +96,7 @@ class Projection:
 @hashed_once
 @dataclass(frozen=True)
 class TemporalJoin:
-    """⋈_p: the combinations of tuples with common instants.  The instants of a combination are these common
-    instants.
-    """
+    """⋈_p: the combinations of tuples with common instants.  Each combination is valid at the common instants."""
 
     inputs: tuple[Temporal, ...]
     predicate: Scalar
@@ -109,7 +107,7 @@ class TemporalJoin:
 class TemporalUnion:
     """R ∪ S: the rows of R and S.  The instants of a row are the union of its instants in R and in S.
 
-    Columns match by position.  Their names come from R.
+    Columns match by position and have the names of the columns of R.
     """
 
     left: Temporal
@@ -157,8 +155,8 @@ class Extension:
 class Aggregation:
     """Π_{A',0}: the measures of each group at each instant, over the rows that are valid at the instant (section 5.1).
 
-    A group exists while it has rows.  If ``groups`` is empty, one group exists at all instants since t0.  Its count is
-    0 while no rows are valid.  A moving window is an ``Extension`` below the ``Aggregation``: Π_{A',w} =
+    A group exists while it has rows.  If ``groups`` is empty, one group exists at all instants since t0.  The count of
+    this group is 0 while no row is valid.  A moving window is an ``Extension`` below the ``Aggregation``: Π_{A',w} =
     Π_{A',0}(EX_w).
     """
 

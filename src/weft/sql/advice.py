@@ -1,7 +1,7 @@
 """List Weft's replacements for constructs and functions of other databases.
 
 ``refusal.refuse`` looks up the name of a construct if the caller passes no hint.  ``lower_calls`` looks up functions.
-Functions are listed in lower case.  Constructs are listed as error messages name them.
+The names of functions are in lower case.  Constructs have the same names as in error messages.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ _UNREADABLE: Final = (
     (r"\bAS\s+(?:UNSIGNED|SIGNED|MONEY|BIT|NVARCHAR|NUMBER|VARIANT|JSONB?)\b", "a type of another database"),
     (r"\bOUTER\s+APPLY\b|\bCROSS\s+APPLY\b", "LATERAL"),
 )
-"""Pairs (pattern, name in ``ADVICE``) for constructs that the parser rejects.  The pattern applies to a text with empty
-strings.
+"""Pairs (pattern, name in ``ADVICE``) for constructs that the parser rejects.  Before a match, all strings in the text
+are emptied.
 """
 _STRING: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
 
@@ -180,9 +180,9 @@ def advice(name: str) -> str | None:
 
 
 def unreadable(text: str) -> tuple[str, str] | None:
-    """Return the name and the replacement of a construct of another database in a text that the parser rejected.
+    """Find a construct of another database in a text that the parser rejected.
 
-    Return None if the text has no such construct.
+    Return the name and the replacement of the construct, or None.
 
     >>> unreadable("SELECT TOP 3 x FROM t")[0]
     'TOP'

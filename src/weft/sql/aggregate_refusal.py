@@ -13,7 +13,7 @@ A SELECT with aggregates over one table becomes a formula as in this example.
     (n <- CNT id; user (ONCE[0,10m) (logins(id, user, ok) AND ok = 0))) AND n > 5
 
 The condition with NOW() becomes the interval of ONCE.  Other conditions follow the atom.  An aggregation counts the
-distinct rows of its formula.  It counts rows that differ only in ``ts`` once, and does not count rows with a NULL.
+distinct rows of its formula.  Rows that differ only in ``ts`` count once.  Rows with a NULL do not count.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def aggregates_refused(
 
 
 def is_plain(select: exp.Select) -> bool:
-    """Return whether the SELECT has neither GROUP BY nor aggregates.  HAVING then filters single rows."""
+    """Return whether the SELECT has neither GROUP BY nor aggregates, so that HAVING filters single rows."""
     return select.args.get("group") is None and _measures(select) is None
 
 
@@ -187,7 +187,7 @@ _UNITS: Final = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"),
 
 
 class NoFormula(Exception):
-    """An error for a query without an equivalent formula.  Its message is the reason."""
+    """An error for a query without an equivalent formula.  The message is the reason."""
 
 
 @dataclass(frozen=True)

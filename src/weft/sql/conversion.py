@@ -100,8 +100,8 @@ def opened(value: Scalar) -> Scalar:
 def compared_as_text(values: Sequence[Scalar], node: exp.Expr) -> None:
     """Raise SqlError for IN with strings and times, because Spark compares them as text.
 
-    Constant strings in Spark's output format for the time are accepted: ``born IN ('1993-04-05')``.  For these strings,
-    a comparison as times has the same result.
+    A constant string in Spark's output format is accepted: ``born IN ('1993-04-05')``.  A comparison as times then has
+    the same result.
     """
     times = {value.type for value in values if value.type in (TIMESTAMP, DATE)}
     strings = [value for value in values if value.type == STRING]
@@ -138,7 +138,7 @@ def typed(value: Scalar, type: DataType) -> Scalar:
 
 
 def converted(value: Scalar, type: DataType) -> Scalar:
-    """Convert ``value`` to ``type``, and omit an unnecessary cast."""
+    """Convert ``value`` to ``type`` without unnecessary casts."""
     if type == TIMESTAMP and isinstance(value, Cast) and value.type == DATE and _midnight(value.arg):
         return value.arg
     return value if value.type in (type, NULL) else Cast(value, type)

@@ -20,7 +20,7 @@ _SEVERAL: Final = (
     *range(0x1F50, 0x2000),
     *range(0xFB00, 0xFB18),
 )
-"""The code points that may have an upper case of several letters."""
+"""Code points of letters whose upper case may consist of several letters."""
 _LATER: Final = {"ƛ": "\ua7dc", "ɤ": "\ua7cb", "\u1c8a": "\u1c89", "\ua7cd": "\ua7cc", "\ua7db": "\ua7da"} | {
     chr(0x10D70 + place): chr(0x10D50 + place) for place in range(22)
 }

@@ -1,8 +1,8 @@
 """Translate Spark SQL for DuckDB, and find expressions that may have another value in DuckDB.
 
 ``local_text`` replaces Spark's quotes for identifiers and strings by those of DuckDB.  ``MACROS`` defines functions
-that have other names in DuckDB.  A view cannot use an expression that may differ between the engines.  Examples are a
-regular expression, the text of a DOUBLE, and a division of decimals.
+that have other names in DuckDB.  A view cannot use an expression whose value may differ between the engines.  Such
+expressions include regular expressions, the text of a DOUBLE, and divisions of decimals.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ MACROS: Final = {
     "LTRIM(x)": "system.main.ltrim(x, ' ')",
     "RTRIM(x)": "system.main.rtrim(x, ' ')",
 }
-"""DuckDB macros for Spark functions that have other names in DuckDB.
-
-AGGREGATE only sums lists that are not empty.  These lists may contain NULLs.
+"""DuckDB macros for Spark functions that have other names in DuckDB. AGGREGATE occurs only for sums of nonempty lists,
+which may contain NULLs.
 """
 ALIKE: Final = frozenset(
     (
@@ -162,7 +161,7 @@ def _alike(scalar: Scalar) -> bool:
 def _same_product(factors: list[DataType], product: DataType) -> bool:
     """Return whether a product of these types has the same value in both engines.
 
-    Products of integers and products of doubles agree.  Products of decimals agree if no digit is lost.
+    The engines agree on products of integers and of doubles.  They agree on products of decimals if no digit is lost.
     """
     if product.name == "DECIMAL":
         (p1, _), (p2, _) = map(as_decimal, factors)
@@ -173,7 +172,7 @@ def _same_product(factors: list[DataType], product: DataType) -> bool:
 def _same_number(call: Call) -> bool:
     """Return whether a numeric function gives the same result in both engines.
 
-    Functions of integers agree.  Functions of decimals agree, except the remainder of a division.
+    The engines agree on functions of integers.  For decimals, the engines agree on all functions except the remainder.
     """
     number, *others = call.args
     if any(not isinstance(each, Literal) or not isinstance(each.value, int) or each.value < 0 for each in others):

@@ -45,7 +45,7 @@ from weft.algebra.schema import (
 )
 
 LONGEST_PADDING: Final = 1_000
-"""The maximal length of LPAD and RPAD, and the maximal count of REPEAT.  It limits the size of answers."""
+"""The maximal length of LPAD and RPAD, and the maximal count of REPEAT, to limit the size of answers."""
 _STRINGS: Final = DataType("ARRAY", element=STRING)
 TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
 
@@ -55,7 +55,7 @@ class Function:
     """A function that a query may call.
 
     ``takes`` names the type family of each argument.  The last family applies to all further arguments.  The arguments
-    from position ``constant`` on (counted from 0) must be constants.  A value from a row could make the standing query
+    from position ``constant`` on (counted from 0) must be constants, because a value from a row could make the query
     fail.
     """
 
@@ -83,7 +83,7 @@ def common(types: Sequence[DataType]) -> DataType:
 
 
 def wider(left: DataType, right: DataType) -> DataType:
-    """Return Spark's common type for two types.  Raise TypeError if Spark has none."""
+    """Return Spark's common type for two types.  Raise TypeError if Spark has no common type."""
     if left == right:
         return left if left.shape == right.shape else STRING
     if {left.name, right.name} == {"DATE", "TIMESTAMP"}:
@@ -112,7 +112,7 @@ def as_decimal(type: DataType) -> tuple[int, int]:
 def bounded_decimal(precision: int, scale: int) -> DataType:
     """Return a DECIMAL type with at most 38 digits.
 
-    As Spark does, the function first removes digits after the point, but preserves at least six of them.
+    Like Spark, the function first removes digits after the point, but at least six of these digits remain.
     """
     if precision <= 38:
         return DataType("DECIMAL", precision, scale)
@@ -366,7 +366,7 @@ _NESTED: Final = {
     "map_keys": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].key), ("MAP",)),
     "map_values": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].element), ("MAP",)),
 }
-"""The functions of nested values.  They do not accept an untyped NULL."""
+"""The functions of nested values, which do not accept an untyped NULL."""
 FUNCTIONS: Final[dict[str, Function]] = {**_TEXT, **_NUMBERS, **_CHOICES, **_TIMES, **_NESTED}
 
 AGGREGATES: Final = frozenset(

@@ -3,8 +3,9 @@
     SELECT a.id FROM a LEFT JOIN b ON b.k = a.id WHERE b.k IS NULL
     SELECT a.id FROM a LEFT ANTI JOIN b ON b.k = a.id
 
-The two queries are equivalent if the tested column is never NULL in a matching row.  This holds if ON compares the
-column, or tests it for NOT NULL.  The module refuses other columns, because the query could also return matching rows.
+The two queries are equivalent if the tested column is never NULL in a matching row.  A column is never NULL if ON
+compares it or tests it for NOT NULL.  The module refuses tests of other columns, because the query could also return
+matching rows.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 def with_anti_joins(select: exp.Select) -> None:
     """Replace each LEFT JOIN in place by LEFT ANTI JOIN if WHERE tests that the partner is absent.
 
-    Do not change other LEFT JOINs.  Raise SqlError if the tested column can be NULL in a matching row, or if the query
-    uses another column of the partner.
+    Other LEFT JOINs remain unchanged.  Raise SqlError if the tested column can be NULL in a matching row, or if the
+    query uses another column of the partner.
     """
     for join in select.args.get("joins") or ():
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()

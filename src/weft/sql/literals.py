@@ -3,7 +3,7 @@
 A timestamp without an offset is UTC.
 
 As in Spark, an INTERVAL constant has a length in microseconds.  Some constants count whole days.  Months, quarters and
-years have no fixed length.  Only temporal views accept them, because a view evaluates every instant.
+years have no fixed length, so only temporal views accept them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from weft.sql.refusal import place, refuse
 
 
 def number(node: exp.Literal, *, negative: bool = False) -> Literal:
-    """Return a numeric literal of Spark's type: INT, BIGINT, DECIMAL, or DOUBLE for a number with an exponent.
+    """Return a numeric literal with the type that Spark infers: INT, BIGINT, DECIMAL, or DOUBLE for a number with an
+    exponent.
 
-    If ``negative`` is true, a minus sign belongs to the number.  For example, -2147483648 is an INT.
+    If ``negative`` is true, the number includes a minus sign.  For example, -2147483648 is an INT.
     """
     text, sign = node.name, -1 if negative else 1
     if re.fullmatch(r"\d+", text, re.ASCII):
@@ -188,7 +189,9 @@ def _calendar_length(count: int, node: exp.Expr) -> Literal:
 
 
 def counts_days(node: exp.Interval) -> bool:
-    """Return whether Spark's type for the constant is INTERVAL DAY.  A DATE plus this type is a DATE."""
+    """Return whether Spark's type for the constant is INTERVAL DAY.  The sum of a DATE and an INTERVAL DAY is a
+    DATE.
+    """
     unit = node.args.get("unit")
     if isinstance(unit, exp.IntervalSpan):
         return False

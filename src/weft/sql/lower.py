@@ -6,8 +6,8 @@
 ``lower_from`` translates FROM, ``lower_predicate`` translates conditions, and ``lower_scalar`` translates scalars.
 
 The module limits the size of a query, because every part of a query enlarges all of its derived queries.  The limits
-are far above practical needs.  They ensure that an explanation takes seconds at most.  They also protect Spark from
-malicious texts of several megabytes (design section 8).
+are far above practical needs.  The limits ensure that an explanation takes seconds at most, and protect Spark from
+texts of several megabytes (design section 8).
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def bind_view(text: str, tables: Mapping[str, TableSchema]) -> relational.Query:
     name.
 
     A view may use the language of ``bind``, period functions, NOW anywhere in a condition, intervals of months and
-    years, and GROUP BY.  ``derivation.temporal.sequenced`` defines the meaning of a view over time.  Raise SqlError as
-    ``bind`` does.
+    years, and GROUP BY.  ``derivation.temporal.sequenced`` defines the meaning of a view over time.  Raise SqlError in
+    the same cases as ``bind``.
     """
     return _bound(text, tables, view=True)
 
@@ -75,7 +75,7 @@ def lower_query(
 ) -> relational.Query:
     """Translate the outermost query ``node``.
 
-    ``text`` is the text of the query.  Hints in error messages quote modified versions of it.
+    ``text`` is the text of the query.  Hints in error messages quote modified versions of this text.
     """
     other = (lambda: None) if text is None else partial(_refused_otherwise, text, tables, view=not view)
     scope = Scope(Context(tables, Names(), _subquery, _body_only, view, text, other))
@@ -118,7 +118,7 @@ def _answerable(output: relational.Output, node: exp.Expr, *, view: bool) -> Non
 def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] = ()) -> relational.Source:
     """Translate a query into a derived relation with the range variable ``alias``.
 
-    ``columns`` are new names for the columns.  If it is empty, the columns keep their names.
+    ``columns`` are new names for the columns, or empty.
     """
     match node:
         case exp.Subquery():

@@ -18,7 +18,7 @@ from weft.sql.rewriting import as_number
 
 _TIMES = (TIMESTAMP, DATE)
 _OF_DAYS = "weft_of_days"
-"""The metadata key for a difference of two DATEs.  The type of this difference in Spark is INTERVAL DAY."""
+"""The metadata key for a difference of two DATEs, which has the type INTERVAL DAY in Spark."""
 
 
 def combined(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Scalar:
@@ -49,7 +49,7 @@ def _instead(operator: str, left: DataType, right: DataType, node: exp.Expr) -> 
 
 
 def beside_decimal(value: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
-    """Convert an integer constant next to a DECIMAL to a DECIMAL with the same number of digits.
+    """Convert an integer constant to a DECIMAL with as many digits if the other operand is a DECIMAL.
 
     Without this conversion, Spark would use the precision of the integer type.  Other values remain unchanged.  Raise
     SqlError for a constant with an explicit type.
@@ -102,8 +102,8 @@ def _moved(operator: str, time: Scalar, span: Scalar, node: exp.Expr) -> Scalar:
 
 
 def _moved_by_months(operator: str, time: Scalar, span: Scalar) -> Scalar:
-    """Move ``time`` by months.  If the new month has no such day, the result is its last day.  A DATE remains a
-    DATE.
+    """Move ``time`` by months.  If the new month is too short, the result is the last day of that month.  A DATE
+    remains a DATE.
     """
     moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
     return Cast(moved, DATE) if time.type == DATE else moved

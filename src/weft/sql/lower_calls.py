@@ -178,7 +178,7 @@ def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) 
 
 
 def _in_range(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
-    """Raise SqlError for an integer constant outside Spark's range.  A number of digits and a position have the type
+    """Raise SqlError for an integer constant outside Spark's range.  In Spark, a number of digits or a position is an
     INT.
     """
     if not isinstance(arg, Literal) or not isinstance(arg.value, int) or family not in ("INTEGRAL", "INDEX"):
@@ -192,7 +192,7 @@ def _in_range(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) 
 
 
 def _repeated(name: str, args: Sequence[Scalar]) -> int:
-    """Return the number of copies of the innermost text that nested REPEATs produce."""
+    """Return how often nested REPEATs copy the innermost text."""
     times = next((arg.value for arg in args[1:] if isinstance(arg, Literal) and isinstance(arg.value, int)), 1)
     inner = [_repeated(part.name, part.args) for part in args if isinstance(part, Call)]
     return (max(times, 1) if name == "repeat" else 1) * max(inner, default=1)
@@ -255,7 +255,7 @@ PERIOD_FUNCTIONS: Final[dict[str, tuple[int, DataType]]] = {
     "period_contains": (2, BOOLEAN),
     "period_overlaps": (2, BOOLEAN),
 }
-"""The number of arguments and the result type of each period function.  The arguments are aliases."""
+"""The number of arguments (aliases) and the result type of each period function."""
 
 
 def for_views_only(scope: Scope) -> str:

@@ -189,7 +189,7 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> relational.Source:
 
 
 def _shared(shared: CommonTable, scope: Scope, node: exp.Table, rows: Rows) -> relational.Source:
-    """After a refusal of the common table expression, the errors of each use are marked as consequences."""
+    """If the common table expression was refused, the errors of each use are marked as consequences."""
     if shared.refused:
         error = SqlError(f"{node.name} was refused", where=place(node))
         error.consequence = True
@@ -322,9 +322,9 @@ def lower_values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[s
 
 
 def bare_values(select: exp.Select) -> exp.Values | None:
-    """Return the VALUES inside a SELECT * FROM that the parser has inserted, or None for any other SELECT.
+    """If the parser has inserted SELECT * FROM in front of VALUES, return the VALUES.  Otherwise, return None.
 
-    The parser inserts it around VALUES in UNION and in WITH.  A * from the parser has no position in the text.
+    The parser inserts SELECT * FROM in UNION and in WITH.  An inserted * has no position in the text.
     """
     source = select.args.get("from_")
     made_up = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)

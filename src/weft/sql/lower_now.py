@@ -17,8 +17,8 @@ of ``algebra.calendar`` give these equivalences:
     trunc(NOW) <  x   is  NOW <  reached(x)        trunc(NOW) <= x   is  NOW <  following(x)
 
 DATEDIFF(NOW(), x) = day(NOW) - day(x) becomes a comparison of CURRENT_DATE with a day.  TIMESTAMPDIFF(unit, x, NOW())
-truncates towards 0.  For n > 0, its value reaches n at x + n units.  For other n, its value reaches n one microsecond
-after x + (n - 1) units.
+truncates towards 0.  If n > 0, TIMESTAMPDIFF(unit, x, NOW()) >= n is equivalent to NOW >= x + n units.  For other n,
+the comparison is equivalent to NOW > x + (n - 1) units.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "
 
 
 def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicate:
-    """Return the predicate of a comparison with NOW.  If ``positive`` is False, return its negation.
+    """Return the predicate of a comparison with NOW, or of its negation if ``positive`` is False.
 
     Raise SqlError if NOW cannot be isolated on one side.
     """
@@ -170,7 +170,7 @@ NowComparison = tuple[Scalar, str, Scalar]
 
 
 def rounding_step(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> NowComparison | None:
-    """Remove the outermost rounding or difference of times from ``side``.  If ``side`` has none, return None.
+    """Remove the outermost rounding or difference of times from ``side``, or return None.
 
     The operator is <, <=, > or >=.  Raise SqlError if the comparison has no fixed threshold.
     """

@@ -85,7 +85,7 @@ def lower_each(nodes: Iterable[exp.Expr], scope: Scope) -> list[Scalar]:
 
 
 def only_known_parts(node: exp.Expr) -> None:
-    """Raise SqlError if no rule reads some part of a node, because ignoring this part would change the meaning."""
+    """Raise SqlError if a node has a part that no rule reads.  Ignoring such a part would change the meaning."""
     if type(node) in _RULES or type(node) in COMPARISONS or type(node) in _ARITHMETIC:
         only(node, *_PARTS.get(type(node), ("this", "expression")))
 
@@ -395,4 +395,4 @@ _PARTS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
     exp.Identifier: ("this", "quoted"),
     exp.Anonymous: ("this", "expressions"),
 }
-"""The parts of a node that its rule reads, by the class of the node.  The default is "this" and "expression"."""
+"""The parts that the rule of a node reads, by node class.  The default is "this" and "expression"."""

@@ -1,7 +1,7 @@
 """Rewrite expressions of views and of synopsis events so that every engine computes the same values.
 
 The result of an overflow or of a division by 0 is NULL.  Without the rewriting, DuckDB would raise an error at every
-refresh, and the view would stop for ever.  Spark would wrap around.
+refresh, and the view would stop for ever.  In Spark, integers would wrap around.
 """
 
 from __future__ import annotations

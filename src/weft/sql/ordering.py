@@ -38,7 +38,7 @@ def order_of(text: str, names: Sequence[str]) -> tuple[Key, ...]:
 
 
 def at_the_end(scope: Scope) -> tuple[str, ...]:
-    """Return the names of the clauses that only the end of a standing query allows."""
+    """Return the names of the clauses that are allowed only at the end of a standing query."""
     return () if scope.parent is not None or scope.context.view else ("order",)
 
 

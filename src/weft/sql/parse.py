@@ -1,8 +1,8 @@
 """Parse a text that contains exactly one query in Spark's dialect.  For any other text, raise an error with the place.
 
-The parser does not recognize functions.  Every call becomes an ``exp.Anonymous`` with the name in the text, which
-``sql.functions`` looks up.  This module checks only that the text is one query.  The translation into algebra decides
-which constructs are allowed (design section 8).
+The parser does not recognize functions.  Every function call becomes an ``exp.Anonymous``, whose name ``sql.functions``
+looks up.  This module checks only that the text is one query.  The translation into algebra decides which constructs
+are allowed (design section 8).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
 class QueryText(Spark):
-    """Spark's dialect.  It recognizes only the functions CAST, TRY_CAST and EXTRACT."""
+    """Spark's dialect without the recognition of functions, except CAST, TRY_CAST and EXTRACT."""
 
     class Tokenizer(Spark.Tokenizer):
         """A tokenizer without the operators ISNULL and NOTNULL, which are function names in Spark."""

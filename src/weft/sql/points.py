@@ -1,6 +1,6 @@
 """Render relations over time points as SQL for both DuckDB and Spark.
 
-A relation is a table ``v1 … vk, [n,] from_tp, to_tp``.  Its columns are the values of the variables, the count of the
+A relation is a table ``v1 … vk, [n,] from_tp, to_tp``.  The columns are the values of the variables, the count of the
 answer, and the period of time points ``[from_tp, to_tp)``.  Only a *counted* relation has the column ``n``.  In other
 relations every count is 1.  The periods of equal values are disjoint and lie within the time points of the batch.  In a
 relation of *points* each period is one time point.

@@ -1,7 +1,7 @@
 """Render aggregations at each time point as SQL (``points`` defines the relations).
 
-Counts and sums of integers are running sums over the bounds of periods.  MIN, MAX, MED and sums of DOUBLE cannot
-subtract a value.  They are computed for each interval between two bounds.  A sum of DOUBLEs adds the values in
+Counts and sums of integers are running sums over the bounds of periods.  MIN, MAX, MED and sums of DOUBLE are computed
+for each interval between two bounds, because they cannot subtract a value.  A sum of DOUBLEs adds the values in
 ascending order, so it does not depend on the order of arrival.
 """
 
@@ -19,7 +19,7 @@ from weft.sql.render import literal, spelled
 from weft.sql.sweeping import listed, over
 
 _WIDE: Final = "DECIMAL(38,0)"
-"""The type for sums of integers.  A sum of BIGINTs may exceed a BIGINT."""
+"""The type for sums of integers, which may exceed a BIGINT."""
 
 
 def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialect) -> str:
@@ -45,9 +45,7 @@ def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialec
 
 
 def of_nothing(formula: Aggregate) -> str:
-    """Return SQL for the value of an aggregation without groups if its formula has no answer.  MonPoly defines this
-    value.
-    """
+    """Return SQL for MonPoly's result of an aggregation without groups over no answers."""
     function, type = formula.function, formula.output.type
     if function in ("MIN", "MAX") and type == DOUBLE:
         return f"CAST('{'' if function == 'MIN' else '-'}Infinity' AS DOUBLE)"

@@ -3,8 +3,8 @@
     Q1 ∧ Q2     joined:  rows equal in the shared variables, at the shared time points, with counts multiplied
     Q1 ∧ ¬Q2    without: the counts of Q1 minus the counts of Q2, at least 0
 
-If one relation contains all variables of the other, each of its rows matches at most one row per time point.  One pass
-over both sorted relations then finds the matches, without a comparison of all pairs of rows.
+If Q1 has all variables of Q2, each row of Q1 matches at most one row of Q2 per time point.  One pass over both sorted
+relations then finds all matches.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def joined(
 
 
 def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
-    """Join two relations with the same variables.  Each common interval starts at the start of one of the two
-    periods.
+    """Join two relations with the same variables.  Each resulting period has the same start as one of its two
+    inputs.
     """
     among_right = containing(left, right, "a.from_tp", dialect)
     among_left = containing(right, left, "b.from_tp", dialect, outer="b", inner="a")
@@ -58,9 +58,9 @@ def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
 def containing(
     left: Steps, right: Steps, at: str, dialect: Dialect, kind: str = "", *, outer: str = "a", inner: str = "b"
 ) -> str:
-    """Return a FROM clause that joins each row of ``left`` with the latest period of ``right`` at or before ``at``.
+    """Return a FROM clause that joins each row of ``left`` with the last period of ``right`` that starts by ``at``.
 
-    ``right`` must have no other variables than ``left``.  The period may have ended, so the caller must check
+    Every variable of ``right`` must be a variable of ``left``.  The period may have ended, so the caller must check
     ``at < to_tp``.  If ``kind`` is LEFT and no period has started, the columns of ``right`` are NULL.
     """
     met = [*agreeing(left, right, outer, inner), f"{at} >= {inner}.from_tp"]
@@ -71,7 +71,7 @@ def containing(
 
 
 def without(left: Steps, right: Steps, extent: Extent, dialect: Dialect) -> str:
-    """Return SQL for Q1 ∧ ¬Q2 with the columns of Q1.  Q2 must have no other variables than Q1.
+    """Return SQL for Q1 ∧ ¬Q2 with the columns of Q1.  Every variable of Q2 must be a variable of Q1.
 
     If Q1 is not counted, each of its answers has the count 1, and any answer of Q2 removes it.
     """

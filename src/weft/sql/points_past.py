@@ -9,7 +9,7 @@ With a window [a, b], an anchor with the instant i is visible at the time points
 Instants never decrease, so these time points are consecutive.  If a is 0, a period of Q is one anchor, because later
 time points depend only on the end of the period.  If a is not 0, or if answers are counted, each answer is an anchor.
 Anchors without counts are stored as *runs*, from ``instant`` to ``last``.  A run consists of anchors at most b - a + 1
-microseconds apart.  The anchors of a run are together visible without a gap.
+microseconds apart.  Together, the anchors of a run are visible without a gap.
 """
 
 from __future__ import annotations
@@ -125,9 +125,9 @@ def lasting(
 ) -> str:
     """Return SQL that adds the column ``until`` to anchors.
 
-    The column is the first time point at which Q1 is false, or the end of the batch.  ``anchored`` is the result of
+    ``until`` is the first time point at which Q1 is false, or the end of the batch.  ``anchored`` is the result of
     ``anchors``.  ``left`` is Q1.  If ``negated`` is true, ``left`` is the formula whose negation is Q1.  ``left`` is
-    None if it has no answer, or if Q1 is true.
+    None if this formula has no answer, or if Q1 is true.
     """
     instants = ["a.instant", *(["a.last"] if window.runs else [])]
     heads = [*anchored.values("a"), *(["a.n"] if window.counted else []), *instants, "a.from_tp"]
@@ -171,7 +171,7 @@ def _first_from(distance: int) -> str:
 
 
 def seen(answers: Steps, reached: str | None, window: Window) -> str:
-    """Return SQL for the answers of ◇ or since.  Counts of equal answers are added.
+    """Return SQL for the answers of ◇ or since, with the counts of equal answers added.
 
     ``reached`` is the name of the table that ``reach`` defines, or None.
     """
@@ -191,8 +191,8 @@ def seen(answers: Steps, reached: str | None, window: Window) -> str:
 def anchors_to_store(anchored: Steps, window: Window, extent: Extent, now: int) -> str:
     """Return SQL for the anchors to store: ``v1 … vk [, instant [, last]] [, n]``.
 
-    ``now`` is the last instant of the batch.  The SQL omits an anchor if Q1 has been false since, or if no later time
-    point can see the anchor.
+    ``now`` is the last instant of the batch.  The SQL omits anchors after which Q1 was false, and anchors that no
+    future time point can see.
 
     Without counts, anchors with the same values are merged.  If the interval has no upper bound, the earliest anchor
     remains.  If the lower bound is 0, the latest anchor remains.  In other cases, anchors are merged into runs.  With

@@ -1,7 +1,6 @@
 """Render terms, tests and atoms over relations of time points as SQL.
 
-An integer divided by 0 gives NULL.  Before a test, the caller must look for such a division with
-``first_divided_by_0``.
+An integer divided by 0 gives NULL.  Before a test, the caller must use ``first_divided_by_0`` to find divisions by 0.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from weft.sql.render import literal, spelled
 from weft.sql.sweeping import listed
 
 _LARGEST: Final = "9.2e18"
-"""``f2i`` converts larger DOUBLEs to 0, as in MonPoly.  Larger numbers may not fit in a BIGINT."""
+"""As in MonPoly, ``f2i`` converts DOUBLEs beyond this limit to 0, because they may not fit in a BIGINT."""
 
 
 def term(value: Term, column: Callable[[Variable], str], dialect: Dialect) -> str:
@@ -106,13 +105,13 @@ def lessened(steps: Steps, test: Comparison | Matches, dialect: Dialect) -> str:
 
 
 def first_divided_by_0(steps: Steps, division: Computed, dialect: Dialect) -> str:
-    """Return SQL for the first time point at which a divisor is 0, as ``tp``, or NULL."""
+    """Return SQL for the first time point with a divisor of 0, as ``tp``, or NULL."""
     divisor = term(division.arguments[1], lambda variable: steps.column(variable), dialect)
     return f"SELECT MIN(from_tp) AS tp FROM {steps.source} AS given WHERE {divisor} = 0"
 
 
 def extended(steps: Steps, added: Mapping[Variable, Term], variables: tuple[Variable, ...], dialect: Dialect) -> str:
-    """Return SQL that adds a column for each new variable in ``added``.  The column contains the value of the term.
+    """Return SQL that adds the value of a term to each row for each new variable in ``added``.
 
     ``variables`` are all variables of the result, in order.
     """

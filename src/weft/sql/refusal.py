@@ -44,7 +44,7 @@ _LATER: Final = {
 
 
 def place(node: exp.Expr) -> str | None:
-    """Return the line and column of a node.  If the parser does not record them, use the first name in the node.
+    """Return the line and column of a node, or of the first name in the node.
 
     For an expression without a name, such as INTERVAL 1 MONTH, return the place of the surrounding expression.
     """

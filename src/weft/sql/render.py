@@ -1,7 +1,7 @@
 """Render algebra as SQL text in Spark's dialect.
 
-The generated text names only temporary views, never a path (design section 7).  It contains only elements of the
-algebra, so the text of a user never reaches Spark (section 8).
+The generated text names only temporary views, never a path (design section 7).  The text of a user never reaches Spark,
+because the generated text contains only elements of the algebra (section 8).
 
 A name in the generated text has backquotes if it is not a plain word, or if it is a word of Spark's grammar.  Spark
 accepts some words without backquotes, but only in some positions (``SELECT a except FROM t``) or with some settings.
@@ -52,14 +52,12 @@ ESCAPED_LIKE: Final = "like escape"
 The backslash is Spark's default escape character.  Other engines have no default.
 """
 PART_OF: Final = "split at"
-"""The name of the function that splits a text and returns the part with a given number (from 0), or NULL.
-
-Its arguments are the text, the number, the pattern and the limit.
+"""The name of the function that splits a text and returns the part with a given number (from 0), or NULL. The arguments
+are the text, the number, the pattern and the limit.
 """
 FIELD: Final = "field of"
-"""The name of the function that returns a field of a STRUCT, or the field of each STRUCT in an ARRAY.
-
-Its arguments are the value and the name of the field.
+"""The name of the function that returns a field of a STRUCT, or the field of each STRUCT in an ARRAY. The arguments are
+the value and the name of the field.
 """
 ITEM: Final = "item of"
 """The name of the function that returns an element of an ARRAY by index (from 0), or a value of a MAP by key.
@@ -323,7 +321,7 @@ def _united(operator: str, parts: tuple[relational.Relation, ...], views: Views,
 
 
 def item(output: relational.Output) -> str:
-    """Return the SQL of an output column.  It omits AS for a column reference with the same name."""
+    """Return the SQL of an output column, with AS unless a column of the same name is selected."""
     value = output.value
     named = isinstance(value, ColumnRef) and value.column == output.name
     return scalar(value) if named else f"{scalar(value)} AS {quoted(output.name)}"
@@ -405,7 +403,6 @@ _WORDS: Final = """
     WITHOUT X YEAR YEARS ZONE
 """
 KEYWORDS: Final = frozenset(_WORDS.split())
-"""The words of Spark 4.1's grammar.
-
-They are the result of ``sql_keywords()`` plus four words with two spellings (RLIKE and REGEXP, TEMPORARY and TEMP).
+"""The words of Spark 4.1's grammar. The set contains ``sql_keywords()`` and four words with two spellings (RLIKE and
+REGEXP, TEMPORARY and TEMP).
 """

@@ -132,7 +132,7 @@ def _around(node: exp.Expr) -> exp.Expr | None:
 
 
 def _asserted(comparison: exp.Expr) -> bool:
-    """Return whether an unknown comparison has the same effect as a false comparison in this place."""
+    """Return whether an unknown comparison has the same effect as a false comparison."""
     around = comparison.parent
     while isinstance(around, (exp.And, exp.Or, exp.Paren)):
         around = around.parent
@@ -199,7 +199,7 @@ def _existence(
 
 
 def _of_all(body: exp.Select, against: exp.Expr, value: exp.Expr, operand: exp.Expr) -> exp.Expr:
-    """Require that no row makes the comparison false or, because of a NULL, unknown."""
+    """Return the condition that no row makes the comparison false or, because of a NULL, unknown."""
     unknown = [exp.Is(this=each.copy(), expression=exp.Null()) for each in (value, operand)]
     return exp.not_(exp.Exists(this=body.where(exp.or_(against, *unknown))))
 
@@ -283,7 +283,7 @@ def single_table(select: exp.Select | None) -> str | None:
 
 
 def of_alias(node: exp.Expr, alias: str) -> exp.Expr:
-    """Qualify every column of an expression by ``alias``, in a copy."""
+    """Return a copy of an expression with every column qualified by ``alias``."""
     renamed = node.copy()
     for column in list(renamed.find_all(exp.Column)):
         column.set("table", exp.to_identifier(alias))

@@ -30,9 +30,8 @@ Each use of a common table expression inserts a copy.  Nested expressions could 
 """
 
 _MADE_UP: Final = re.compile(r"_(?:was|before|outer|or\d+|\d+)$", re.IGNORECASE)
-"""The suffixes of range variables that the rewriting creates.
-
-If an alias has such a suffix, Weft appends an underscore to it.
+"""The suffixes of range variables that the rewriting creates. Weft appends an underscore to a user's alias with one of
+these suffixes.
 """
 
 
@@ -69,7 +68,7 @@ class Names:
     taken: set[str] = field(default_factory=set)
 
     def fresh(self, wanted: str) -> str:
-        """Return ``wanted`` if this name is unused.  Otherwise, return it with a number.
+        """Return ``wanted``, followed by a number if the name is in use.
 
         Raise SqlError if the query has too many range variables.
         """
@@ -110,7 +109,7 @@ class Variable:
     def listed(self) -> tuple[ColumnRef, ...]:
         """The columns that ``*`` selects.
 
-        ``*`` omits the instant and the ordinal of an answer.  For a tracked table, it omits the start and the end of
+        ``*`` omits the instant and the ordinal of an answer.  For a tracked table, ``*`` omits the start and the end of
         periods.
         """
         if not isinstance(self.relation, Scan):
@@ -147,18 +146,16 @@ class Context:
     subquery: Callable[[exp.Expr, Scope], tuple[Relation, tuple[ColumnRef, ...]]]
     """The function that translates a subquery into a relation and its columns."""
     body: Callable[[exp.Expr, Scope], Relation]
-    """The function that translates the subquery of EXISTS.  Its columns have no effect."""
+    """The function that translates the subquery of EXISTS, whose columns have no effect."""
     view: bool = False
-    """Whether the text defines a temporal view.
-
-    A view reads tracked tables.  It may use periods, NOW anywhere in a condition, and GROUP BY.
+    """Whether the text defines a temporal view. A view reads tracked tables, and may use periods, NOW anywhere in a
+    condition, and GROUP BY.
     """
     text: str | None = None
     """The whole text, or None in a trial.  A trial only checks whether Weft accepts the text."""
     other: Callable[[], str | None] = lambda: None
-    """The function that tries the text of a query as a view, or the text of a view as a standing query.
-
-    If the language accepts the text, the function returns None.  Otherwise, it returns a hint.
+    """The function that tries the text of a query as a view, or the text of a view as a standing query. The function
+    returns None if the language accepts the text, otherwise a hint.
     """
 
 
@@ -200,7 +197,7 @@ class Grouping:
 class CommonTable:
     """A common table expression: its query, its scope, and its column names if the text contains them.
 
-    ``refused`` is true after a refusal of the expression.  Its uses then add no further reasons.
+    ``refused`` is true after a refusal of the expression.  Later uses of the expression then add no reasons.
     """
 
     query: exp.Expr

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 FOREVER: Final = "TIMESTAMP '9999-12-31 23:59:59.999999+00:00'"
-"""The latest instant.  It represents the end of open periods in comparisons."""
+"""The latest instant, which represents the end of open periods in comparisons."""
 
 
 BOTH_BOUNDS: Final = "CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides"
-"""A join after FROM that returns each period twice, once for its start and once for its end.
-
-Spark inserts a copy of a CTE for each reference.  If each query referred to the previous query twice, a chain of
-queries would grow exponentially.  This join needs only one reference.
+"""A join after FROM that returns each period twice, once for its start and once for its end. Spark inserts a copy of a
+CTE for each reference.  If each query referred to the previous query twice, a chain of queries would grow
+exponentially.  With this join, each query needs only one reference to the previous query.
 """
 BOUND: Final = "CASE WHEN side = 0 THEN valid_from ELSE valid_to END"
 """The start or the end of a period.  The end of an open period is NULL."""
@@ -50,10 +49,11 @@ def coalesced(query: str, width: int) -> str:
 
 
 def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str], reach: str, latest: str) -> str:
-    """Return SQL that merges periods with the same key.  A period merges with an earlier one if it starts by ``reach``.
+    """Return SQL that merges periods with the same key.
 
-    ``period`` names the start column and the end column of ``query``.  ``reach`` is SQL for the latest start time that
-    a period can merge with.  ``latest`` is SQL for the end of a merged period.
+    ``period`` names the start column and the end column of ``query``.  Two periods merge if the later period starts at
+    or before the ``reach`` of the earlier period.  ``reach`` is an SQL expression.  ``latest`` is SQL for the end of a
+    merged period.
     """
     start, end = period
     before = over(keys, start, "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING")
@@ -152,13 +152,13 @@ class Until:
     def end(self) -> str:
         """SQL for the end of a period, or NULL if the period starts after the instant.
 
-        A period that ends later ends just after the instant.
+        The end is at most the next instant.
         """
         return f"CASE WHEN valid_from <= {self.instant} THEN LEAST(COALESCE(valid_to, {self.after}), {self.after}) END"
 
 
 def judged(name: str, width: int, untils: Sequence[Until]) -> str:
-    """Return SQL that adds the values of the period functions at each of the instants ``untils`` to each row.
+    """Return SQL that adds columns with the values of the period functions at the instants ``untils``.
 
     The columns are ``period_start``, ``period_end`` and ``period_length``, each with the suffix of the instant.
     """
@@ -190,9 +190,9 @@ def cut(name: str, width: int, until: Until) -> str:
 def pairs(outer: tuple[str, int], inner: tuple[str, int], condition: str, until: Until, *, contained: bool) -> str:
     """Return SQL for the pairs of an outer tuple and an inner tuple with related periods up to an instant.
 
-    The outer tuple must be valid at some instant of the inner tuple.  If ``contained`` is true, it must be valid at
-    every instant of the inner tuple.  The columns are ``c1 …`` of both tuples, in order, and ``holds``.  ``outer`` and
-    ``inner`` are pairs (name, width).  ``condition`` refers to the aliases ``a`` and ``b``.
+    If ``contained`` is true, the outer tuple must be valid at every instant of the inner tuple.  Otherwise, the outer
+    tuple must be valid at some instant of the inner tuple.  The columns are ``c1 …`` of both tuples, in order, and
+    ``holds``.  ``outer`` and ``inner`` are pairs (name, width).  ``condition`` refers to the aliases ``a`` and ``b``.
 
     Because periods are maximal, a single period of the outer tuple covers each covered period of the inner tuple.  The
     SQL compares the number of covered periods with the number of all periods.

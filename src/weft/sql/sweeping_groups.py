@@ -1,7 +1,7 @@
 """Compute the measures of groups over time, in SQL for both DuckDB and Spark (paper, section 5.1).
 
-Counts and exact sums are running sums over the bounds of the rows' periods.  MIN, MAX and sums of FLOAT and DOUBLE
-cannot subtract a value.  They are computed for each fragment between two bounds.  Adjacent fragments with equal
+Counts and exact sums are running sums over the bounds of the rows' periods.  MIN, MAX and sums of FLOAT and DOUBLE are
+computed for each fragment between two bounds, because they cannot subtract a value.  Adjacent fragments with equal
 measures become one period.
 """
 
@@ -19,7 +19,7 @@ from weft.sql.sweeping import BOTH_BOUNDS, BOUND, PORTABLE, Sweeps, columns_of, 
 from weft.sql.wide_sums import high_part, is_wide, low_part, quotient, total
 
 _WIDE: Final = "DECIMAL(20,0)"
-"""The type for sums of BIGINTs.  Such a sum may exceed a BIGINT."""
+"""The type for sums of BIGINTs, which may exceed a BIGINT."""
 
 
 def aggregated(

@@ -1,7 +1,8 @@
-"""Merge and subtract periods in SQL for DuckDB.  This SQL is faster than the portable SQL of ``sweeping``.
+"""Merge and subtract periods in SQL for DuckDB, which is faster than the portable SQL of ``sweeping``.
 
 Window functions dominate the cost.  Rows with only one period do not need window functions for merging.  Rows without
-an equal row in the other relation do not need window functions for subtracting.  Most rows therefore bypass them.
+an equal row in the other relation do not need window functions for subtracting.  Most rows therefore bypass the window
+functions.
 
 The window functions read the remaining rows in one sorted sequence instead of one partition per row.  The result is
 correct because the counts at the bounds of each row sum to 0, so the running count is 0 at the start of the next row.

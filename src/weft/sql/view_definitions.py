@@ -3,9 +3,9 @@
     FROM due   is   FROM (SELECT DISTINCT id FROM s WHERE due < NOW()) AS due
 
 A view is evaluated at one instant.  The next evaluation may add or remove rows with their entire past.  A standing
-query is evaluated at every instant.  Its answer at the instant s contains the rows of the view's definition with NOW =
-s (law 5).  If a view has no NOW, no period functions and no moving windows, its stored periods give the same rows as
-its definition.  A standing query therefore reads the stored periods of such a view.
+query is evaluated at every instant.  The answer of a standing query at the instant s contains the rows of the view's
+definition with NOW = s (law 5).  If a view has no NOW, no period functions and no moving windows, its stored periods
+give the same rows as its definition.  A standing query therefore reads the stored periods of such a view.
 
 The stored definition of a view contains comparisons with NOW.  This module turns these comparisons into thresholds of
 NOW, as ``lower_predicate`` does for the text of a query.
@@ -64,7 +64,7 @@ _PERIOD_HINTS: Final = {
 def depends_on_now(query: Query) -> bool:
     """Return whether the rows of a view at an instant depend on the instant of the evaluation.
 
-    They do if the view contains NOW, a period function or a moving window, or if it reads another such view.
+    The result is true if the view contains NOW, a period function or a moving window, or reads another such view.
     """
     return any(
         isinstance(part, (Now, PeriodOf))
@@ -146,8 +146,7 @@ class _Writing:
                     self.refused.setdefault(path, {}).setdefault(reason, error.hint)
                     return node
             case Call(name="+" | "-" as sign, args=(time, Literal(value=int(count), type=kind))) if kind == MONTHS:
-                # The number of months is fixed, so it does not become a parameter of a plan.  A query's DATEADD(MONTH,
-                # …) does the same.
+                # The number of months is fixed, so it does not become a parameter of a plan.
                 months = Literal(count if sign == "+" else -count, MONTHS, fixed=True)
                 return replace(node, name="+", args=(time, months))
             case _:

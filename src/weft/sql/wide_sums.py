@@ -7,8 +7,8 @@ Values with more digits are summed in two parts, x = high * U + low with U = 10^
 - high, an integer below 10^13, is exact in a DOUBLE.
 
 The sums of the two parts are exact.  ``total`` combines them into one number, which is NULL if it has more than 38
-digits.  Spark computes the same number with one exception.  If a total has 38 digits and more than 6 of them follow the
-point, Spark rounds the last digit.
+digits.  Spark computes the same number, unless a total has 38 digits and more than 6 digits after the point.  Spark
+rounds the last digit of such a total.
 """
 
 from __future__ import annotations

@@ -1,3 +1,1 @@
-"""The types, scalars, relations and formulas that represent queries.  The package does no I/O and does not use
-Spark.
-"""
+"""The types, scalars, relations and formulas that represent queries.  The package uses no I/O and no Spark."""

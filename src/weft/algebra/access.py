@@ -35,8 +35,7 @@ class FullScan:
 class DeltaScan:
     """The rows whose ``column`` + ``shift`` lies in the window.
 
-    The scan also reads rows up to ``slack`` microseconds outside the window, because calendar functions round times to
-    a unit such as the day.
+    The scan also reads rows up to ``slack`` microseconds outside the window, because calendar functions round times.
     """
 
     table: str

@@ -1,5 +1,4 @@
-"""Define formulas of past first-order temporal logic with fixpoints (Toman 2007, definition 3.3; the language of
-MonPoly).
+"""Define formulas of past first-order temporal logic with fixpoints (Toman 2007, definition 3.3; MonPoly's language).
 
 A formula is evaluated at a *time point*.  The states of a log have the numbers 0, 1, 2 …, called ``tp``.  Each state
 has a time ``at`` in microseconds UTC.  The times never decrease.  Each state also has a multiset of rows for every
@@ -15,8 +14,8 @@ is the time point at which the formula is evaluated.  The last term of an atom i
 Comparisons of time points compare their numbers.  The difference of two time points is an INTERVAL in microseconds.
 
 An evaluation over stored history reads *dated* predicates.  A dated predicate contains the rows of all time points. The
-last column of a dated predicate is the number of the time point.  ``POINTS`` contains the number and the time (µs UTC)
-of each time point.
+last column of a dated predicate is the number of the time point.  ``POINTS`` contains each time point's number and time
+(µs UTC).
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ _TERM_TYPES: Final = {
 
 
 def term_type(column: DataType) -> DataType | None:
-    """Return the term type (BIGINT, DOUBLE or STRING) for a column of the type ``column``, or None if no term type
-    fits.
+    """Return the type (BIGINT, DOUBLE or STRING) of terms for a column of the type ``column``, or None.
 
     >>> from weft.algebra.schema import INT, TIMESTAMP
     >>> str(term_type(INT)), term_type(TIMESTAMP)
@@ -152,8 +150,8 @@ class Matches:
 @hashed_once
 @dataclass(frozen=True)
 class And:
-    """Q1 ∧ Q2, which multiplies counts.  With a ``Not`` on the right, it is Q1 ∧ ¬Q2, which subtracts counts (at least
-    0).
+    """Q1 ∧ Q2, which multiplies counts, or Q1 ∧ ¬Q2, which subtracts counts (at least 0).  ¬Q2 is a ``Not`` on the
+    right.
 
     A ``Comparison`` or a ``Matches`` occurs only on the right and filters the rows of Q1.  The negation of a
     ``Comparison`` or a ``Matches`` subtracts one from the count of each row that matches.  Under set semantics, such a
@@ -225,7 +223,7 @@ class Since:
     """Q1 since Q2: Q2 held at a time point within the interval, and Q1 has held at every later time point up to now.
 
     The free variables of Q1 must occur in Q2.  The counting ``first`` is the paper's since1 = µX.(εQ1) ∧ (Q2 ∨ ▽X).  In
-    since1, Q1 must also hold at the time point of Q2.  The counting ``second`` is the paper's since2 and has no
+    since1, Q1 must also hold at the time point of Q2.  The counting ``second`` is the paper's since2, without an
     interval.
     """
 
@@ -257,8 +255,8 @@ AggregateFunction: TypeAlias = OneOf["CNT", "SUM", "AVG", "MIN", "MAX", "MED"]
 class Aggregate:
     """y <- SUM t; g Q: an aggregate of ``item`` over the distinct answers of Q at a time point, for each group.
 
-    The free variables of the aggregate are ``groups`` and ``output``.  An aggregate without groups always has one row,
-    even if Q has no answer.
+    The free variables of the aggregate are ``groups`` and ``output``.  An aggregate without groups has one row, even if
+    Q has no answer.
     """
 
     output: Variable
@@ -286,8 +284,8 @@ class Definition:
 class Fixpoint:
     """µ: the relation ``name`` of mutually recursive ``definitions``, applied to ``arguments``.
 
-    µX.Q has one definition X.  The parameters of X are the free variables of Q.  The names of definitions are unique in
-    a formula.
+    µX.Q has one definition X.  The parameters of X are the free variables of Q.  Names of definitions are unique in a
+    formula.
     """
 
     definitions: tuple[Definition, ...]

@@ -15,8 +15,7 @@ C = TypeVar("C", bound="type[Any]")
 
 
 def hashed_once(cls: C) -> C:
-    """Cache the hashes of the objects of a frozen class.  A comparison of two objects visits each pair of parts only
-    once.
+    """Cache the hashes of the objects of a frozen class.  A comparison visits each pair of parts only once.
 
     The cached hash speeds up rewritings, which look up a tree at each level.  Without the cache of pairs, a comparison
     of expressions that share parts could take exponential time.
@@ -190,9 +189,7 @@ class DataType:
         return replace(self, fields=(*fields, *new))
 
     def beyond_json(self) -> tuple[DataType, str] | None:
-        """Return the first part of the type that JSON cannot represent, and the reason.  If JSON can represent all,
-        return None.
-        """
+        """Return the first part of the type that JSON cannot represent, with the reason, or None."""
         if self.name == "MAP" and self.key != STRING:
             return self, "the keys of JSON are strings"
         if self in (INTERVAL, NULL, BINARY):
@@ -218,9 +215,7 @@ class DataType:
 
 
 def sums_fit(type: DataType) -> bool:
-    """Return whether a DECIMAL with ten more digits than ``type`` exists.  Ten digits suffice to sum ten billion
-    values.
-    """
+    """Return whether DECIMAL can have ten more digits than ``type``, enough for a sum of ten billion values."""
     return (type.precision or 10) + SUM_DIGITS <= MOST_DIGITS
 
 

@@ -62,8 +62,7 @@ def stored(query: Query) -> str:
 def restored(text: str, tables: Mapping[TableKey, TableSchema]) -> Query:
     """Read a query from JSON text.  ``tables`` contains the current schemas of the query's tables.
 
-    Raise DerivationError if the text has another format, if a table or a column no longer exists, or if the type of a
-    column has changed.
+    Raise DerivationError for another format, for a missing table or column, or for a column of another type.
     """
     body = json.loads(text)
     if body.get("format") != FORMAT:

@@ -8,11 +8,11 @@ period that would extend beyond t_now is stored as an open period.
 
 Operators that do not refer to time are τ-reducible.  The snapshot of the result at an instant is the ordinary operator
 applied to the snapshots of the inputs.  A predicate that refers to NOW or to a period set (``mentions_time``) is
-evaluated at t_now, once per tuple with its full period set.  The predicate retains or removes the tuple with its entire
-past (θ-reducible).
+evaluated at t_now, once per tuple with its full period set.  The predicate retains or removes the tuple with its past
+(θ-reducible).
 
-Expressions are immutable values.  An expression that occurs twice is computed once.  A column is a ``ColumnRef(range
-variable, name)``.
+Expressions are immutable values.  An expression that occurs twice is computed once.  A ``ColumnRef`` refers to a
+column.
 """
 
 from __future__ import annotations

@@ -148,8 +148,7 @@ def _above_scalars(node: Node) -> Iterator[Node]:
 def transform(node: N, change: Callable[[Any], Any]) -> N:
     """Apply ``change`` to the node and to all nodes below it, innermost first.
 
-    ``change`` must return a node of the same kind as its argument: a relation for a relation, a predicate for a
-    predicate.
+    ``change`` must return a relation for a relation, and a predicate for a predicate.
     """
     parts = children(node)
     if not parts:

@@ -116,8 +116,7 @@ def _instead(select: exp.Select, grouped: relational.Relation | None, context: C
 def _as_view(grouped: relational.Relation, context: Context, *, nested: bool) -> str:
     """Return a hint that suggests a view over tracked tables.
 
-    If the view aggregates over NOW() or a moving window, no standing query can read it.  The hint then suggests `weft
-    try`.
+    No standing query can read a view that aggregates over NOW() or a moving window.  The hint then names `weft try`.
     """
     if nested or context.text is None or context.other() is not None:
         return f"{NOT_TODAY} {_ROWS}"

@@ -90,9 +90,7 @@ def _alike(left: Scalar, right: Scalar, node: exp.Expr) -> str:
 
 
 def opened(value: Scalar) -> Scalar:
-    """Return a call that parses ``value`` if it is a JSON column of a nested type.  Return any other ``value``
-    unchanged.
-    """
+    """Return a call that parses ``value`` if it is a JSON column of a nested type.  Other values remain unchanged."""
     shape = value.type.shape
     return value if shape is None else Call("from_json", (value, Literal(str(shape), STRING, fixed=True)), shape)
 
@@ -100,8 +98,7 @@ def opened(value: Scalar) -> Scalar:
 def compared_as_text(values: Sequence[Scalar], node: exp.Expr) -> None:
     """Raise SqlError for IN with strings and times, because Spark compares them as text.
 
-    A constant string in Spark's output format is accepted: ``born IN ('1993-04-05')``.  A comparison as times then has
-    the same result.
+    A constant string in Spark's output format is accepted, because a comparison as times has the same result.
     """
     times = {value.type for value in values if value.type in (TIMESTAMP, DATE)}
     strings = [value for value in values if value.type == STRING]
@@ -133,7 +130,7 @@ def as_time(value: Scalar, type: DataType, node: exp.Expr) -> Scalar:
 
 
 def typed(value: Scalar, type: DataType) -> Scalar:
-    """Cast ``value`` to ``type`` if it is an untyped NULL.  Return any other ``value`` unchanged."""
+    """Cast ``value`` to ``type`` if it is an untyped NULL.  Other values remain unchanged."""
     return Cast(value, type) if value.type == NULL else value
 
 

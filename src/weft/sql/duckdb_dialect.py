@@ -183,9 +183,7 @@ def _same_number(call: Call) -> bool:
 
 
 def _from_the_left(places: Sequence[Scalar], *, first: int) -> bool:
-    """Return whether all ``places`` are constant integers.  The first must be at least ``first``, the others at least
-    0.
-    """
+    """Return whether all ``places`` are constant integers: the first at least ``first``, the others at least 0."""
     values = [each.value for each in places if isinstance(each, Literal)]
     if len(values) < len(places) or not all(isinstance(each, int) for each in values):
         return False

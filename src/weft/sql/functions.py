@@ -55,8 +55,7 @@ class Function:
     """A function that a query may call.
 
     ``takes`` names the type family of each argument.  The last family applies to all further arguments.  The arguments
-    from position ``constant`` on (counted from 0) must be constants, because a value from a row could make the query
-    fail.
+    from position ``constant`` on (counted from 0) must be constants, because another value could make the query fail.
     """
 
     least: int
@@ -189,9 +188,7 @@ def castable(source: DataType, target: DataType) -> bool:
 
 
 def tryable(source: DataType, target: DataType) -> bool:
-    """Return whether Spark supports TRY_CAST from ``source`` to ``target``.  TRY_CAST supports fewer types than
-    CAST.
-    """
+    """Return whether Spark supports TRY_CAST from ``source`` to ``target``."""
     if {source.name, target.name} & {"TIMESTAMP", "DATE"} and (
         source.numeric or target.numeric or BOOLEAN in (source, target)
     ):

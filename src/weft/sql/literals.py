@@ -24,8 +24,7 @@ from weft.sql.refusal import place, refuse
 
 
 def number(node: exp.Literal, *, negative: bool = False) -> Literal:
-    """Return a numeric literal with the type that Spark infers: INT, BIGINT, DECIMAL, or DOUBLE for a number with an
-    exponent.
+    """Return a number with the type that Spark infers: INT, BIGINT, DECIMAL, or DOUBLE for a number with an exponent.
 
     If ``negative`` is true, the number includes a minus sign.  For example, -2147483648 is an INT.
     """
@@ -189,9 +188,7 @@ def _calendar_length(count: int, node: exp.Expr) -> Literal:
 
 
 def counts_days(node: exp.Interval) -> bool:
-    """Return whether Spark's type for the constant is INTERVAL DAY.  The sum of a DATE and an INTERVAL DAY is a
-    DATE.
-    """
+    """Return whether Spark's type for the constant is INTERVAL DAY.  A DATE plus an INTERVAL DAY is a DATE."""
     unit = node.args.get("unit")
     if isinstance(unit, exp.IntervalSpan):
         return False
@@ -200,9 +197,7 @@ def counts_days(node: exp.Interval) -> bool:
 
 
 def length(micros: int, node: exp.Expr) -> Literal:
-    """Return an interval literal of ``micros`` microseconds.  Raise SqlError if the interval is longer than the
-    calendar.
-    """
+    """Return an interval literal of ``micros`` microseconds.  Raise SqlError if it is longer than the calendar."""
     within_calendar(micros, node)
     return Literal(micros, INTERVAL)
 

@@ -43,7 +43,7 @@ _ANSWER: Final = "answer"
 
 
 def bind(text: str, tables: Mapping[str, TableSchema]) -> relational.Query:
-    """Translate the text of a standing query.  ``tables`` contains the schemas by table name.
+    """Translate the text of a standing query.  ``tables`` maps names to tables.
 
     Raise SqlError for a construct outside the language.  The error names the construct, the place and the reason.
     """
@@ -51,12 +51,11 @@ def bind(text: str, tables: Mapping[str, TableSchema]) -> relational.Query:
 
 
 def bind_view(text: str, tables: Mapping[str, TableSchema]) -> relational.Query:
-    """Translate the text of a temporal view.  ``tables`` contains the schemas of tracked tables and other views, by
-    name.
+    """Translate the text of a temporal view.  ``tables`` maps names to tracked tables and other views.
 
-    A view may use the language of ``bind``, period functions, NOW anywhere in a condition, intervals of months and
-    years, and GROUP BY.  ``derivation.temporal.sequenced`` defines the meaning of a view over time.  Raise SqlError in
-    the same cases as ``bind``.
+    In addition to the language of ``bind``, a view may use period functions, NOW anywhere in a condition, intervals of
+    months and years, and GROUP BY.  ``derivation.temporal.sequenced`` defines the meaning of a view over time.  Raise
+    SqlError in the same cases as ``bind``.
     """
     return _bound(text, tables, view=True)
 

@@ -1,7 +1,6 @@
 """Translate function calls: check the number, the types and the constants of the arguments, and find the result type.
 
-The period functions of temporal views are included.  In ``PERIOD_START(e)``, ``e`` is an alias of FROM (paper, section
-3.1).
+The argument of a period function, such as ``PERIOD_START(e)``, is an alias of FROM (paper, section 3.1).
 """
 
 from __future__ import annotations
@@ -178,8 +177,8 @@ def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) 
 
 
 def _in_range(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
-    """Raise SqlError for an integer constant outside Spark's range.  In Spark, a number of digits or a position is an
-    INT.
+    """Raise SqlError for an integer constant outside Spark's range.  In Spark, positions and numbers of digits are
+    INTs.
     """
     if not isinstance(arg, Literal) or not isinstance(arg.value, int) or family not in ("INTEGRAL", "INDEX"):
         return

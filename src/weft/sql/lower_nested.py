@@ -1,12 +1,10 @@
-"""Translate operations on nested values: fields, elements, map entries, and the functions of arrays, maps and JSON
-text.
+"""Translate access to fields, elements and map entries, and the functions of arrays, maps and JSON text.
 
     GET_JSON_OBJECT(doc, '$.a[0]')             a part of a JSON text, as text
     FROM_JSON(doc, 'a INT, b ARRAY<STRING>')   a JSON text as a STRUCT, ARRAY or MAP of that type
     EXISTS(tags, t -> t = 'x')                 whether an element satisfies a condition
 
-Paths and types must be valid constants.  With an invalid path or type, Spark would return NULL or fail at the first
-row.
+Paths and types must be valid constants, because Spark checks them only at run time.
 """
 
 from __future__ import annotations

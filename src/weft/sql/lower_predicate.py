@@ -120,8 +120,7 @@ def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> relational.Predi
 def _not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope) -> relational.Predicate:
     """Return the conjunction that the module's docstring lists for an IN that is false.
 
-    The first part is an equality, so a lookup can evaluate it.  A nested NOT IN is not split, because the text would
-    triple with each level.
+    The first part is an equality, which a lookup can evaluate.  A nested NOT IN is not split, to limit the text's size.
     """
     equal, unknown = call("=", left, right), call("is null", right)
     missing = [] if _never_null(body) else [unknown]

@@ -1,8 +1,7 @@
 """Check regular expressions by Java's rules, because Spark reports an invalid pattern only at the first row.
 
-The module accepts the usual syntax of ``java.util.regex.Pattern``.  It refuses flags for comments, nested character
-classes, and octal escapes.  Java compiles every pattern that the module accepts.  A test verifies this with Java
-itself.
+The module accepts the usual syntax of ``java.util.regex.Pattern``.  The module refuses flags for comments, nested
+character classes, and octal escapes.  Java compiles every accepted pattern, as a test verifies.
 """
 
 from __future__ import annotations

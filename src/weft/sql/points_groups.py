@@ -23,7 +23,7 @@ _WIDE: Final = "DECIMAL(38,0)"
 
 
 def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialect) -> str:
-    """Return SQL for an aggregation with the columns ``v1, v2 …, from_tp, to_tp``: the output, the groups and the
+    """Return SQL for an aggregation.  The columns ``v1, v2 …, from_tp, to_tp`` are the output, the groups and the
     period.
 
     ``steps`` must not be counted.  The SQL fails if a sum of integers exceeds a BIGINT.

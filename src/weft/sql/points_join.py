@@ -3,7 +3,7 @@
     Q1 ∧ Q2     joined:  rows equal in the shared variables, at the shared time points, with counts multiplied
     Q1 ∧ ¬Q2    without: the counts of Q1 minus the counts of Q2, at least 0
 
-If Q1 has all variables of Q2, each row of Q1 matches at most one row of Q2 per time point.  One pass over both sorted
+If Q1 has all variables of Q2, each row of Q1 matches at most one row of Q2 per time point.  One pass over the sorted
 relations then finds all matches.
 """
 
@@ -44,9 +44,7 @@ def joined(
 
 
 def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
-    """Join two relations with the same variables.  Each resulting period has the same start as one of its two
-    inputs.
-    """
+    """Join two relations with the same variables.  Each resulting period starts where one of the two periods starts."""
     among_right = containing(left, right, "a.from_tp", dialect)
     among_left = containing(right, left, "b.from_tp", dialect, outer="b", inner="a")
     return (

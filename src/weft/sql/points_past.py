@@ -54,9 +54,7 @@ def _counts(steps: Steps, *, counted: bool) -> list[str]:
 
 
 def near_enough(interval: Interval) -> str:
-    """Return SQL for the time points whose distance from the previous time point is in ``interval``: ``from_tp,
-    to_tp``.
-    """
+    """Return SQL for the time points whose distance from the previous one is in ``interval``: ``from_tp, to_tp``."""
     distance = "instant - earlier"
     within = [f"{distance} >= {interval.low}", *([] if interval.high is None else [f"{distance} <= {interval.high}"])]
     rows = f"SELECT tp AS from_tp, tp + 1 AS to_tp FROM {TIME_POINTS} WHERE {conjunction(within)}"
@@ -191,8 +189,8 @@ def seen(answers: Steps, reached: str | None, window: Window) -> str:
 def anchors_to_store(anchored: Steps, window: Window, extent: Extent, now: int) -> str:
     """Return SQL for the anchors to store: ``v1 … vk [, instant [, last]] [, n]``.
 
-    ``now`` is the last instant of the batch.  The SQL omits anchors after which Q1 was false, and anchors that no
-    future time point can see.
+    ``now`` is the last instant of the batch.  The SQL omits anchors that are followed by a failure of Q1 or are no
+    longer visible.
 
     Without counts, anchors with the same values are merged.  If the interval has no upper bound, the earliest anchor
     remains.  If the lower bound is 0, the latest anchor remains.  In other cases, anchors are merged into runs.  With

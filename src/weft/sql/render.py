@@ -277,8 +277,7 @@ def rows(relation: relational.Relation, views: Views, depth: int = 1) -> str:
         case relational.Distinct(input=relational.Project(input=inner, outputs=outputs)):
             return select(f"DISTINCT {', '.join(map(item, outputs))}", inner, views, depth)
         case relational.Values(columns=columns, rows=value_rows):
-            # The SELECT of the first row names the columns.  If each row had a SELECT, the text would nest as deep as
-            # the number of rows.
+            # The first row names the columns.  A SELECT for each row would nest as deep as the number of rows.
             first = ", ".join(
                 item(relational.Output(head.name, value)) for head, value in zip(columns, value_rows[0], strict=True)
             )

@@ -140,9 +140,7 @@ def _asserted(comparison: exp.Expr) -> bool:
 
 
 def _compared(query: exp.Select, value: exp.Expr, node: exp.Expr) -> tuple[exp.Select, exp.Expr] | None:
-    """Return the subquery and the compared value with qualified column names.  The value can then move into the
-    subquery.
-    """
+    """Return the subquery and the compared value with qualified names, so that the value can move into the subquery."""
     outer = node.find_ancestor(exp.Select)
     source, own = None if outer is None else outer.args.get("from_"), query.args.get("from_")
     if outer is None or source is None or own is None or query.args.get("joins"):

@@ -109,8 +109,7 @@ class Variable:
     def listed(self) -> tuple[ColumnRef, ...]:
         """The columns that ``*`` selects.
 
-        ``*`` omits the instant and the ordinal of an answer.  For a tracked table, ``*`` omits the start and the end of
-        periods.
+        ``*`` omits the instant and the ordinal of answers, and the start and the end of periods in tracked tables.
         """
         if not isinstance(self.relation, Scan):
             return tuple(ref for ref in self.columns if ref.column not in self.unlisted)
@@ -161,9 +160,7 @@ class Context:
 
 @dataclass
 class Grouping:
-    """The columns of a SELECT with GROUP BY: grouping expressions and aggregates, under the range variable
-    ``alias``.
-    """
+    """The grouping expressions and aggregates of a SELECT, as columns of the range variable ``alias``."""
 
     alias: str
     groups: dict[Scalar, ColumnRef] = field(default_factory=dict)
@@ -247,8 +244,7 @@ class Scope:
 
     @contextmanager
     def source(self, node: exp.Expr) -> Iterator[None]:
-        """If the body of the ``with`` statement raises SqlError, mark the item of FROM as refused and raise the error
-        again.
+        """If the ``with`` block raises SqlError, mark the item of FROM as refused and raise the error again.
 
         The columns of a refused item cause no further errors.
         """

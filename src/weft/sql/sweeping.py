@@ -52,8 +52,7 @@ def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str],
     """Return SQL that merges periods with the same key.
 
     ``period`` names the start column and the end column of ``query``.  Two periods merge if the later period starts at
-    or before the ``reach`` of the earlier period.  ``reach`` is an SQL expression.  ``latest`` is SQL for the end of a
-    merged period.
+    or before the ``reach`` of the earlier period.  ``latest`` is SQL for the end of a merged period.
     """
     start, end = period
     before = over(keys, start, "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING")
@@ -135,8 +134,7 @@ def extended(name: str, width: int, window: str, at: str, sweeps: Sweeps = PORTA
 class Until:
     """SQL for the instant at which periods are evaluated, and for the next instant.
 
-    ``suffix`` is a suffix for the names of the columns that ``judged`` adds.  With different suffixes, one SELECT can
-    use several instants.
+    ``judged`` appends ``suffix`` to column names, so that one SELECT can use several instants.
     """
 
     instant: str

@@ -1,8 +1,7 @@
 """Merge and subtract periods in SQL for DuckDB, which is faster than the portable SQL of ``sweeping``.
 
-Window functions dominate the cost.  Rows with only one period do not need window functions for merging.  Rows without
-an equal row in the other relation do not need window functions for subtracting.  Most rows therefore bypass the window
-functions.
+Window functions dominate the cost.  Most rows bypass the window functions, because they have only one period or equal
+no row of the other relation.
 
 The window functions read the remaining rows in one sorted sequence instead of one partition per row.  The result is
 correct because the counts at the bounds of each row sum to 0, so the running count is 0 at the start of the next row.

@@ -75,8 +75,7 @@ def depends_on_now(query: Query) -> bool:
 
 
 def with_definitions(query: Query) -> tuple[Query, tuple[TableSchema, ...]]:
-    """Replace the views that depend on NOW by their definitions.  Return the new query and the replaced views in text
-    order.
+    """Replace the views that depend on NOW by their definitions.  Return the new query and the replaced views.
 
     Raise SqlError with all reasons if standing queries do not support a definition.  Also raise SqlError if the query
     uses the periods of a view that depends on NOW.
@@ -108,9 +107,7 @@ class _Writing:
     names: Names
     views: dict[TableSchema, None] = field(default_factory=dict)
     refused: dict[tuple[str, ...], dict[str, str | None]] = field(default_factory=dict)
-    """The reasons with their hints for each path of views.  A path is a refused view, followed by the views that read
-    it.
-    """
+    """The reasons and hints for each path of views.  A path is a refused view, followed by the views that read it."""
 
     def over(self, query: Query, path: tuple[str, ...]) -> Query:
         """Replace the views of the query.

@@ -92,7 +92,7 @@ def _is_beginning(unit: str, instant: Scalar) -> bool:
 def within_calendar(value: Scalar, depth: int = 0) -> bool:
     """Return whether the value is a time near the years 1 to 9999, or the difference of two such times.
 
-    Such values are so small that a sum of a few values fits in 64 bits.
+    A sum of a few values in this range fits in 64 bits.
     """
     match value:
         case ColumnRef() | Literal() | Param() | Now():

@@ -10,12 +10,12 @@ from weft.algebra.relation import Output, Predicate, Project, Relation, Scan, Se
 from weft.algebra.scalar import Scalar
 
 INSTANT: Final = "_instant"
-"""The column for the instant of each event in a derived relation.  User columns never start with an underscore."""
+"""The name of the column that contains the instant of an event.  User columns never start with an underscore."""
 
 
 @dataclass(frozen=True)
 class Instant:
-    """The instant ``s``.  If ``before`` is true, it is the instant just before ``s`` (s⁻)."""
+    """The instant ``s``, or the instant just before ``s`` (s⁻) if ``before`` is true."""
 
     s: Scalar
     before: bool = False
@@ -65,7 +65,7 @@ class Event:
 
     @property
     def projection(self) -> Project:
-        """The relation of the branch.  It must be a projection of a block (``derivation.merge``)."""
+        """The relation of the branch, which must be a projection of a block (``derivation.merge``)."""
         assert isinstance(self.relation, Project)
         return self.relation
 
@@ -76,7 +76,7 @@ class Event:
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        """The columns of the answer.  The column of the instant is not among them."""
+        """The columns of the answer, without the column of the instant."""
         return tuple(output for output in self.projection.outputs if output.name != INSTANT)
 
     def with_block(self, block: Relation) -> Event:

@@ -10,7 +10,7 @@ values.  A formula that occurs twice is computed and stored once.
 
 The same classes represent two-sorted first-order logic over a log (2-FOL; Toman 2007, definition 3.1).  2-FOL has no
 temporal operators and no fixpoints.  A variable of the type ``TIME`` ranges over the time points up to ``NOW``. ``NOW``
-is the time point at which the formula is evaluated.  The last term of an atom is the time point of its rows.
+is the time point at which the formula is evaluated.  The last term of an atom is the time point of the rows.
 Comparisons of time points compare their numbers.  The difference of two time points is an INTERVAL in microseconds.
 
 An evaluation over stored history reads *dated* predicates.  A dated predicate contains the rows of all time points. The
@@ -154,9 +154,9 @@ class And:
     right.
 
     A ``Comparison`` or a ``Matches`` occurs only on the right and filters the rows of Q1.  The negation of a
-    ``Comparison`` or a ``Matches`` subtracts one from the count of each row that matches.  Under set semantics, such a
-    negation is also a filter.  The equality x = t adds the value of t to each row if Q1 contains all variables of t but
-    not x.  A ``Matches`` adds the texts of its groups to each row.
+    ``Comparison`` or a ``Matches`` subtracts one from the count of each row that matches.  Under set semantics, the
+    negation of a test is also a filter.  The equality x = t adds the value of t to each row if Q1 contains all
+    variables of t but not x.  A ``Matches`` adds the texts of its groups to each row.
     """
 
     left: Formula
@@ -177,8 +177,8 @@ class Or:
 class Not:
     """¬Q, which has the count 1 if Q has no answer.
 
-    After the safe-range rewriting, a ``Not`` occurs only in three places: on the right of an ``And``, on the left of a
-    ``Since``, or above a formula without free variables.
+    After the safe-range rewriting, a ``Not`` occurs only on the right of an ``And``, on the left of a ``Since``, or
+    above a formula without free variables.
     """
 
     formula: Formula
@@ -424,7 +424,7 @@ def dated(predicate: str) -> str:
 
 
 def undated(predicate: str) -> str | None:
-    """Return the name of a predicate from the name of its dated form.  If the name is not dated, return None."""
+    """Remove the suffix that marks a dated predicate from a name.  For any other name, return None."""
     return predicate[: -len(_DATED)] if predicate.endswith(_DATED) and predicate != POINTS else None
 
 

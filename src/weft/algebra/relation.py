@@ -6,8 +6,8 @@ are unique in a query.  ``Scan``, ``Values``, ``Project`` and ``Union`` bind a r
 a replay evaluates some inputs at an instant that another input supplies.  The relation inside ``Exists`` or
 ``NotExists`` may refer to the columns of the surrounding relations.
 
-A ``Predicate`` is two-valued: it treats SQL's unknown as not true.  Lowering removes three-valued logic.  For example,
-``NOT (a = b)`` becomes a scalar, and ``NOT IN`` becomes a ``NotExists`` over "is not false".  EXISTS remains a
+A ``Predicate`` is true or not true.  SQL's unknown counts as not true.  Lowering removes three-valued logic.  For
+example, ``NOT (a = b)`` becomes a scalar, and ``NOT IN`` becomes a ``NotExists`` over "is not false".  EXISTS remains a
 predicate with a relation inside.  The SQL of a branch therefore resembles the user's query.
 
 A ``Key`` is an ORDER BY key over the columns of an answer.  Keys compare values as Spark does.
@@ -183,7 +183,7 @@ class Or:
 @hashed_once
 @dataclass(frozen=True)
 class NowFrom:
-    """The predicate NOW >= ``threshold``.  It is not true if the threshold is NULL."""
+    """The predicate NOW >= ``threshold``, which is not true if the threshold is NULL."""
 
     threshold: Scalar
 
@@ -191,7 +191,7 @@ class NowFrom:
 @hashed_once
 @dataclass(frozen=True)
 class NowBefore:
-    """The predicate NOW < ``threshold``.  It is not true if the threshold is NULL."""
+    """The predicate NOW < ``threshold``, which is not true if the threshold is NULL."""
 
     threshold: Scalar
 

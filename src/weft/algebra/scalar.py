@@ -128,7 +128,9 @@ TIME_START = Param("t0", TIMESTAMP)
 REFRESHED = Param("refreshed", TIMESTAMP)
 """The instant of a view's last refresh."""
 CHANGED_FROM = Param("changed_from", TIMESTAMP)
-"""The first instant that a change of tracked tables affects.  If the change corrects the past, it is before t_now."""
+"""The first instant that a change of tracked tables affects: t_now, or an earlier instant for a correction of the
+past.
+"""
 MICROSECOND = Literal(1, INTERVAL, fixed=True)
 
 

@@ -173,7 +173,7 @@ class DataType:
     def extended(self, other: DataType) -> DataType:
         """Return the type with the additional fields of ``other``.
 
-        A field of both types keeps its type in ``self``.
+        If both types have a field, the type of the field in ``self`` is used.
 
         >>> read = DataType.parse_nested
         >>> str(read("ARRAY<STRUCT<a: INT>>").extended(read("ARRAY<STRUCT<A: STRING, b: DATE>>")))
@@ -283,7 +283,7 @@ NULL: Final = DataType("NULL")
 PERIOD: Final = DataType("PERIOD")
 """The type of a set of instants, which only the period functions of temporal views accept."""
 MONTHS: Final = DataType("MONTHS")
-"""The type of a duration in calendar months: INTERVAL 1 YEAR is 12.  Only temporal views can use it."""
+"""The type of a duration in calendar months, for temporal views only: INTERVAL 1 YEAR is 12."""
 
 
 @hashed_once

@@ -3,7 +3,7 @@
 The JSON identifies tables and columns by id.  A new column or a new name therefore does not change the meaning of an
 installed query.  ``FORMAT`` is the version of this JSON format.
 
-Each node is a JSON list of the name of its class and the values of its fields, in order.  A type is serialized as text.
+Each node is a JSON list: the name of the class, then the values of the fields in order.  A type is serialized as text.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Serialize a formula to JSON, and read the formula back.  The JSON is the definition of an installed synopsis.
 
-Each node is a JSON list of the name of its class and the values of its fields, in order.  A type is serialized as text.
+Each node is a JSON list: the name of the class, then the values of the fields in order.  A type is serialized as text.
 """
 
 from __future__ import annotations

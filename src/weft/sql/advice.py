@@ -168,8 +168,8 @@ _UNREADABLE: Final = (
     (r"\bAS\s+(?:UNSIGNED|SIGNED|MONEY|BIT|NVARCHAR|NUMBER|VARIANT|JSONB?)\b", "a type of another database"),
     (r"\bOUTER\s+APPLY\b|\bCROSS\s+APPLY\b", "LATERAL"),
 )
-"""Pairs (pattern, name in ``ADVICE``) for constructs that the parser rejects.  Strings in the text are emptied
-first.
+"""Pairs (pattern, name in ``ADVICE``) for constructs that the parser rejects.  Each pattern applies to a text without
+strings.
 """
 _STRING: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
 

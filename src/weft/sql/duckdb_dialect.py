@@ -1,8 +1,8 @@
 """Translate Spark SQL for DuckDB, and find expressions that may have another value in DuckDB.
 
 ``local_text`` replaces Spark's quotes for identifiers and strings by those of DuckDB.  ``MACROS`` defines functions
-that have other names in DuckDB.  A view cannot use an expression whose value may differ between the engines.  Such
-expressions include regular expressions, the text of a DOUBLE, and divisions of decimals.
+that have other names in DuckDB.  A view cannot use an expression whose value may differ between the engines.  For
+example, a view cannot use a regular expression, the text of a DOUBLE, or a division of decimals.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _alike(scalar: Scalar) -> bool:
 def _same_product(factors: list[DataType], product: DataType) -> bool:
     """Return whether a product of these types has the same value in both engines.
 
-    The engines agree on products of integers and of doubles.  They agree on products of decimals if no digit is lost.
+    The engines agree on products of integers and of doubles, and on products of decimals if no digit is lost.
     """
     if product.name == "DECIMAL":
         (p1, _), (p2, _) = map(as_decimal, factors)

@@ -1,7 +1,7 @@
 """List the scalar functions that a query may call (design section 8).
 
 The functions are deterministic and total, and their output has a bounded size.  Weft refuses all other functions.  For
-example, it refuses volatile functions (rand, uuid) and functions that depend on the session (current_user).  It also
+example, Weft refuses volatile functions (rand, uuid) and functions that depend on the session (current_user). Weft also
 refuses functions that call Java code (reflect) or turn a short row into a huge row (space, sequence).
 
 Each entry gives the number of arguments and the type of the result.  ``lower_time`` and ``lower_calls`` translate the
@@ -432,7 +432,7 @@ WINDOW: Final = "moving_window"
 
 
 def aggregate_type(function: Aggregate, argument: DataType | None) -> DataType:
-    """Return the result type of an aggregate.  ``argument`` is the type of its argument, or None for ``COUNT(*)``.
+    """Return the result type of an aggregate.  ``argument`` is the type of the argument, or None for ``COUNT(*)``.
 
     Raise TypeError if the aggregate does not accept the type.
     """

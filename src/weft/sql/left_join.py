@@ -4,7 +4,7 @@
     SELECT a.id FROM a LEFT ANTI JOIN b ON b.k = a.id
 
 The two queries are equivalent if the tested column is never NULL in a matching row.  A column is never NULL if ON
-compares it or tests it for NOT NULL.  The module refuses tests of other columns, because such a query may also return
+compares it or tests it for NOT NULL.  The module refuses tests of other columns, because the query may also return
 matching rows.
 """
 

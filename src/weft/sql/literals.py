@@ -197,7 +197,9 @@ def counts_days(node: exp.Interval) -> bool:
 
 
 def length(micros: int, node: exp.Expr) -> Literal:
-    """Return an interval literal of ``micros`` microseconds.  Raise SqlError if it is longer than the calendar."""
+    """Return an interval literal of ``micros`` microseconds.  Raise SqlError for an interval longer than the
+    calendar.
+    """
     within_calendar(micros, node)
     return Literal(micros, INTERVAL)
 

@@ -5,9 +5,9 @@
 
 ``lower_from`` translates FROM, ``lower_predicate`` translates conditions, and ``lower_scalar`` translates scalars.
 
-The module limits the size of a query, because every part of a query enlarges all of its derived queries.  The limits
-are far above practical needs.  The limits ensure that an explanation takes seconds at most, and protect Spark from
-texts of several megabytes (design section 8).
+The module limits the size of a query, because every part of a query enlarges all derived queries.  The limits are far
+above practical needs.  The limits ensure that an explanation takes seconds at most, and protect Spark from texts of
+several megabytes (design section 8).
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def bind(text: str, tables: Mapping[str, TableSchema]) -> relational.Query:
 def bind_view(text: str, tables: Mapping[str, TableSchema]) -> relational.Query:
     """Translate the text of a temporal view.  ``tables`` maps names to tracked tables and other views.
 
-    In addition to the language of ``bind``, a view may use period functions, NOW anywhere in a condition, intervals of
-    months and years, and GROUP BY.  ``derivation.temporal.sequenced`` defines the meaning of a view over time.  Raise
-    SqlError in the same cases as ``bind``.
+    A view may also use period functions, NOW anywhere in a condition, intervals of months and years, and GROUP BY.
+    ``derivation.temporal.sequenced`` defines the meaning of a view over time.  Raise SqlError in the same cases as
+    ``bind``.
     """
     return _bound(text, tables, view=True)
 
@@ -372,7 +372,7 @@ def _subquery(node: exp.Expr, scope: Scope) -> tuple[relational.Relation, tuple[
 
 
 def _body_only(node: exp.Expr, scope: Scope) -> relational.Relation:
-    """Translate the subquery of EXISTS.  Its select list has no effect, but must be valid."""
+    """Translate the subquery of EXISTS.  The select list of the subquery has no effect, but must be valid."""
     while isinstance(node, exp.Subquery) and not node.args.get("with_"):
         only(node, "this")
         node = node.this

@@ -102,7 +102,7 @@ def _moved(operator: str, time: Scalar, span: Scalar, node: exp.Expr) -> Scalar:
 
 
 def _moved_by_months(operator: str, time: Scalar, span: Scalar) -> Scalar:
-    """Move ``time`` by months.  The result is the last day of a month that is too short.  A DATE remains a DATE."""
+    """Move ``time`` by months.  In a shorter month, the result may be the last day.  A DATE remains a DATE."""
     moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
     return Cast(moved, DATE) if time.type == DATE else moved
 

@@ -1,6 +1,6 @@
 """Translate function calls: check the number, the types and the constants of the arguments, and find the result type.
 
-The argument of a period function, such as ``PERIOD_START(e)``, is an alias of FROM (paper, section 3.1).
+In ``PERIOD_START(e)`` and other period functions, ``e`` is an alias of FROM (paper, section 3.1).
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
 def extracted(field: str, value: Scalar, node: exp.Expr) -> Scalar:
     """Translate EXTRACT(field FROM value).
 
-    Some fields have other names than their functions.  EXTRACT(SECOND …) returns a number with decimals.
+    Some fields do not have the same name as the function.  EXTRACT(SECOND …) returns a number with decimals.
     """
     if field == "SECOND":
         _fitting("extract", FUNCTIONS["second"], [value], node)

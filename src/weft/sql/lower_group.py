@@ -34,7 +34,7 @@ from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import Grouping, Scope
 
 Item = Callable[[exp.Expr, Scope, int], Output]
-"""A function that translates an item of a select list.  Its last argument is the item's position."""
+"""A function that translates an item of a select list.  The last argument is the position of the item."""
 
 
 def is_grouped(select: exp.Select) -> bool:

@@ -4,7 +4,7 @@
     FROM_JSON(doc, 'a INT, b ARRAY<STRING>')   a JSON text as a STRUCT, ARRAY or MAP of that type
     EXISTS(tags, t -> t = 'x')                 whether an element satisfies a condition
 
-Paths and types must be valid constants, because Spark checks them only at run time.
+Paths and types must be valid constants, because Spark would otherwise return NULL or fail at run time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TO_THE_MICROSECOND: Final = Call(
     tuple(Literal(each, STRING, fixed=True) for each in ("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX")),
     DataType("MAP", key=STRING, element=STRING),
 )
-"""The options of TO_JSON for a precision of microseconds.  Without them, TO_JSON truncates a time to milliseconds."""
+"""The options of TO_JSON for a precision of microseconds.  By default, TO_JSON truncates a time to milliseconds."""
 
 
 def lower_field(node: exp.Dot, scope: Scope, lower: Lower) -> Scalar:

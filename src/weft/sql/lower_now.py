@@ -232,7 +232,7 @@ def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count
 
 
 def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Scalar, node: exp.Expr) -> NowComparison:
-    """Translate a comparison of the number of units between two times, one of which contains NOW."""
+    """Translate a comparison of the number of units between NOW and another time."""
     count = other.value if isinstance(other, Literal) and other.type.name in INTEGRAL else None
     if unit not in FIXED or not isinstance(count, int):
         raise refuse(

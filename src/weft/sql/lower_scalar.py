@@ -141,7 +141,7 @@ def _not(node: exp.Not, scope: Scope) -> Scalar:
 
 
 def lower_boolean(node: exp.Expr, scope: Scope) -> Scalar:
-    """Translate a condition into a scalar.  Raise SqlError if its type is not BOOLEAN."""
+    """Translate a condition into a scalar.  Raise SqlError if the type is not BOOLEAN."""
     value = lower_scalar(node, scope)
     if value.type not in (BOOLEAN, NULL):
         raise SqlError(f"expected a condition, but {node.sql('spark')} is {value.type}", where=place(node))

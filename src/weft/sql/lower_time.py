@@ -5,7 +5,7 @@
     DATEDIFF(DAY, a, b)               TIMESTAMPDIFF(DAY, a, b), whole days of 24 hours
     TO_DATE(text)                     CAST(text AS DATE)
 
-Units and formats must be valid constants, because Spark checks them only at run time.
+Units and formats must be valid constants, because Spark would otherwise return NULL or fail at run time.
 
 A format such as ``yyyy-MM-dd HH:mm`` consists of groups of letters, quoted text, and other characters.  Spark refuses
 some letters and some group lengths.  Formats for reading have more restrictions than formats for writing.

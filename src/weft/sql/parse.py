@@ -1,8 +1,7 @@
 """Parse a text that contains exactly one query in Spark's dialect.  For any other text, raise an error with the place.
 
-The parser does not recognize functions.  Every function call becomes an ``exp.Anonymous``, whose name ``sql.functions``
-looks up.  This module checks only that the text is one query.  The translation into algebra decides which constructs
-are allowed (design section 8).
+The parser does not recognize functions.  Every function call becomes an ``exp.Anonymous`` node.  This module checks
+only that the text is one query.  The translation into algebra decides which constructs are allowed (design section 8).
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class _Reader:
         raise ValueError("a [ is not closed")
 
     def member(self) -> str | None:
-        """Check one member of a character class.  Return its character, or None for a predefined class."""
+        """Check one member of a character class.  Return the character, or None for a predefined class."""
         start = self.at
         if self.text[start] != "\\":
             self.at += 1

@@ -128,7 +128,7 @@ def coalesced(query: str, width: int) -> str:
 def added_up(query: str, width: int) -> str:
     """Return SQL that sums the counts of equal rows at each time point.
 
-    ``query`` returns ``v1 … vk, n, from_tp, to_tp``.  Its periods may overlap.
+    ``query`` returns ``v1 … vk, n, from_tp, to_tp``.  The periods may overlap.
     """
     keys = columns_of(width)
     at_once = (
@@ -146,7 +146,7 @@ def added_up(query: str, width: int) -> str:
 def greatest(query: str, width: int) -> str:
     """Return SQL for the greatest count of equal rows at each time point.
 
-    ``query`` returns ``v1 … vk, n, from_tp, to_tp``.  Its periods may overlap.  A maximum cannot be updated by
+    ``query`` returns ``v1 … vk, n, from_tp, to_tp``.  The periods may overlap.  A maximum cannot be updated by
     subtraction, so the SQL computes the maximum for each interval between two bounds.
     """
     keys = columns_of(width)

@@ -1,8 +1,8 @@
 """Render aggregations at each time point as SQL (``points`` defines the relations).
 
 Counts and sums of integers are running sums over the bounds of periods.  MIN, MAX, MED and sums of DOUBLE are computed
-for each interval between two bounds, because they cannot subtract a value.  A sum of DOUBLEs adds the values in
-ascending order, so it does not depend on the order of arrival.
+for each interval between two bounds.  DOUBLEs are added in ascending order, so that the sum does not depend on the
+order of arrival.
 """
 
 from __future__ import annotations

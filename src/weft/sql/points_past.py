@@ -5,8 +5,8 @@ columns ``v1 … vk, [n,] instant, from_tp, until``.  ``instant`` is the anchor'
 the first time point at which the anchor may be visible.  ``until`` is the first later time point at which Q1 is false.
 The store contains the anchors of earlier batches with their instants.
 
-With a window [a, b], an anchor with the instant i is visible at the time points whose instants are from i + a to i + b.
-Instants never decrease, so these time points are consecutive.  If a is 0, a period of Q is one anchor, because later
+With a window [a, b], an anchor at the instant i is visible from the instant i + a to the instant i + b. Instants never
+decrease, so the anchor is visible at consecutive time points.  If a is 0, a period of Q is one anchor, because later
 time points depend only on the end of the period.  If a is not 0, or if answers are counted, each answer is an anchor.
 Anchors without counts are stored as *runs*, from ``instant`` to ``last``.  A run consists of anchors at most b - a + 1
 microseconds apart.  Together, the anchors of a run are visible without a gap.
@@ -54,7 +54,9 @@ def _counts(steps: Steps, *, counted: bool) -> list[str]:
 
 
 def near_enough(interval: Interval) -> str:
-    """Return SQL for the time points whose distance from the previous one is in ``interval``: ``from_tp, to_tp``."""
+    """Return SQL for the time points with a distance in ``interval`` from the previous time point: ``from_tp,
+    to_tp``.
+    """
     distance = "instant - earlier"
     within = [f"{distance} >= {interval.low}", *([] if interval.high is None else [f"{distance} <= {interval.high}"])]
     rows = f"SELECT tp AS from_tp, tp + 1 AS to_tp FROM {TIME_POINTS} WHERE {conjunction(within)}"
@@ -124,8 +126,8 @@ def lasting(
     """Return SQL that adds the column ``until`` to anchors.
 
     ``until`` is the first time point at which Q1 is false, or the end of the batch.  ``anchored`` is the result of
-    ``anchors``.  ``left`` is Q1.  If ``negated`` is true, ``left`` is the formula whose negation is Q1.  ``left`` is
-    None if this formula has no answer, or if Q1 is true.
+    ``anchors``.  ``left`` is Q1.  If ``negated`` is true, Q1 is the negation of ``left``.  ``left`` is None if this
+    formula has no answer, or if Q1 is true.
     """
     instants = ["a.instant", *(["a.last"] if window.runs else [])]
     heads = [*anchored.values("a"), *(["a.n"] if window.counted else []), *instants, "a.from_tp"]
@@ -150,7 +152,9 @@ def lasting(
 
 
 def reach(source: str, window: Window, extent: Extent) -> str:
-    """Return SQL for the time points that see the anchors in ``source``: ``instant, reach_from, reach_to``."""
+    """Return SQL for the time points at which each anchor in ``source`` is visible: ``instant, reach_from,
+    reach_to``.
+    """
     interval = window.interval
     instants = f"SELECT instant, tp FROM {TIME_POINTS}"
     for column in ("instant", "last") if window.runs else ("instant",):
@@ -189,8 +193,8 @@ def seen(answers: Steps, reached: str | None, window: Window) -> str:
 def anchors_to_store(anchored: Steps, window: Window, extent: Extent, now: int) -> str:
     """Return SQL for the anchors to store: ``v1 … vk [, instant [, last]] [, n]``.
 
-    ``now`` is the last instant of the batch.  The SQL omits anchors that are followed by a failure of Q1 or are no
-    longer visible.
+    ``now`` is the last instant of the batch.  The SQL omits an anchor if Q1 was false afterwards, or if the anchor will
+    never be visible again.
 
     Without counts, anchors with the same values are merged.  If the interval has no upper bound, the earliest anchor
     remains.  If the lower bound is 0, the latest anchor remains.  In other cases, anchors are merged into runs.  With

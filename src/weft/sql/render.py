@@ -3,8 +3,8 @@
 The generated text names only temporary views, never a path (design section 7).  The text of a user never reaches Spark,
 because the generated text contains only elements of the algebra (section 8).
 
-A name in the generated text has backquotes if it is not a plain word, or if it is a word of Spark's grammar.  Spark
-accepts some words without backquotes, but only in some positions (``SELECT a except FROM t``) or with some settings.
+A name has backquotes in the generated text unless it is a plain word outside Spark's grammar.  Spark accepts some words
+without backquotes, but only in some positions (``SELECT a except FROM t``) or with some settings.
 """
 
 from __future__ import annotations

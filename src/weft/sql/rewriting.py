@@ -74,7 +74,8 @@ def _argument(text: str) -> str:
 def without_value(node: exp.Expr) -> str:
     """Return a hint for a subquery used as a value.
 
-    The hint contains the query with EXISTS in place of the comparison.  If this is impossible, it gives general advice.
+    The hint contains the query with EXISTS in place of the comparison.  If EXISTS is impossible, the hint gives general
+    advice.
     """
     query, around = _within(node), _around(node)
     if not isinstance(query, exp.Select) or len(query.expressions) != 1:

@@ -205,7 +205,7 @@ class CommonTable:
 
 @dataclass
 class Scope:
-    """The range variables of one SELECT, and its enclosing scope."""
+    """The range variables of one SELECT, and the enclosing scope."""
 
     context: Context
     parent: Scope | None = None
@@ -218,7 +218,9 @@ class Scope:
     A derived table sees only the common table expressions of the enclosing scopes.
     """
     copied: bool = False
-    """Whether the rewriting copies this part of the text.  For example, it copies the body of a NOT IN."""
+    """Whether the rewriting copies this part of the text.  For example, the rewriting copies the subquery of a NOT
+    IN.
+    """
     elements: Mapping[str, Element] = field(default_factory=dict)
     """The array elements in scope, by name in lower case.
 
@@ -378,7 +380,7 @@ class Scope:
         return next(((ref, aliases) for aliases, ref in owned.items()), None)
 
     def starts(self) -> frozenset[ColumnRef]:
-        """Return the visible columns that contain the start time of a row.  These columns are never NULL."""
+        """Return the visible columns that contain the start time of a row, which is never NULL."""
         variables = (variable for scope in self._visible() for variable in scope.variables.values())
         scans = (part for variable in variables for part in sources(variable.relation))
         return frozenset(scan.start for scan in scans if isinstance(scan, Scan))

@@ -1,8 +1,7 @@
 """Compute the measures of groups over time, in SQL for both DuckDB and Spark (paper, section 5.1).
 
 Counts and exact sums are running sums over the bounds of the rows' periods.  MIN, MAX and sums of FLOAT and DOUBLE are
-computed for each fragment between two bounds, because they cannot subtract a value.  Adjacent fragments with equal
-measures become one period.
+computed for each fragment between two bounds.  Adjacent fragments with equal measures become one period.
 """
 
 from __future__ import annotations
@@ -149,7 +148,7 @@ class _Groups:
 def _in_order(number: str) -> str:
     """Sum DOUBLEs in ascending order, so that the same numbers always have the same sum.
 
-    View maintenance looks up the old tuple by its values.  Another order of addition could change these values.
+    View maintenance looks up the old tuple by the values.  Another order of addition could change these values.
     """
     return f"AGGREGATE(ARRAY_SORT(COLLECT_LIST({number})), CAST(0 AS DOUBLE), (a, b) -> a + b)"
 

@@ -1,11 +1,11 @@
 """Merge and subtract periods in SQL for DuckDB, which is faster than the portable SQL of ``sweeping``.
 
-Window functions dominate the cost.  Most rows bypass the window functions, because they have only one period or equal
-no row of the other relation.
+Window functions dominate the cost.  Most rows have only one period, or equal no row of the other relation, and
+therefore bypass the window functions.
 
-The window functions read the remaining rows in one sorted sequence instead of one partition per row.  The result is
-correct because the counts at the bounds of each row sum to 0, so the running count is 0 at the start of the next row.
-An open period ends at ``FOREVER``.
+The window functions read the remaining rows in one sorted sequence instead of one partition per row.  The counts at the
+bounds of each row sum to 0.  The running count is therefore 0 at the start of the next row. An open period ends at
+``FOREVER``.
 """
 
 from __future__ import annotations

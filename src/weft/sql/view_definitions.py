@@ -4,11 +4,11 @@
 
 A view is evaluated at one instant.  The next evaluation may add or remove rows with their entire past.  A standing
 query is evaluated at every instant.  The answer of a standing query at the instant s contains the rows of the view's
-definition with NOW = s (law 5).  If a view has no NOW, no period functions and no moving windows, its stored periods
-give the same rows as its definition.  A standing query therefore reads the stored periods of such a view.
+definition with NOW = s (law 5).  Without NOW, period functions and moving windows, the stored periods of a view give
+the same rows as the definition.  A standing query reads the stored periods of a view that does not depend on NOW.
 
-The stored definition of a view contains comparisons with NOW.  This module turns these comparisons into thresholds of
-NOW, as ``lower_predicate`` does for the text of a query.
+This module turns comparisons with NOW in a stored definition into thresholds of NOW, as ``lower_predicate`` does for a
+query.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _PERIOD_HINTS: Final = {
 def depends_on_now(query: Query) -> bool:
     """Return whether the rows of a view at an instant depend on the instant of the evaluation.
 
-    The result is true if the view contains NOW, a period function or a moving window, or reads another such view.
+    The result is true if the view, or a view that it reads, contains NOW, a period function or a moving window.
     """
     return any(
         isinstance(part, (Now, PeriodOf))

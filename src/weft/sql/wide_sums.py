@@ -6,9 +6,9 @@ Values with more digits are summed in two parts, x = high * U + low with U = 10^
 - low = x % U has at most 25 digits;
 - high, an integer below 10^13, is exact in a DOUBLE.
 
-The sums of the two parts are exact.  ``total`` combines them into one number, which is NULL if it has more than 38
-digits.  Spark computes the same number, unless a total has 38 digits and more than 6 digits after the point.  Spark
-rounds the last digit of such a total.
+The sums of the two parts are exact.  ``total`` combines the two sums into one number, or NULL if the number has more
+than 38 digits.  Spark computes the same number, except that Spark rounds the last digit of a total with 38 digits if
+more than 6 digits follow the point.
 """
 
 from __future__ import annotations

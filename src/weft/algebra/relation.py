@@ -2,8 +2,8 @@
 
 A relation returns rows over *range variables*.  A ``ColumnRef`` names a column of one range variable.  Range variables
 are unique in a query.  ``Scan``, ``Values``, ``Project`` and ``Union`` bind a range variable.  ``Project`` and
-``Union`` hide the range variables of their inputs.  Inputs of a ``Join`` may refer to columns of other inputs, because
-a replay evaluates some inputs at an instant that another input supplies.  The relation inside ``Exists`` or
+``Union`` hide the range variables of their inputs.  Inputs of a ``Join`` may refer to columns of other inputs.  In a
+replay, one input supplies the instant at which other inputs are evaluated.  The relation inside ``Exists`` or
 ``NotExists`` may refer to the columns of the surrounding relations.
 
 A ``Predicate`` is true or not true.  SQL's unknown counts as not true.  Lowering removes three-valued logic.  For
@@ -217,7 +217,7 @@ Predicate: TypeAlias = "Plain | And | Or | NowFrom | NowBefore | Exists | NotExi
 TRUE = And(())
 FALSE = Or(())
 UNIT = Join(())
-"""The relation with one row and no columns, which is the input of a predicate's events."""
+"""The relation with one row and no columns.  Events of a predicate use this relation as input."""
 
 
 @hashed_once

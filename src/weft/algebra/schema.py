@@ -15,7 +15,7 @@ C = TypeVar("C", bound="type[Any]")
 
 
 def hashed_once(cls: C) -> C:
-    """Cache the hashes of the objects of a frozen class.  A comparison visits each pair of parts only once.
+    """Make the objects of a frozen class cache their hashes.  A comparison visits each pair of parts only once.
 
     The cached hash speeds up rewritings, which look up a tree at each level.  Without the cache of pairs, a comparison
     of expressions that share parts could take exponential time.

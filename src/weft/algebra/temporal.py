@@ -3,13 +3,12 @@
 A temporal relation is a set of *tuples*.  A tuple is a row (its explicit attributes) together with the set of instants
 at which the row is valid.  Two tuples never have the same row (BCDM).  NULL equals NULL.  The set of instants is stored
 as maximal periods [valid_from, valid_to), in microseconds UTC.  A NULL ``valid_to`` marks an open period.  The row of
-an open period is valid now and until it is changed (NOW in the paper).  The instant of the evaluation is t_now.  A
+an open period is valid until a change ends the period (NOW in the paper).  The instant of the evaluation is t_now.  A
 period that would extend beyond t_now is stored as an open period.
 
 Operators that do not refer to time are τ-reducible.  The snapshot of the result at an instant is the ordinary operator
 applied to the snapshots of the inputs.  A predicate that refers to NOW or to a period set (``mentions_time``) is
-evaluated at t_now, once per tuple with its full period set.  The predicate retains or removes the tuple with its past
-(θ-reducible).
+evaluated at t_now, once per tuple.  The predicate retains or removes the tuple with its past (θ-reducible).
 
 Expressions are immutable values.  An expression that occurs twice is computed once.  A ``ColumnRef`` refers to a
 column.

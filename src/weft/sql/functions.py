@@ -55,7 +55,7 @@ class Function:
     """A function that a query may call.
 
     ``takes`` names the type family of each argument.  The last family applies to all further arguments.  The arguments
-    from position ``constant`` on (counted from 0) must be constants, because another value could make the query fail.
+    from position ``constant`` on (counted from 0) must be constants, because a varying value could make the query fail.
     """
 
     least: int

@@ -49,7 +49,7 @@ def _instead(operator: str, left: DataType, right: DataType, node: exp.Expr) -> 
 
 
 def beside_decimal(value: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
-    """Convert an integer constant to a DECIMAL with as many digits if the other operand is a DECIMAL.
+    """Convert an integer constant to a DECIMAL with the same digits if the other operand is a DECIMAL.
 
     Without this conversion, Spark would use the precision of the integer type.  Other values remain unchanged.  Raise
     SqlError for a constant with an explicit type.
@@ -102,7 +102,9 @@ def _moved(operator: str, time: Scalar, span: Scalar, node: exp.Expr) -> Scalar:
 
 
 def _moved_by_months(operator: str, time: Scalar, span: Scalar) -> Scalar:
-    """Move ``time`` by months.  In a shorter month, the result may be the last day.  A DATE remains a DATE."""
+    """Move ``time`` by months.  If the month is too short, the result is the last day of the month.  A DATE remains a
+    DATE.
+    """
     moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
     return Cast(moved, DATE) if time.type == DATE else moved
 

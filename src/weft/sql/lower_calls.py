@@ -114,7 +114,7 @@ def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
 def extracted(field: str, value: Scalar, node: exp.Expr) -> Scalar:
     """Translate EXTRACT(field FROM value).
 
-    Some fields do not have the same name as the function.  EXTRACT(SECOND …) returns a number with decimals.
+    For some fields, the function has another name.  EXTRACT(SECOND …) returns a number with decimals.
     """
     if field == "SECOND":
         _fitting("extract", FUNCTIONS["second"], [value], node)

@@ -1,4 +1,4 @@
-"""Translate VALUES and FROM, which contains tables, derived tables, common table expressions and joins."""
+"""Translate VALUES, and the tables, derived tables, common table expressions and joins of FROM."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HALF: Final = ("SEMI", "ANTI")
 
 
 def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[relational.Relation, list[relational.Predicate]]:
-    """Return the relation of FROM and its join conditions.  Add the range variables of FROM to ``scope``."""
+    """Translate FROM into a relation and join conditions.  Add the range variables of FROM to ``scope``."""
     reasons = Reasons()
     with reasons.part():
         with_anti_joins(select)

@@ -2,8 +2,9 @@
 
     SELECT dept, COUNT(*) AS n FROM employees GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS) HAVING COUNT(*) > 1
 
-becomes a projection of a selection of a ``Grouped``.  The ``Grouped`` has a column for each grouping expression and
-each aggregate.  With ``MOVING_WINDOW(length)``, each row remains in the aggregates for an additional ``length``.
+The example becomes a projection of a selection of a ``Grouped``.  The ``Grouped`` has a column for each grouping
+expression and each aggregate.  With ``MOVING_WINDOW(length)``, each row remains in the aggregates for an additional
+``length``.
 """
 
 from __future__ import annotations

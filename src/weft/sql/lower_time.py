@@ -209,14 +209,14 @@ FORMS: Final[dict[str, Callable[[str, exp.Anonymous, Lower], Scalar]]] = {
     **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), _difference),
     **dict.fromkeys(("add_months", "months_between"), _months),
 }
-"""The translation of each function that has units, formats or other special arguments."""
+"""A mapping from functions with units, formats or other special arguments to the translations of calls."""
 
 
 _GROUPS: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']")
 _MOST: Final = {
     "y": 6, "M": 4, "L": 4, "d": 2, "H": 2, "h": 2, "K": 2, "k": 2, "m": 2, "s": 2, "S": 9, "a": 1, "X": 3, "x": 3,
 }  # fmt: skip
-"""The maximal number of times that a format may repeat a letter, for reading and for writing."""
+"""The maximal number of repetitions of each letter in a format, for reading and for writing."""
 _WRITTEN_ONLY: Final = {"E": 4, "D": 3, "Q": 2, "G": 4}
 _MEANT: Final = {
     "Y": "yyyy for the year",

@@ -126,8 +126,8 @@ def lasting(
     """Return SQL that adds the column ``until`` to anchors.
 
     ``until`` is the first time point at which Q1 is false, or the end of the batch.  ``anchored`` is the result of
-    ``anchors``.  ``left`` is Q1.  If ``negated`` is true, Q1 is the negation of ``left``.  ``left`` is None if this
-    formula has no answer, or if Q1 is true.
+    ``anchors``.  ``left`` is Q1.  If ``negated`` is true, Q1 is the negation of ``left``.  ``left`` is None for a
+    formula without answers, or if Q1 is true.
     """
     instants = ["a.instant", *(["a.last"] if window.runs else [])]
     heads = [*anchored.values("a"), *(["a.n"] if window.counted else []), *instants, "a.from_tp"]

@@ -111,7 +111,7 @@ def first_divided_by_0(steps: Steps, division: Computed, dialect: Dialect) -> st
 
 
 def extended(steps: Steps, added: Mapping[Variable, Term], variables: tuple[Variable, ...], dialect: Dialect) -> str:
-    """Return SQL that adds the value of a term to each row for each new variable in ``added``.
+    """Return SQL that extends each row by the values of the terms in ``added``.
 
     ``variables`` are all variables of the result, in order.
     """

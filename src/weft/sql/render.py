@@ -3,8 +3,8 @@
 The generated text names only temporary views, never a path (design section 7).  The text of a user never reaches Spark,
 because the generated text contains only elements of the algebra (section 8).
 
-A name has backquotes in the generated text unless it is a plain word outside Spark's grammar.  Spark accepts some words
-without backquotes, but only in some positions (``SELECT a except FROM t``) or with some settings.
+In the generated text, names have backquotes, except plain words that Spark's grammar does not contain.  Spark accepts
+some words of the grammar as names, but only in some positions (``SELECT a except FROM t``) or with some settings.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ Views = Mapping[str, str]
 def literal(value: Literal) -> str:
     """Return the SQL of a constant.
 
-    In strings, characters that start an escape in Spark are escaped.
+    Characters in strings are escaped if Spark would read them as an escape.
     """
     raw, type = value.value, value.type.name
     if raw is None:

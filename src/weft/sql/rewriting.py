@@ -1,6 +1,6 @@
 """Rewrite a refused construct as an accepted query over the tables and columns of the text.
 
-Each hint contains a complete, accepted text as a command, or says that no equivalent exists.
+Each hint contains a complete command with an accepted query, or says that no equivalent exists.
 
 The refused constructs are window functions, LIMIT, and subqueries used as values.  A window function that selects a row
 becomes a NOT EXISTS, which selects the row that no other row precedes.
@@ -198,7 +198,7 @@ def _existence(
 
 
 def _of_all(body: exp.Select, against: exp.Expr, value: exp.Expr, operand: exp.Expr) -> exp.Expr:
-    """Return the condition that no row makes the comparison false or, because of a NULL, unknown."""
+    """Return the condition that no row makes the comparison false or unknown."""
     unknown = [exp.Is(this=each.copy(), expression=exp.Null()) for each in (value, operand)]
     return exp.not_(exp.Exists(this=body.where(exp.or_(against, *unknown))))
 

@@ -176,7 +176,7 @@ def judged(name: str, width: int, untils: Sequence[Until]) -> str:
 def cut(name: str, width: int, until: Until) -> str:
     """Return SQL for the periods up to an instant.  The column ``periods`` is the number of periods in the tuple.
 
-    Periods that are open or end later are cut just after the instant.
+    The SQL cuts open periods, and periods that end later, just after the instant.
     """
     columns = columns_of(width)
     return (
@@ -192,8 +192,8 @@ def pairs(outer: tuple[str, int], inner: tuple[str, int], condition: str, until:
     tuple must be valid at some instant of the inner tuple.  The columns are ``c1 …`` of both tuples, in order, and
     ``holds``.  ``outer`` and ``inner`` are pairs (name, width).  ``condition`` refers to the aliases ``a`` and ``b``.
 
-    Because periods are maximal, a single period of the outer tuple covers each covered period of the inner tuple.  The
-    SQL compares the number of covered periods with the number of all periods.
+    Because periods are maximal, a period of the inner tuple is covered by a single period of the outer tuple, or not at
+    all.  The SQL compares the number of covered periods with the number of all periods.
     """
     pair = [*columns_of(outer[1], "a"), *columns_of(inner[1], "b")]
     named = [f"{column} AS c{number}" for number, column in enumerate(pair, 1)]

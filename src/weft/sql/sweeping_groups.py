@@ -148,7 +148,7 @@ class _Groups:
 def _in_order(number: str) -> str:
     """Sum DOUBLEs in ascending order, so that the same numbers always have the same sum.
 
-    View maintenance looks up the old tuple by the values.  Another order of addition could change these values.
+    View maintenance looks up tuples by value, so the value must not depend on the order of addition.
     """
     return f"AGGREGATE(ARRAY_SORT(COLLECT_LIST({number})), CAST(0 AS DOUBLE), (a, b) -> a + b)"
 

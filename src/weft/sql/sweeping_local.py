@@ -1,4 +1,4 @@
-"""Merge and subtract periods in SQL for DuckDB, which is faster than the portable SQL of ``sweeping``.
+"""Merge and subtract periods by fast SQL for DuckDB.  The module ``sweeping`` contains the portable SQL.
 
 Window functions dominate the cost.  Most rows have only one period, or equal no row of the other relation, and
 therefore bypass the window functions.

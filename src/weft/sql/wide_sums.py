@@ -1,14 +1,14 @@
 """Compute exact sums of DECIMALs with many digits, in SQL for both DuckDB and Spark.
 
-A sum of DECIMAL(p, s) has ten more digits than its values.  If p + 10 is at most 38, the sum of ten billion rows fits.
-Values with more digits are summed in two parts, x = high * U + low with U = 10^(25 - s):
+A sum of DECIMAL(p, s) has ten more digits than its values.  If p + 10 is at most 38, a DECIMAL can hold the sum of ten
+billion rows. Values with more digits are summed in two parts, x = high * U + low with U = 10^(25 - s):
 
 - low = x % U has at most 25 digits;
 - high, an integer below 10^13, is exact in a DOUBLE.
 
 The sums of the two parts are exact.  ``total`` combines the two sums into one number, or NULL if the number has more
-than 38 digits.  Spark computes the same number, except that Spark rounds the last digit of a total with 38 digits if
-more than 6 digits follow the point.
+than 38 digits.  Spark computes the same number, but rounds the last digit of some totals.  A rounded total has 38
+digits, and more than 6 digits after the point.
 """
 
 from __future__ import annotations

@@ -9,13 +9,13 @@ Within the scope of one quantifier, variables with the same name and type are th
 values.  A formula that occurs twice is computed and stored once.
 
 The same classes represent two-sorted first-order logic over a log (2-FOL; Toman 2007, definition 3.1).  2-FOL has no
-temporal operators and no fixpoints.  A variable of the type ``TIME`` ranges over the time points up to ``NOW``. ``NOW``
-is the time point at which the formula is evaluated.  The last term of an atom is the time point of the rows.
+temporal operators and no fixpoints.  A variable of the type ``TIME`` ranges over the time points up to ``NOW``.
+``NOW`` is the time point at which the formula is evaluated.  The last term of an atom is the time point of the rows.
 Comparisons of time points compare their numbers.  The difference of two time points is an INTERVAL in microseconds.
 
-An evaluation over stored history reads *dated* predicates.  A dated predicate contains the rows of all time points. The
-last column of a dated predicate is the number of the time point.  ``POINTS`` contains each time point's number and time
-(µs UTC).
+An evaluation over stored history reads *dated* predicates.  A dated predicate contains the rows of all time points.
+The last column of a dated predicate is the number of the time point.  ``POINTS`` contains the number and the time (µs
+UTC) of each time point.
 """
 
 from __future__ import annotations
@@ -150,8 +150,7 @@ class Matches:
 @hashed_once
 @dataclass(frozen=True)
 class And:
-    """Q1 ∧ Q2, which multiplies counts, or Q1 ∧ ¬Q2, which subtracts counts (at least 0).  ¬Q2 is a ``Not`` on the
-    right.
+    """Q1 ∧ Q2, which multiplies counts.  If the right side is a ``Not``, Q1 ∧ ¬Q2 subtracts counts (at least 0).
 
     A ``Comparison`` or a ``Matches`` occurs only on the right and filters the rows of Q1.  The negation of a
     ``Comparison`` or a ``Matches`` subtracts one from the count of each row that matches.  Under set semantics, the

@@ -47,7 +47,7 @@ MACROS: Final = {
     "LTRIM(x)": "system.main.ltrim(x, ' ')",
     "RTRIM(x)": "system.main.rtrim(x, ' ')",
 }
-"""DuckDB macros for Spark functions that have other names in DuckDB. AGGREGATE occurs only for sums of nonempty lists,
+"""DuckDB macros for Spark functions that have other names in DuckDB.  AGGREGATE occurs only for sums of nonempty lists,
 which may contain NULLs.
 """
 ALIKE: Final = frozenset(

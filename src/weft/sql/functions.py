@@ -1,8 +1,8 @@
 """List the scalar functions that a query may call (design section 8).
 
 The functions are deterministic and total, and their output has a bounded size.  Weft refuses all other functions.  For
-example, Weft refuses volatile functions (rand, uuid) and functions that depend on the session (current_user). Weft also
-refuses functions that call Java code (reflect) or turn a short row into a huge row (space, sequence).
+example, Weft refuses volatile functions (rand, uuid) and functions that depend on the session (current_user).  Weft
+also refuses functions that call Java code (reflect) or turn a short row into a huge row (space, sequence).
 
 Each entry gives the number of arguments and the type of the result.  ``lower_time`` and ``lower_calls`` translate the
 functions with a special syntax (``FORMS``).

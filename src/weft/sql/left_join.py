@@ -3,9 +3,9 @@
     SELECT a.id FROM a LEFT JOIN b ON b.k = a.id WHERE b.k IS NULL
     SELECT a.id FROM a LEFT ANTI JOIN b ON b.k = a.id
 
-The two queries are equivalent if the tested column is never NULL in a matching row.  A column is never NULL if ON
-compares it or tests it for NOT NULL.  The module refuses tests of other columns, because the query may also return
-matching rows.
+The two queries are equivalent if the tested column is never NULL in a matching row.  A column is never NULL in a
+matching row if ON compares the column or tests it for NOT NULL.  The module refuses tests of other columns, because the
+query may also return matching rows.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
 def extracted(field: str, value: Scalar, node: exp.Expr) -> Scalar:
     """Translate EXTRACT(field FROM value).
 
-    For some fields, the function has another name.  EXTRACT(SECOND …) returns a number with decimals.
+    Some fields have a function of another name.  EXTRACT(SECOND …) returns a number with decimals.
     """
     if field == "SECOND":
         _fitting("extract", FUNCTIONS["second"], [value], node)

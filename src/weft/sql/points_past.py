@@ -5,7 +5,7 @@ columns ``v1 … vk, [n,] instant, from_tp, until``.  ``instant`` is the anchor'
 the first time point at which the anchor may be visible.  ``until`` is the first later time point at which Q1 is false.
 The store contains the anchors of earlier batches with their instants.
 
-With a window [a, b], an anchor at the instant i is visible from the instant i + a to the instant i + b. Instants never
+With a window [a, b], an anchor at the instant i is visible from the instant i + a to the instant i + b.  Instants never
 decrease, so the anchor is visible at consecutive time points.  If a is 0, a period of Q is one anchor, because later
 time points depend only on the end of the period.  If a is not 0, or if answers are counted, each answer is an anchor.
 Anchors without counts are stored as *runs*, from ``instant`` to ``last``.  A run consists of anchors at most b - a + 1
@@ -54,9 +54,7 @@ def _counts(steps: Steps, *, counted: bool) -> list[str]:
 
 
 def near_enough(interval: Interval) -> str:
-    """Return SQL for the time points with a distance in ``interval`` from the previous time point: ``from_tp,
-    to_tp``.
-    """
+    """Return SQL for the time points (``from_tp, to_tp``) whose distance from the previous one is in ``interval``."""
     distance = "instant - earlier"
     within = [f"{distance} >= {interval.low}", *([] if interval.high is None else [f"{distance} <= {interval.high}"])]
     rows = f"SELECT tp AS from_tp, tp + 1 AS to_tp FROM {TIME_POINTS} WHERE {conjunction(within)}"
@@ -152,8 +150,8 @@ def lasting(
 
 
 def reach(source: str, window: Window, extent: Extent) -> str:
-    """Return SQL for the time points at which each anchor in ``source`` is visible: ``instant, reach_from,
-    reach_to``.
+    """Return SQL for the time points at which the anchors of each instant are visible.  The columns are ``instant,
+    reach_from, reach_to``.
     """
     interval = window.interval
     instants = f"SELECT instant, tp FROM {TIME_POINTS}"

@@ -52,12 +52,12 @@ ESCAPED_LIKE: Final = "like escape"
 The backslash is Spark's default escape character.  Other engines have no default.
 """
 PART_OF: Final = "split at"
-"""The name of the function that splits a text and returns the part with a given number (from 0), or NULL. The arguments
-are the text, the number, the pattern and the limit.
+"""The name of the function that splits a text and returns the part with a given number (from 0), or NULL.  The
+arguments are the text, the number, the pattern and the limit.
 """
 FIELD: Final = "field of"
-"""The name of the function that returns a field of a STRUCT, or the field of each STRUCT in an ARRAY. The arguments are
-the value and the name of the field.
+"""The name of the function that returns a field of a STRUCT, or the field of each STRUCT in an ARRAY.  The arguments
+are the value and the name of the field.
 """
 ITEM: Final = "item of"
 """The name of the function that returns an element of an ARRAY by index (from 0), or a value of a MAP by key.
@@ -402,6 +402,6 @@ _WORDS: Final = """
     WITHOUT X YEAR YEARS ZONE
 """
 KEYWORDS: Final = frozenset(_WORDS.split())
-"""The words of Spark 4.1's grammar. The set contains ``sql_keywords()`` and four words with two spellings (RLIKE and
+"""The words of Spark 4.1's grammar.  The set contains ``sql_keywords()`` and four words with two spellings (RLIKE and
 REGEXP, TEMPORARY and TEMP).
 """

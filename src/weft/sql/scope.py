@@ -30,7 +30,7 @@ Each use of a common table expression inserts a copy.  Nested expressions could 
 """
 
 _MADE_UP: Final = re.compile(r"_(?:was|before|outer|or\d+|\d+)$", re.IGNORECASE)
-"""The suffixes of range variables that the rewriting creates. Weft appends an underscore to a user's alias with one of
+"""The suffixes of range variables that the rewriting creates.  Weft appends an underscore to a user's alias with one of
 these suffixes.
 """
 
@@ -147,13 +147,13 @@ class Context:
     body: Callable[[exp.Expr, Scope], Relation]
     """The function that translates the subquery of EXISTS, whose columns have no effect."""
     view: bool = False
-    """Whether the text defines a temporal view. A view reads tracked tables, and may use periods, NOW anywhere in a
+    """Whether the text defines a temporal view.  A view reads tracked tables, and may use periods, NOW anywhere in a
     condition, and GROUP BY.
     """
     text: str | None = None
     """The whole text, or None in a trial.  A trial only checks whether Weft accepts the text."""
     other: Callable[[], str | None] = lambda: None
-    """The function that tries the text of a query as a view, or the text of a view as a standing query. The function
+    """The function that tries the text of a query as a view, or the text of a view as a standing query.  The function
     returns None if the language accepts the text, otherwise a hint.
     """
 

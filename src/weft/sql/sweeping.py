@@ -15,7 +15,7 @@ FOREVER: Final = "TIMESTAMP '9999-12-31 23:59:59.999999+00:00'"
 
 
 BOTH_BOUNDS: Final = "CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides"
-"""A join after FROM that returns each period twice, once for its start and once for its end. Spark inserts a copy of a
+"""A join after FROM that returns each period twice, once for its start and once for its end.  Spark inserts a copy of a
 CTE for each reference.  If each query referred to the previous query twice, a chain of queries would grow
 exponentially.  With this join, each query needs only one reference to the previous query.
 """

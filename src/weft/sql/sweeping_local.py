@@ -4,7 +4,7 @@ Window functions dominate the cost.  Most rows have only one period, or equal no
 therefore bypass the window functions.
 
 The window functions read the remaining rows in one sorted sequence instead of one partition per row.  The counts at the
-bounds of each row sum to 0.  The running count is therefore 0 at the start of the next row. An open period ends at
+bounds of each row sum to 0.  The running count is therefore 0 at the start of the next row.  An open period ends at
 ``FOREVER``.
 """
 

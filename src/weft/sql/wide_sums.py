@@ -1,7 +1,7 @@
 """Compute exact sums of DECIMALs with many digits, in SQL for both DuckDB and Spark.
 
 A sum of DECIMAL(p, s) has ten more digits than its values.  If p + 10 is at most 38, a DECIMAL can hold the sum of ten
-billion rows. Values with more digits are summed in two parts, x = high * U + low with U = 10^(25 - s):
+billion rows.  Values with more digits are summed in two parts, x = high * U + low with U = 10^(25 - s):
 
 - low = x % U has at most 25 digits;
 - high, an integer below 10^13, is exact in a DOUBLE.

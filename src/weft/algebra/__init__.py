@@ -1,1 +1,1 @@
-"""The representation of queries: types, scalars, relations and formulas.  The package does no I/O and uses no Spark."""
+"""The types, scalars, relations and formulas that represent queries.  The package uses no I/O and no Spark."""

@@ -1,4 +1,4 @@
-"""Define the access paths by which a branch reads a table; ``derivation.access_paths`` chooses among them.
+"""Define how a branch reads a table.  The function ``derivation.access_paths`` chooses an access path for each scan.
 
 Each access path reads a view of the table:
 
@@ -8,7 +8,7 @@ Each access path reads a view of the table:
     <table>__same_<column>  a lookup in which NULL equals NULL
     <table>__by2_<column>   a lookup at step 2 of a chain
 
-View names are unambiguous because no table name has two successive underscores (``catalog.naming``).
+View names are unambiguous because a table name cannot contain two successive underscores (``catalog.naming``).
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ class FullScan:
 
     @property
     def view(self) -> str:
-        """The name of the view that the rendered SQL reads."""
+        """The name of the view that the generated SQL reads."""
         return self.table
 
 
 @dataclass(frozen=True)
 class DeltaScan:
-    """The rows whose ``column`` + ``shift`` lies in the window: new rows, or rows whose threshold is reached.
+    """The rows whose ``column`` + ``shift`` lies in the window.
 
-    The scan also reads rows up to ``slack`` microseconds outside the window, because calendar functions round instants
-    to a day or another unit.
+    The scan also reads rows up to ``slack`` microseconds outside the window, because calendar functions round times.
     """
 
     table: str
@@ -46,7 +45,7 @@ class DeltaScan:
 
     @property
     def view(self) -> str:
-        """The name of the view that the rendered SQL reads."""
+        """The name of the view that the generated SQL reads."""
         return f"{self.table}__news"
 
 
@@ -54,7 +53,7 @@ class DeltaScan:
 class Lookup:
     """The rows whose ``column`` equals ``via_column`` in some row of ``via``.
 
-    With ``null_safe``, NULL equals NULL.
+    If ``null_safe`` is true, NULL equals NULL.
     """
 
     table: str
@@ -65,12 +64,12 @@ class Lookup:
 
     @property
     def step(self) -> int:
-        """The number of this lookup in its chain of lookups, from 1."""
+        """The position of this lookup in its chain of lookups, counted from 1."""
         return 1 + (self.via.step if isinstance(self.via, Lookup) else 0)
 
     @property
     def view(self) -> str:
-        """The name of the view that the rendered SQL reads."""
+        """The name of the view that the generated SQL reads."""
         how = "same" if self.null_safe else "by"
         return f"{self.table}__{how}{self.step if self.step > 1 else ''}_{self.column}"
 

@@ -1,4 +1,4 @@
-"""Build expressions for calendar arithmetic: the beginnings of days, months and other units.
+"""Build expressions that round a time to a day, a month or another calendar unit.
 
 truncated("DAY", x)   the last midnight not after x        0:00 on the day of x
 following("DAY", x)   the first midnight after x           0:00 on the next day
@@ -40,20 +40,20 @@ FIXED: Final = {
 }
 """The lengths of the units of fixed length, in microseconds."""
 IN_MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-"""The lengths of the units of the calendar, in months."""
+"""The number of months in each calendar unit."""
 _LONGEST_MONTH: Final = 31 * DAY
 _EARLIEST: Final = -(2**63) + 400 * DAY
-"""The instant (microseconds) before which Spark fails to compute the day.  No row has a time near this instant."""
+"""The earliest time (microseconds) for which Spark can compute the day."""
 _DEEPEST: Final = 4
 
 
 def truncated(unit: str, instant: Scalar) -> Scalar:
-    """Return an expression for the last beginning of ``unit`` that is not after ``instant``."""
+    """Return an expression for the latest start of a ``unit`` that is not after ``instant``."""
     return Call("date_trunc", (Literal(unit, STRING, fixed=True), dated(instant)), TIMESTAMP)
 
 
 def dated(instant: Scalar) -> Scalar:
-    """Return an expression for ``instant`` that is NULL where Spark would fail to compute the day."""
+    """Return an expression for ``instant`` that is NULL if Spark cannot compute the day."""
     if within_calendar(instant):
         return instant
     late = Call(">", (Call("unix_micros", (instant,), BIGINT), Literal(_EARLIEST, BIGINT, fixed=True)), BOOLEAN)
@@ -61,7 +61,7 @@ def dated(instant: Scalar) -> Scalar:
 
 
 def following(unit: str, instant: Scalar) -> Scalar:
-    """Return an expression for the first beginning of ``unit`` after ``instant``."""
+    """Return an expression for the first start of a ``unit`` after ``instant``."""
     begun = instant if _is_beginning(unit, instant) else truncated(unit, instant)
     if unit in IN_MONTHS:
         return Call("+", (begun, Literal(IN_MONTHS[unit], MONTHS, fixed=True)), TIMESTAMP)
@@ -69,14 +69,14 @@ def following(unit: str, instant: Scalar) -> Scalar:
 
 
 def reached(unit: str, instant: Scalar) -> Scalar:
-    """Return an expression for the first beginning of ``unit`` that is not before ``instant``."""
+    """Return an expression for the first start of a ``unit`` that is not before ``instant``."""
     return instant if _is_beginning(unit, instant) else following(unit, minus(instant, MICROSECOND))
 
 
 def _is_beginning(unit: str, instant: Scalar) -> bool:
-    """Return whether the expression ``instant`` always yields the beginning of a ``unit``.
+    """Return whether the value of ``instant`` is always the start of a ``unit``.
 
-    The function recognizes the first instant of a DATE, moved by whole days.
+    The function recognizes only a DATE at midnight, plus or minus whole days.
     """
     match instant:
         case Cast(arg=day, type=type):
@@ -90,9 +90,9 @@ def _is_beginning(unit: str, instant: Scalar) -> bool:
 
 
 def within_calendar(value: Scalar, depth: int = 0) -> bool:
-    """Return whether the expression yields a time near the years 1 to 9999, or a length between two such times.
+    """Return whether the value is a time near the years 1 to 9999, or the difference of two such times.
 
-    Spark's range of times is thirty times as wide, so sums of a few such values stay within 64 bits.
+    A sum of a few values in this range fits in 64 bits.
     """
     match value:
         case ColumnRef() | Literal() | Param() | Now():
@@ -110,7 +110,7 @@ def within_calendar(value: Scalar, depth: int = 0) -> bool:
 
 
 def near(instant: Scalar) -> tuple[Shifted, int]:
-    """Return a simpler instant near ``instant``, and the greatest distance between the two in microseconds.
+    """Return a simpler expression for a time near ``instant``, and the maximal difference in microseconds.
 
     >>> ts = ColumnRef("m", "ts", TIMESTAMP)
     >>> moved, slack = near(following("DAY", plus(ts, Literal(5, INTERVAL))))

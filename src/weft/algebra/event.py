@@ -1,4 +1,4 @@
-"""Define instants and events, the arguments and results of ``at``, ``starts`` and ``ends`` (design section 2)."""
+"""Define instants and events, which the functions ``at``, ``starts`` and ``ends`` use (design section 2)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from weft.algebra.relation import Output, Predicate, Project, Relation, Scan, Se
 from weft.algebra.scalar import Scalar
 
 INSTANT: Final = "_instant"
-"""The column of a derived relation that contains the instant of each event.
-
-No user column starts with an underscore.
-"""
+"""The name of the column that contains the instant of an event.  User columns never start with an underscore."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +26,12 @@ DriverKind: TypeAlias = OneOf["arrival", "departure", "beginning", "now_from", "
 
 @dataclass(frozen=True)
 class Driver:
-    """The cause of an event: a row that begins or ends, or a threshold of time that is reached.
+    """The cause of an event: a row starts, a row ends, or NOW reaches a threshold.
 
-    ``scan`` is the scan whose row begins or ends, or None for a threshold.  ``instant`` is the instant of the event.
-    ``inside`` names the enclosing subqueries, outermost first (``NOT EXISTS``, ``EXISTS``).  The kind ``beginning`` is
-    the beginning of time, when constant rows begin.  The kind ``greatest`` occurs only in the closed form of Q^M, where
-    the instant is the latest of several starts.
+    ``scan`` is the scan whose row starts or ends, or None for a threshold.  ``instant`` is the instant of the event.
+    ``inside`` names the enclosing subqueries (``EXISTS`` or ``NOT EXISTS``), outermost first.  The kind ``beginning``
+    is the start of constant rows at the beginning of time.  The kind ``greatest`` occurs only in the closed form of
+    Q^M.  The instant of a ``greatest`` event is the latest of several start times.
     """
 
     kind: DriverKind
@@ -45,9 +42,9 @@ class Driver:
 
 @dataclass(frozen=True)
 class Event:
-    """One branch of ``starts`` or ``ends``: the pairs of a row of ``relation`` and an instant.
+    """One branch of ``starts`` or ``ends``: pairs (row of ``relation``, instant).
 
-    The instant is an expression over the columns of the relation.  NOW does not occur in the expression.
+    The instant is an expression over the columns of the relation.  The expression does not contain ``NOW``.
     """
 
     driver: Driver
@@ -59,7 +56,7 @@ class Event:
         return self.driver.instant
 
     def over(self, relation: Relation) -> Event:
-        """Return an event with the same driver and with ``relation`` in place of the event's relation."""
+        """Return a copy of the event with the relation ``relation``."""
         return replace(self, relation=relation)
 
     def where(self, predicate: Predicate) -> Event:
@@ -74,7 +71,7 @@ class Event:
 
     @property
     def block(self) -> Relation:
-        """The input of the branch's projection: the sources and the condition on them."""
+        """The input of the branch's projection."""
         return self.projection.input
 
     @property
@@ -83,5 +80,5 @@ class Event:
         return tuple(output for output in self.projection.outputs if output.name != INSTANT)
 
     def with_block(self, block: Relation) -> Event:
-        """Return a copy of the branch in which the projection reads ``block``."""
+        """Return a copy of the branch whose projection reads ``block``."""
         return self.over(replace(self.projection, input=block))

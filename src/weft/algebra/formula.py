@@ -1,20 +1,21 @@
-"""Formulas of past first-order temporal logic with fixpoints (Toman 2007, definition 3.3; the language of MonPoly).
+"""Define formulas of past first-order temporal logic with fixpoints (Toman 2007, definition 3.3; MonPoly's language).
 
-A formula is evaluated at a *time point*.  The states of a log are numbered by ``tp`` 0, 1, 2 ….  Each state has a time
-``at`` (microseconds UTC), which never decreases, and a multiset of rows for every predicate.  The answer at a time
-point is a multiset of values for the formula's free variables; the multiplicity of a value is its *count*.  Under set
-semantics every count is 1.
+A formula is evaluated at a *time point*.  The states of a log have the numbers 0, 1, 2 …, called ``tp``.  Each state
+has a time ``at`` in microseconds UTC.  The times never decrease.  Each state also has a multiset of rows for every
+predicate.  The answer at a time point is a multiset of values for the formula's free variables.  The multiplicity of a
+value is its *count*.  Under set semantics every count is 1.
 
-Two variables are the same if they have the same name and type within the scope of one quantifier.  Formulas are
-immutable values: a formula that occurs twice is computed and stored once.
+Within the scope of one quantifier, variables with the same name and type are the same variable.  Formulas are immutable
+values.  A formula that occurs twice is computed and stored once.
 
-Two-sorted first-order logic over a log (2-FOL; Toman 2007, definition 3.1) uses the same trees, without temporal
-operators and fixpoints.  A variable of the type ``TIME`` ranges over the time points up to ``NOW``, the time point at
-which the formula is evaluated.  The last term of an atom is the time point of its rows.  Comparisons of time points
-compare their numbers.  The difference of two time points is an INTERVAL of microseconds.
+The same classes represent two-sorted first-order logic over a log (2-FOL; Toman 2007, definition 3.1).  2-FOL has no
+temporal operators and no fixpoints.  A variable of the type ``TIME`` ranges over the time points up to ``NOW``.
+``NOW`` is the time point at which the formula is evaluated.  The last term of an atom is the time point of the rows.
+Comparisons of time points compare their numbers.  The difference of two time points is an INTERVAL in microseconds.
 
-An evaluation over stored history reads *dated* predicates.  A dated predicate has the rows of all time points; its last
-column is the number of the time point.  ``POINTS`` has the number and the time (µs UTC) of each time point.
+An evaluation over stored history reads *dated* predicates.  A dated predicate contains the rows of all time points.
+The last column of a dated predicate is the number of the time point.  ``POINTS`` contains the number and the time (µs
+UTC) of each time point.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _TERM_TYPES: Final = {
 
 
 def term_type(column: DataType) -> DataType | None:
-    """Return the type (BIGINT, DOUBLE or STRING) of the term for a column of type ``column``, or None if no type fits.
+    """Return the type (BIGINT, DOUBLE or STRING) of terms for a column of the type ``column``, or None.
 
     >>> from weft.algebra.schema import INT, TIMESTAMP
     >>> str(term_type(INT)), term_type(TIMESTAMP)
@@ -47,7 +48,7 @@ def term_type(column: DataType) -> DataType | None:
 
 @dataclass(frozen=True, order=True)
 class Variable:
-    """A variable over data values, or over time points if its type is ``TIME``."""
+    """A variable for a data value, or for a time point if its type is ``TIME``."""
 
     name: str
     type: DataType
@@ -55,7 +56,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant.  The value is an int, a float or a string, according to ``type``."""
+    """A constant: an int, a float or a string, according to ``type``."""
 
     value: int | float | str
     type: DataType
@@ -67,7 +68,10 @@ Operation: TypeAlias = OneOf["+", "-", "*", "/", "MOD", "negate", "i2f", "f2i"]
 @hashed_once
 @dataclass(frozen=True)
 class Computed:
-    """An operation over terms.  ``negate``, ``i2f`` and ``f2i`` have one argument.  Division of integers truncates."""
+    """An operation over terms.
+
+    ``negate``, ``i2f`` and ``f2i`` have one argument.  Division of integers truncates.
+    """
 
     operation: Operation
     arguments: tuple[Term, ...]
@@ -79,9 +83,9 @@ Term: TypeAlias = "Variable | Constant | Computed"
 
 @dataclass(frozen=True)
 class Interval:
-    """The lengths of time from ``low`` to ``high``, both inclusive, in microseconds.
+    """The durations from ``low`` to ``high`` in microseconds, both inclusive.
 
-    If ``high`` is None, the interval is unbounded.
+    If ``high`` is None, the interval has no upper bound.
     """
 
     low: int = 0
@@ -99,7 +103,7 @@ ALWAYS = Interval()
 @hashed_once
 @dataclass(frozen=True)
 class Truth:
-    """The constant true or false.  True has the count 1 at every time point."""
+    """The constant ``true`` or ``false``.  The constant ``true`` has the count 1 at every time point."""
 
     value: bool
 
@@ -107,7 +111,7 @@ class Truth:
 @hashed_once
 @dataclass(frozen=True)
 class Atom:
-    """S(t1, …, tk): the rows of a predicate in the current state that match the terms, each with its count."""
+    """S(t1, …, tk): the rows of a predicate in the current state that match the terms, with their counts."""
 
     predicate: str
     terms: tuple[Term, ...]
@@ -116,11 +120,11 @@ class Atom:
 @hashed_once
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of two terms, with count 1.  The parsers express > and >= by < and <= with exchanged terms.
+    """A comparison of two terms, with count 1.  Parsers swap the terms of ``>`` and ``>=`` to get ``<`` and ``<=``.
 
-    As in the paper, the operator ``<>`` is not the negation of ``=``.  Q ∧ ¬(x = y) subtracts one from the count of the
-    rows with x = y, which differs from Q ∧ x ≠ y if Q has duplicates.  The operator ``substring`` is true if the left
-    term is a part of the right term.
+    As in the paper, the operator ``<>`` is not the negation of ``=``.  The formula Q ∧ ¬(x = y) subtracts one from the
+    count of each row with x = y.  The formula Q ∧ x ≠ y removes these rows.  The results differ if Q has duplicates.
+    The operator ``substring`` is true if the right term contains the left term.
     """
 
     operator: OneOf["=", "<>", "<", "<=", "substring"]
@@ -133,9 +137,9 @@ class Comparison:
 class Matches:
     """A match of a regular expression (RE2 syntax) anywhere in a text, with count 1.
 
-    ``groups`` has one term for each capturing group of the first match, in order.  None places no condition on its
-    group. A group that did not participate in the match equals no term.  If a variable in ``groups`` does not occur in
-    the left side of the enclosing And, the match binds the variable to the group's text.
+    ``groups`` has one term for each capturing group of the first match, in order.  If a term is None, the group may
+    have any text.  A group that did not participate in the match equals no term.  If the left side of the enclosing
+    ``And`` does not contain a variable of ``groups``, the match assigns the group's text to the variable.
     """
 
     text: Term
@@ -146,12 +150,12 @@ class Matches:
 @hashed_once
 @dataclass(frozen=True)
 class And:
-    """Q1 ∧ Q2, which multiplies counts; or Q1 ∧ ¬Q2 with a Not on the right, which subtracts counts, down to 0.
+    """Q1 ∧ Q2, which multiplies counts.  If the right side is a ``Not``, Q1 ∧ ¬Q2 subtracts counts (at least 0).
 
-    A Comparison or a Matches occurs only on the right, where it filters the rows of Q1.  The negation of a Comparison
-    or a Matches subtracts one from the count of each row that matches; under set semantics this is a filter.  An
-    equality x = t extends each row by the value of t, if x does not occur in Q1 and all variables of t do.  A Matches
-    extends each row by the texts of its groups.
+    A ``Comparison`` or a ``Matches`` occurs only on the right and filters the rows of Q1.  The negation of a
+    ``Comparison`` or a ``Matches`` subtracts one from the count of each row that matches.  Under set semantics, the
+    negation of a test is also a filter.  The equality x = t adds the value of t to each row if Q1 contains all
+    variables of t but not x.  A ``Matches`` adds the texts of its groups to each row.
     """
 
     left: Formula
@@ -170,10 +174,10 @@ class Or:
 @hashed_once
 @dataclass(frozen=True)
 class Not:
-    """¬Q, with count 1 where Q has no answer.
+    """¬Q, which has the count 1 if Q has no answer.
 
-    After the safe-range rewriting, a Not occurs only on the right of an And, on the left of a Since, or above a formula
-    without free variables.
+    After the safe-range rewriting, a ``Not`` occurs only on the right of an ``And``, on the left of a ``Since``, or
+    above a formula without free variables.
     """
 
     formula: Formula
@@ -182,7 +186,7 @@ class Not:
 @hashed_once
 @dataclass(frozen=True)
 class Exists:
-    """∃x.Q, which adds the counts of all values of the variables."""
+    """∃x.Q, which adds the counts over all values of the variables."""
 
     variables: tuple[Variable, ...]
     formula: Formula
@@ -191,7 +195,7 @@ class Exists:
 @hashed_once
 @dataclass(frozen=True)
 class Distinct:
-    """εQ: each answer of Q, with count 1."""
+    """εQ: the answers of Q, each with the count 1."""
 
     formula: Formula
 
@@ -199,16 +203,16 @@ class Distinct:
 @hashed_once
 @dataclass(frozen=True)
 class Previous:
-    """▽Q: the answers of Q at the previous time point, if the time since that time point lies in the interval."""
+    """▽Q: the answers of Q at the previous time point, if the time between the two time points lies in the interval."""
 
     interval: Interval
     formula: Formula
 
 
 Counting: TypeAlias = OneOf["any", "first", "second"]
-"""The counting of Since and Once (section 4.1).
+"""The way in which ``Since`` and ``Once`` count (section 4.1).
 
-``first`` means since1 and ◇1, ``second`` means since2 and ◇2, ``any`` means set semantics.
+``first`` means since1 and ◇1.  ``second`` means since2 and ◇2.  ``any`` means set semantics.
 """
 
 
@@ -217,8 +221,8 @@ Counting: TypeAlias = OneOf["any", "first", "second"]
 class Since:
     """Q1 since Q2: Q2 held at a time point within the interval, and Q1 has held at every later time point up to now.
 
-    The free variables of Q1 must occur in Q2.  The counting ``first`` is the paper's since1 = µX.(εQ1) ∧ (Q2 ∨ ▽X), in
-    which Q1 must also hold at the time point of Q2.  The counting ``second`` is the paper's since2, which has no
+    The free variables of Q1 must occur in Q2.  The counting ``first`` is the paper's since1 = µX.(εQ1) ∧ (Q2 ∨ ▽X).  In
+    since1, Q1 must also hold at the time point of Q2.  The counting ``second`` is the paper's since2, without an
     interval.
     """
 
@@ -233,8 +237,8 @@ class Since:
 class Once:
     """◇Q: Q held at a time point within the interval before now.
 
-    The counting ``first`` (◇1) adds the counts of all such time points.  The counting ``second`` (◇2 = true since2 Q)
-    is the number of time points since the last such time point, counted from 1.
+    The counting ``first`` (◇1) adds the counts of Q over all time points in the interval.  The counting ``second``
+    (◇2 = true since2 Q) is the number of time points since Q last held, counted from 1.
     """
 
     interval: Interval
@@ -250,8 +254,8 @@ AggregateFunction: TypeAlias = OneOf["CNT", "SUM", "AVG", "MIN", "MAX", "MED"]
 class Aggregate:
     """y <- SUM t; g Q: an aggregate of ``item`` over the distinct answers of Q at a time point, for each group.
 
-    The free variables of the aggregate are ``groups`` and ``output``.  Without groups the aggregate has one row, even
-    if Q has no answer.
+    The free variables of the aggregate are ``groups`` and ``output``.  An aggregate without groups has one row, even if
+    Q has no answer.
     """
 
     output: Variable
@@ -264,9 +268,9 @@ class Aggregate:
 @hashed_once
 @dataclass(frozen=True)
 class Definition:
-    """A relation of a fixpoint, defined by a formula.
+    """The definition of a fixpoint's relation by a formula.
 
-    The formula may refer to the relation (``Defined``), but only below a Previous.
+    The formula may refer to the relation (``Defined``) only below a ``Previous``.
     """
 
     name: str
@@ -279,7 +283,7 @@ class Definition:
 class Fixpoint:
     """µ: the relation ``name`` of mutually recursive ``definitions``, applied to ``arguments``.
 
-    µX.Q has one definition X, whose parameters are the free variables of Q.  The names of definitions are unique in a
+    µX.Q has one definition X.  The parameters of X are the free variables of Q.  Names of definitions are unique in a
     formula.
     """
 
@@ -291,7 +295,7 @@ class Fixpoint:
 @hashed_once
 @dataclass(frozen=True)
 class Defined:
-    """A reference to a fixpoint's relation within its own definitions."""
+    """A reference to a fixpoint's relation from one of the fixpoint's definitions."""
 
     name: str
     arguments: tuple[Term, ...]
@@ -319,7 +323,7 @@ def parts(formula: Formula) -> tuple[Formula, ...]:
 
 
 def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
-    """Return a copy of ``formula`` with its direct subformulas replaced by ``below``, in the order of ``parts``."""
+    """Return a copy of ``formula`` with the direct subformulas ``below``, in the order of ``parts``."""
     match formula:
         case Truth() | Atom() | Comparison() | Matches() | Defined():
             return formula
@@ -333,9 +337,9 @@ def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
 
 
 def with_terms(formula: Formula, change: Callable[[Term], Term]) -> Formula:
-    """Return the formula with ``change`` applied to its terms.
+    """Return the formula after applying ``change`` to its terms.
 
-    Terms that bind variables, and terms of subformulas, are not changed.
+    Subformulas remain unchanged.  Terms that bind variables also remain unchanged.
     """
     match formula:
         case Atom(terms=terms):
@@ -352,7 +356,7 @@ def with_terms(formula: Formula, change: Callable[[Term], Term]) -> Formula:
 
 
 def rewritten(formula: Formula, rule: Callable[[Formula], Formula]) -> Formula:
-    """Return the formula with ``rule`` applied to every subformula, innermost first."""
+    """Apply ``rule`` to every subformula of the formula, innermost first."""
     return rule(with_parts(formula, tuple(rewritten(part, rule) for part in parts(formula))))
 
 
@@ -364,7 +368,7 @@ def subformulas(formula: Formula) -> Iterator[Formula]:
 
 
 def with_variables(term: Term, change: Callable[[Variable], Term]) -> Term:
-    """Return the term with ``change`` applied to each of its variables."""
+    """Apply ``change`` to each variable of the term."""
     match term:
         case Variable():
             return change(term)
@@ -375,7 +379,7 @@ def with_variables(term: Term, change: Callable[[Variable], Term]) -> Term:
 
 
 def variables_of(term: Term) -> tuple[Variable, ...]:
-    """Return the variables of a term without duplicates, in the order of their first occurrence."""
+    """Return the distinct variables of a term, in the order of their first occurrence."""
     match term:
         case Variable():
             return (term,)
@@ -386,7 +390,7 @@ def variables_of(term: Term) -> tuple[Variable, ...]:
 
 
 def free_variables(formula: Formula) -> tuple[Variable, ...]:
-    """Return the free variables of a formula without duplicates, in the order of their first occurrence."""
+    """Return the distinct free variables of a formula, in the order of their first occurrence."""
     match formula:
         case Atom(terms=terms) | Fixpoint(arguments=terms) | Defined(arguments=terms):
             return _each_once(variable for term in terms for variable in variables_of(term))
@@ -419,12 +423,12 @@ def dated(predicate: str) -> str:
 
 
 def undated(predicate: str) -> str | None:
-    """Return the name of the predicate whose dated form is called ``predicate``, or None if it is not dated."""
+    """Remove the suffix that marks a dated predicate from a name.  For any other name, return None."""
     return predicate[: -len(_DATED)] if predicate.endswith(_DATED) and predicate != POINTS else None
 
 
 def distance(term: Term) -> tuple[Variable, Variable] | None:
-    """Return both time points of a difference, the later one first, or None for any other term."""
+    """Return the two time points of a difference, the later one first.  For any other term, return None."""
     match term:
         case Computed(operation="-", arguments=(Variable() as later, Variable() as earlier)) if term.type == INTERVAL:
             return later, earlier

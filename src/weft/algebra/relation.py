@@ -1,16 +1,16 @@
-"""Relations and predicates: the operators of a query.
+"""Define relations and predicates, the operators of a query.
 
-A relation returns rows over *range variables*.  A ``ColumnRef`` names a column of one range variable, and range
-variables are unique in a query.  ``Scan``, ``Values``, ``Project`` and ``Union`` bind a range variable.  ``Project``
-and ``Union`` hide the range variables of their inputs.  The inputs of a ``Join`` may refer to one another's columns,
-because after a replay one input supplies the instant at which the others are evaluated.  The relation inside ``Exists``
-or ``NotExists`` may refer to the columns of the surrounding relations.
+A relation returns rows over *range variables*.  A ``ColumnRef`` names a column of one range variable.  Range variables
+are unique in a query.  ``Scan``, ``Values``, ``Project`` and ``Union`` bind a range variable.  ``Project`` and
+``Union`` hide the range variables of their inputs.  Inputs of a ``Join`` may refer to columns of other inputs.  In a
+replay, one input supplies the instant at which other inputs are evaluated.  The relation inside ``Exists`` or
+``NotExists`` may refer to the columns of the surrounding relations.
 
-A ``Predicate`` is two-valued: it is true or not true, and SQL's unknown is not true.  Lowering removes three-valued
-logic: ``NOT (a = b)`` becomes a scalar, and ``NOT IN`` becomes a ``NotExists`` over "is not false".  EXISTS remains a
-predicate with a relation inside, so that the SQL of a branch looks like the user's query.
+A ``Predicate`` is true or not true.  SQL's unknown counts as not true.  Lowering removes three-valued logic.  For
+example, ``NOT (a = b)`` becomes a scalar, and ``NOT IN`` becomes a ``NotExists`` over "is not false".  EXISTS remains a
+predicate with a relation inside.  The SQL of a branch therefore resembles the user's query.
 
-A ``Key`` is an ORDER BY key over an answer's columns, compared as Spark compares them.
+A ``Key`` is an ORDER BY key over the columns of an answer.  Keys compare values as Spark does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
 class Scan:
     """The rows of a table under the range variable ``alias``.
 
-    With ``whole``, the scan returns all rows of the table's history (``FOR SYSTEM_TIME``).  Without ``whole``, the scan
+    If ``whole`` is true, the scan returns all rows of the table's history (``FOR SYSTEM_TIME``).  Otherwise, the scan
     returns the rows that are valid at the instant of the query.
     """
 
@@ -39,14 +39,14 @@ class Scan:
     whole: bool = False
 
     def ref(self, column: str) -> ColumnRef:
-        """Return a reference to the column of this scan that is called ``column``."""
+        """Return a reference to the named column of this scan."""
         match = self.table.column(column)
         assert match is not None, f"{self.table.name} has no column {column}"
         return ColumnRef(self.alias, match.name, match.type)
 
     @property
     def start(self) -> ColumnRef:
-        """The column that contains the first instant of each row's lifetime."""
+        """The column that contains the start time of each row."""
         return self.ref(self.table.start)
 
 
@@ -55,7 +55,7 @@ class Scan:
 class Values:
     """Constant rows under the range variable ``alias``.
 
-    Each row has one scalar per column.  The scalars contain no column references.
+    Each row has one scalar per column.  The scalars do not refer to columns.
     """
 
     alias: str
@@ -66,9 +66,9 @@ class Values:
 @hashed_once
 @dataclass(frozen=True)
 class Join:
-    """The cross product of the inputs, which has one row if there are no inputs.
+    """The cross product of the inputs.  A ``Join`` without inputs has one row.
 
-    A Select above the Join has the join condition.
+    The ``Select`` above a ``Join`` contains the join condition.
     """
 
     inputs: tuple[Relation, ...]
@@ -86,7 +86,7 @@ class Select:
 @hashed_once
 @dataclass(frozen=True)
 class Output:
-    """A named column of a projection, with the scalar that computes the column."""
+    """A named column of a projection and the scalar that computes it."""
 
     name: str
     value: Scalar
@@ -95,7 +95,7 @@ class Output:
 @hashed_once
 @dataclass(frozen=True)
 class Project:
-    """A derived relation under the range variable ``alias``: ``outputs``, computed from each row of ``input``."""
+    """A derived relation that computes ``outputs`` from each row of ``input``, under the range variable ``alias``."""
 
     input: Relation
     alias: str
@@ -105,9 +105,9 @@ class Project:
 @hashed_once
 @dataclass(frozen=True)
 class Union:
-    """UNION ALL of the ``inputs``, with columns matched by position, under the range variable ``alias``.
+    """UNION ALL of the ``inputs`` under the range variable ``alias``.
 
-    The columns have the names of the first input.
+    Columns match by position and have the names of the first input.
     """
 
     alias: str
@@ -125,7 +125,7 @@ class Distinct:
 @hashed_once
 @dataclass(frozen=True)
 class Measure:
-    """An aggregate over the rows of the input: COUNT, SUM, AVG, MIN or MAX of a scalar.
+    """An aggregate (COUNT, SUM, AVG, MIN or MAX) of a scalar over the rows of the input.
 
     ``argument`` is None for ``COUNT(*)``.
     """
@@ -141,7 +141,7 @@ class Grouped:
     """GROUP BY of a temporal view: ``groups`` and ``measures`` over ``input``, under the range variable ``alias``.
 
     ``window`` is the length of the moving window (an INTERVAL).  If ``window`` is None, the measures aggregate only the
-    rows that are valid at the instant (see ``algebra.temporal.Aggregation``).  A standing query has no window.
+    rows that are valid at the instant (``algebra.temporal.Aggregation``).  A standing query has no window.
     """
 
     input: Relation
@@ -183,7 +183,7 @@ class Or:
 @hashed_once
 @dataclass(frozen=True)
 class NowFrom:
-    """The predicate NOW >= ``threshold``, which is never true if the threshold is NULL."""
+    """The predicate NOW >= ``threshold``, which is not true if the threshold is NULL."""
 
     threshold: Scalar
 
@@ -191,7 +191,7 @@ class NowFrom:
 @hashed_once
 @dataclass(frozen=True)
 class NowBefore:
-    """The predicate NOW < ``threshold``, which is never true if the threshold is NULL."""
+    """The predicate NOW < ``threshold``, which is not true if the threshold is NULL."""
 
     threshold: Scalar
 
@@ -199,7 +199,7 @@ class NowBefore:
 @hashed_once
 @dataclass(frozen=True)
 class Exists:
-    """The predicate that ``body`` has a row (A ⋉ B)."""
+    """The predicate that ``body`` has at least one row (A ⋉ B)."""
 
     body: Relation
 
@@ -217,13 +217,13 @@ Predicate: TypeAlias = "Plain | And | Or | NowFrom | NowBefore | Exists | NotExi
 TRUE = And(())
 FALSE = Or(())
 UNIT = Join(())
-"""The relation with one row and no columns.  The events of a predicate have this relation as their input."""
+"""The relation with one row and no columns.  Events of a predicate use this relation as input."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Query:
-    """A standing query.  The answer is the distinct rows of ``outputs`` over ``input``."""
+    """A standing query.  The answer is the set of distinct rows of ``outputs`` over ``input``."""
 
     input: Relation
     outputs: tuple[Output, ...]
@@ -237,11 +237,11 @@ class Query:
 @hashed_once
 @dataclass(frozen=True)
 class ViewSchema(TableSchema):
-    """The schema of a temporal view, as a table of the view's stored periods.
+    """The schema of the table that stores the periods of a temporal view.
 
-    If ``depends_on_now`` is true, the stored periods hold only for the instant of the view's evaluation.  A standing
-    query, which is evaluated at every instant, then reads the ``definition`` instead (design section 11).  The
-    definition is the bound query of the view, or None if the caller did not request it.
+    If ``depends_on_now`` is true, the stored periods hold only for the instant of the view's last evaluation.  A
+    standing query then reads the ``definition`` of the view (design section 11).  ``definition`` is the view's query
+    after name resolution, or None if the caller did not request it.
     """
 
     depends_on_now: bool = False
@@ -254,7 +254,7 @@ def needs_definition(table: TableSchema) -> bool:
 
 
 def conjunction(*predicates: Predicate) -> Predicate:
-    """Return the AND of ``predicates``, with nested ANDs flattened and duplicates removed.
+    """Return the AND of ``predicates``.  Flatten nested ANDs and remove duplicates.
 
     >>> conjunction(TRUE, Or(()), Or(())) == Or(())
     True
@@ -268,7 +268,7 @@ def conjunction(*predicates: Predicate) -> Predicate:
 
 
 def disjunction(*predicates: Predicate) -> Predicate:
-    """Return the OR of ``predicates``, with nested ORs flattened and duplicates removed."""
+    """Return the OR of ``predicates``.  Flatten nested ORs and remove duplicates."""
     items: dict[Predicate, None] = {}
     for predicate in predicates:
         if predicate == TRUE:
@@ -278,12 +278,12 @@ def disjunction(*predicates: Predicate) -> Predicate:
 
 
 def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    """Return the items of a conjunction, or the predicate itself if it is not a conjunction."""
+    """Return the items of a conjunction.  For any other predicate, return the predicate itself."""
     return predicate.items if isinstance(predicate, And) else (predicate,)
 
 
 def sources(relation: Relation) -> tuple[Source, ...]:
-    """Return the items of the relation's FROM: the sources below its joins and selections."""
+    """Return the items of the relation's FROM clause."""
     match relation:
         case Join(inputs=inputs):
             return tuple(source for part in inputs for source in sources(part))
@@ -294,7 +294,7 @@ def sources(relation: Relation) -> tuple[Source, ...]:
 
 
 def condition(relation: Relation) -> Predicate:
-    """Return the relation's WHERE: the conjunction of the predicates of its selections."""
+    """Return the relation's WHERE condition: the conjunction of its ``Select`` predicates."""
     match relation:
         case Join(inputs=inputs):
             return conjunction(*(condition(part) for part in inputs))
@@ -305,7 +305,7 @@ def condition(relation: Relation) -> Predicate:
 
 
 def block(parts: tuple[Relation, ...], demanded: Predicate) -> Relation:
-    """Return a relation with the sources ``parts`` and the condition ``demanded``."""
+    """Return a relation that joins ``parts`` on the condition ``demanded``."""
     joined: Relation = parts[0] if len(parts) == 1 else Join(parts)
     return joined if demanded == TRUE else Select(joined, demanded)
 
@@ -332,9 +332,9 @@ def attributes(relation: Relation) -> tuple[ColumnRef, ...]:
 
 @dataclass(frozen=True)
 class Key:
-    """A sort key: a column number (from 0), a direction, and whether NULLs sort first.
+    """A sort key: a column number (from 0), a direction, and a flag that sorts NULLs first.
 
-    ``nulls_first`` applies to both directions.
+    ``nulls_first`` has the same meaning in both directions.
     """
 
     column: int
@@ -343,7 +343,7 @@ class Key:
 
 
 def compared(keys: Sequence[Key], left: Sequence[Any], right: Sequence[Any]) -> int:
-    """Return a number that is negative if ``left`` sorts first, positive if ``right`` sorts first, and otherwise 0.
+    """Return a negative number if ``left`` sorts first, a positive number if ``right`` sorts first, and 0 for a tie.
 
     >>> compared([Key(0, descending=True, nulls_first=False)], ["a"], [None])
     -1
@@ -363,6 +363,6 @@ def compared(keys: Sequence[Key], left: Sequence[Any], right: Sequence[Any]) -> 
 
 
 def _ranked(value: Any) -> tuple[bool, Any]:
-    """Return a sortable form of ``value``, in which NaN equals itself and exceeds every other number."""
+    """Return a sortable form of ``value``.  NaN equals itself and is greater than every other number."""
     undefined = isinstance(value, float) and math.isnan(value)
     return undefined, 0.0 if undefined else value

@@ -1,7 +1,7 @@
-"""Define scalar expressions, a closed union of frozen values.
+"""Define scalar expressions as immutable values.
 
 Every expression has a ``type``.  Time literals are integers: TIMESTAMP and INTERVAL in microseconds (UTC), DATE in days
-since 1970-01-01.  ``Now`` is the instant at which the query is evaluated; a replay replaces every ``Now``.
+since 1970-01-01.  ``Now`` is the instant at which the query is evaluated.  A replay replaces every ``Now``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ class ColumnRef:
 @hashed_once
 @dataclass(frozen=True)
 class Literal:
-    """A constant.  ``fixed`` marks a constant that the rewriting inserted and that is never replaced by a parameter."""
+    """A constant.
+
+    If ``fixed`` is true, the rewriting inserted the constant, and no parameter replaces it.
+    """
 
     value: Value
     type: DataType
@@ -41,8 +44,8 @@ class Literal:
 class Param:
     """A parameter that replaces a literal of a query (design section 5).
 
-    ``sign`` is the sign of an interval (-1, 0 or 1), or None if unknown.  The simplifier relies on the sign, so the
-    sign is part of the plan's signature.
+    ``sign`` is the sign of an interval (-1, 0 or 1), or None if the sign is unknown.  The signature of the plan
+    includes the sign, because simplification depends on it.
     """
 
     name: str
@@ -61,14 +64,14 @@ class Now:
 @hashed_once
 @dataclass(frozen=True)
 class PeriodOf:
-    """The period set of the tuple of the range variable ``scan``, which is an argument of the period functions.
+    """The period set of a tuple, as an argument of a period function.  ``scan`` is the range variable of the tuple.
 
     The period functions are ``PERIOD_START``, ``PERIOD_END``, ``PERIOD_LENGTH``, ``PERIOD_CONTAINS`` and
     ``PERIOD_OVERLAPS``.  ``PERIOD_END`` returns the last instant, or t_now for an open period.  Only temporal views
     have period functions (``algebra.temporal``).
 
     ``at`` is the instant at which an open period ends in this evaluation, or None for t_now.  A refresh also evaluates
-    predicates as of the previous refresh.
+    predicates at the time of the previous refresh.
     """
 
     scan: str
@@ -79,10 +82,7 @@ class PeriodOf:
 @hashed_once
 @dataclass(frozen=True)
 class Element:
-    """The current array element in the condition of EXISTS(array, x -> …) or FORALL.
-
-    The element has no value outside such a condition.
-    """
+    """The current array element in the condition of FORALL or of EXISTS(array, x -> …)."""
 
     name: str
     type: DataType
@@ -91,7 +91,7 @@ class Element:
 @hashed_once
 @dataclass(frozen=True)
 class Call:
-    """A call of an operator or of an allowed function."""
+    """A call of an operator or of a function."""
 
     name: str
     args: tuple[Scalar, ...]
@@ -101,7 +101,7 @@ class Call:
 @hashed_once
 @dataclass(frozen=True)
 class Cast:
-    """A conversion to ``type``.  A value that cannot be converted becomes NULL."""
+    """A conversion to ``type``.  If the conversion fails, the result is NULL."""
 
     arg: Scalar
     type: DataType
@@ -120,15 +120,17 @@ class Case:
 Scalar: TypeAlias = "ColumnRef | Literal | Param | Now | PeriodOf | Element | Call | Cast | Case"
 
 TICK_START = Param("tau", TIMESTAMP)
-"""The start of the window (inclusive): the ``t`` of the query's previous tick."""
+"""The start of the window (inclusive), which is the ``t`` of the query's previous tick."""
 TICK_END = Param("t", TIMESTAMP)
-"""The end of the window (exclusive): the ``t`` of this tick."""
+"""The end of the window (exclusive), which is the ``t`` of this tick."""
 TIME_START = Param("t0", TIMESTAMP)
-"""The beginning of time, when constant relations begin (design section 2)."""
+"""The beginning of time, at which constant rows start (design section 2)."""
 REFRESHED = Param("refreshed", TIMESTAMP)
 """The instant of a view's last refresh."""
 CHANGED_FROM = Param("changed_from", TIMESTAMP)
-"""The first instant affected by a change of tracked tables: t_now, or earlier if the change corrects the past."""
+"""The first instant that a change of tracked tables affects: t_now, or an earlier instant for a correction of the
+past.
+"""
 MICROSECOND = Literal(1, INTERVAL, fixed=True)
 
 
@@ -138,7 +140,7 @@ def call(name: str, *args: Scalar, type: DataType = BOOLEAN) -> Call:
 
 
 def plus(instant: Scalar, interval: Scalar) -> Scalar:
-    """Return an expression for ``instant + interval``, with constants folded."""
+    """Return an expression for ``instant + interval``.  The sum of two ``fixed`` constants is a constant."""
     if isinstance(instant, Literal) and isinstance(interval, Literal) and instant.fixed and interval.fixed:
         return Literal(_micros(instant) + _micros(interval), TIMESTAMP, fixed=True)
     return Call("+", (instant, interval), TIMESTAMP)
@@ -174,7 +176,7 @@ def children(scalar: Scalar) -> tuple[Scalar, ...]:
 
 
 def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
-    """Return a copy of the expression with ``parts`` as its direct subexpressions, in the order of ``children``."""
+    """Return a copy of the expression with the direct subexpressions ``parts``, in the order of ``children``."""
     match scalar:
         case Call(name=name, type=type):
             return Call(name, parts, type)
@@ -188,25 +190,25 @@ def with_children(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
 
 
 def columns(scalar: Scalar) -> frozenset[ColumnRef]:
-    """Return all columns that occur in the expression."""
+    """Return all columns in the expression."""
     if isinstance(scalar, ColumnRef):
         return frozenset((scalar,))
     return frozenset().union(*(columns(child) for child in children(scalar)))
 
 
 def is_constant(scalar: Scalar) -> bool:
-    """Return whether the expression has no column and no array element, so that its value is the same for all rows."""
+    """Return whether the expression contains neither a column nor an array element."""
     return not isinstance(scalar, (ColumnRef, Element)) and all(is_constant(child) for child in children(scalar))
 
 
 def mentions_now(scalar: Scalar) -> bool:
-    """Return whether NOW occurs in the expression."""
+    """Return whether the expression contains ``NOW``."""
     return isinstance(scalar, Now) or any(mentions_now(child) for child in children(scalar))
 
 
 @dataclass(frozen=True)
 class Shifted:
-    """An instant as a sum: ``base`` + ``micros`` + Σ count · interval."""
+    """An instant in the form ``base`` + ``micros`` + Σ count · interval."""
 
     base: Scalar
     micros: int
@@ -214,7 +216,7 @@ class Shifted:
 
 
 def shifted(instant: Scalar) -> Shifted:
-    """Return ``instant`` split into a base and the intervals added to the base.
+    """Split ``instant`` into a base and the intervals that the expression adds to the base.
 
     >>> x = ColumnRef("m", "ts", TIMESTAMP)
     >>> shifted(Call("+", (x, Literal(5, INTERVAL)), TIMESTAMP)).micros

@@ -1,7 +1,6 @@
 """Define types, columns and table schemas.
 
-In an append-only table (``end`` is None) rows never end; in other tables they have lifetimes.  Time is microseconds
-since 1970-01-01 UTC.
+The rows of an append-only table (``end`` is None) never end.  Time is in microseconds since 1970-01-01 UTC.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ C = TypeVar("C", bound="type[Any]")
 
 
 def hashed_once(cls: C) -> C:
-    """Make the objects of a frozen class cache their hashes, and compare each pair of parts only once.
+    """Make the objects of a frozen class cache their hashes.  A comparison visits each pair of parts only once.
 
-    The cached hash speeds up rewritings, which look up a tree at each of its levels.  Expressions share parts, so a
-    comparison that visited pairs of parts repeatedly could take exponential time.
+    The cached hash speeds up rewritings, which look up a tree at each level.  Without the cache of pairs, a comparison
+    of expressions that share parts could take exponential time.
     """
     worked_out: Callable[[Any], int] = cls.__hash__  # type: ignore[assignment]
     compared: Callable[[Any, Any], Any] = cls.__eq__  # type: ignore[assignment]
@@ -57,7 +56,7 @@ def hashed_once(cls: C) -> C:
 
 
 _comparing: Final = threading.local()
-"""The pairs that the current comparison has found equal, for each thread."""
+"""For each thread, the pairs that the current comparison has found equal."""
 
 
 @hashed_once
@@ -65,10 +64,10 @@ _comparing: Final = threading.local()
 class DataType:
     """A type, written as in Spark (``STRING``, ``DECIMAL(10,2)``, ``ARRAY<STRUCT<a: INT>>``).
 
-    ``element`` is the type of an ARRAY's elements or a MAP's values, ``key`` is the type of a MAP's keys, and
-    ``fields`` are the fields of a STRUCT.  Only expressions within a query have nested types.  If a column is declared
-    with a nested type, it stores JSON text: its type is STRING, and ``shape`` is the declared type.  A query uses
-    ``shape`` to read parts of the text.  Comparisons of types ignore ``shape``, because the column as a whole is text.
+    ``element`` is the type of an ARRAY's elements or a MAP's values.  ``key`` is the type of a MAP's keys, and
+    ``fields`` are the fields of a STRUCT.  Only expressions within a query have nested types.  A column with a declared
+    nested type stores JSON text.  The type of such a column is STRING, and ``shape`` is the declared type.  Queries use
+    ``shape`` to read parts of the text.  Comparisons of types ignore ``shape``.
 
     >>> DataType.parse("decimal(10, 2)")
     DataType(name='DECIMAL', precision=10, scale=2)
@@ -86,7 +85,7 @@ class DataType:
     def of_column(cls, text: str) -> DataType:
         """Return the type of a column declared as ``text``, which may be a nested type.
 
-        Raise ValueError as ``parse_nested`` does, or if JSON cannot represent the type.
+        Raise ValueError in the same cases as ``parse_nested``, or if JSON cannot represent the type.
 
         >>> kind = DataType.of_column("array<int>")
         >>> str(kind), kind.declared
@@ -96,7 +95,7 @@ class DataType:
 
     @classmethod
     def of_json(cls, shape: DataType) -> DataType:
-        """Return the type of JSON text with the nested type ``shape``, or ``shape`` itself if it is not nested.
+        """Return the type of JSON text for the nested type ``shape``.  If ``shape`` is not nested, return it unchanged.
 
         Raise ValueError for a type that JSON cannot represent (``beyond_json``).
         """
@@ -108,7 +107,7 @@ class DataType:
 
     @classmethod
     def parse(cls, text: str) -> DataType:
-        """Return the type written as ``text``.  Raise ValueError if Weft does not store this type."""
+        """Return the type named by ``text``.  Raise ValueError if Weft cannot store the type."""
         match = re.fullmatch(r"\s*([A-Za-z ]+?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", text)
         if match is None:
             raise ValueError(f"not a type: {text!r}")
@@ -121,18 +120,18 @@ class DataType:
 
     @classmethod
     def of_expression(cls, text: str) -> DataType:
-        """Return the type of an expression from its text as ``str`` writes it.
+        """Parse the text that ``str`` returns for the type of an expression.
 
-        Raise ValueError as ``parse_nested`` does.
+        Raise ValueError in the same cases as ``parse_nested``.
         """
         return cls(text) if text in (PERIOD.name, MONTHS.name) else cls.parse_nested(text)
 
     @classmethod
     def parse_nested(cls, text: str, depth: int = 0) -> DataType:
-        """Return the type written as ``text``, which may be an ARRAY, a MAP or a STRUCT.
+        """Parse the text of a type, which may be an ARRAY, a MAP or a STRUCT.
 
-        Raise ValueError as ``parse`` does, for more than ``MOST_NESTED`` levels of nesting, and for two fields with one
-        name.
+        Raise ValueError in the same cases as ``parse``.  Also raise ValueError for more than ``MOST_NESTED`` levels of
+        nesting, or for two fields with the same name.
 
         >>> str(DataType.parse_nested("struct<a int, `b c`: map<string, array<double>>>"))
         'STRUCT<a: INT, `b c`: MAP<STRING, ARRAY<DOUBLE>>>'
@@ -172,9 +171,9 @@ class DataType:
         return str(self.shape or self)
 
     def extended(self, other: DataType) -> DataType:
-        """Return the type extended by the fields that occur only in ``other``.
+        """Return the type with the additional fields of ``other``.
 
-        A field that occurs in both types keeps the type that it has in ``self``.
+        If both types have a field, the type of the field in ``self`` is used.
 
         >>> read = DataType.parse_nested
         >>> str(read("ARRAY<STRUCT<a: INT>>").extended(read("ARRAY<STRUCT<A: STRING, b: DATE>>")))
@@ -206,22 +205,22 @@ class DataType:
         return self.name in NESTED
 
     def field_type(self, name: str) -> tuple[str, DataType] | None:
-        """Return the declared name and the type of the STRUCT field called ``name``, ignoring case, or None."""
+        """Return the declared name and the type of a STRUCT field, or None.  The search for ``name`` ignores case."""
         return next((each for each in self.fields if each[0].lower() == name.lower()), None)
 
     @property
     def numeric(self) -> bool:
-        """Whether arithmetic is defined on the type."""
+        """Whether the type supports arithmetic."""
         return self.name in NUMERIC
 
 
 def sums_fit(type: DataType) -> bool:
-    """Return whether a DECIMAL can have ten digits more than ``type``, enough to sum ten billion values."""
+    """Return whether DECIMAL can have ten more digits than ``type``, enough for a sum of ten billion values."""
     return (type.precision or 10) + SUM_DIGITS <= MOST_DIGITS
 
 
 def between_commas(text: str) -> list[str]:
-    """Return the parts of a text between the commas that are outside brackets and backquotes."""
+    """Split a text at the commas outside brackets and backquotes."""
     parts, depth, quoted = [""], 0, False
     for sign in text:
         quoted ^= sign == "`"
@@ -250,7 +249,7 @@ MOST_DIGITS: Final = 38
 SUM_DIGITS: Final = 10
 """The number of digits that SUM adds to a DECIMAL type."""
 MOST_NESTED: Final = 20
-"""The maximal number of levels of a nested type."""
+"""The maximal nesting depth of a type."""
 _ALIASES: Final = {
     "INTEGER": "INT",
     "LONG": "BIGINT",
@@ -282,18 +281,15 @@ BINARY: Final = DataType("BINARY")
 INTERVAL: Final = DataType("INTERVAL")
 NULL: Final = DataType("NULL")
 PERIOD: Final = DataType("PERIOD")
-"""The type of a set of instants.  Only the period functions of temporal views accept it; no column has this type."""
+"""The type of a set of instants, which only the period functions of temporal views accept."""
 MONTHS: Final = DataType("MONTHS")
-"""The type of a length in calendar months (INTERVAL 1 YEAR is 12).
-
-Only temporal views may use it; no column has this type.
-"""
+"""The type of a duration in calendar months, for temporal views only: INTERVAL 1 YEAR is 12."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Column:
-    """A named column.  The ``id`` of a column never changes, and queries refer to the column by the id."""
+    """A named column.  Queries refer to a column by its ``id``, which never changes."""
 
     id: int
     name: str
@@ -306,10 +302,10 @@ class Column:
 class TableSchema:
     """The schema of a table as queries read it.
 
-    ``start`` and ``end`` name the columns with the start and the end of a row's lifetime.  The end is NULL for a row
-    that has not ended.  For an append-only table ``end`` is None.  ``source`` is the kind of object that ``id``
-    identifies: "table" for a table of the home, "results" for a standing query.  The answers of a standing query are
-    the table ``results.NAME``, whose start is ``_first_at``.
+    ``start`` and ``end`` name the columns with the start time and the end time of a row.  The end time is NULL if the
+    row has not ended.  For an append-only table ``end`` is None.  ``source`` is the kind of object that ``id``
+    identifies.  The kind is "table" for a table of the home, and "results" for a standing query.  The table
+    ``results.NAME`` contains the answers of a standing query, with the start column ``_first_at``.
     """
 
     id: int
@@ -320,7 +316,7 @@ class TableSchema:
     source: Literal["table", "results"] = "table"
 
     def column(self, name: str) -> Column | None:
-        """Return the column called ``name``, ignoring case, or None if the table has no such column."""
+        """Return the column with the given name, or None.  The search ignores case."""
         folded = name.lower()
         return next((c for c in self.columns if c.name.lower() == folded), None)
 

@@ -1,10 +1,9 @@
-"""Serialize a bound query as JSON, and deserialize the JSON.
+"""Serialize a query to JSON after name resolution, and read the query back.
 
-The JSON identifies tables and columns by id, so neither a new column nor a new name changes the meaning of an
+The JSON identifies tables and columns by id.  A new column or a new name therefore does not change the meaning of an
 installed query.  ``FORMAT`` is the version of this JSON format.
 
-Each node is a JSON list: the name of its class, then the values of its fields in order.  A type is serialized as its
-text.
+Each node is a JSON list: the name of the class, then the values of the fields in order.  A type is serialized as text.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _CLASSES: Final[dict[str, Any]] = {
 
 
 def stored(query: Query) -> str:
-    """Return the query as JSON text.  Equal queries have equal texts.
+    """Serialize the query to JSON text.  Equal queries have equal texts.
 
     Raise DerivationError for a query with FOR SYSTEM_TIME.
     """
@@ -61,10 +60,9 @@ def stored(query: Query) -> str:
 
 
 def restored(text: str, tables: Mapping[TableKey, TableSchema]) -> Query:
-    """Return the query of a JSON text.  ``tables`` has the current schemas of the tables that the query reads.
+    """Read a query from JSON text.  ``tables`` contains the current schemas of the query's tables.
 
-    Raise DerivationError if the text has another format, or if a table or a column no longer exists or has another
-    type.
+    Raise DerivationError for another format, for a missing table or column, or for a column of another type.
     """
     body = json.loads(text)
     if body.get("format") != FORMAT:

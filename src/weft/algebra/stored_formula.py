@@ -1,7 +1,6 @@
-"""Serialize a formula as JSON, and deserialize the JSON.  The JSON is the definition of an installed synopsis.
+"""Serialize a formula to JSON, and read the formula back.  The JSON is the definition of an installed synopsis.
 
-Each node is a JSON list: the name of its class, then the values of its fields in order.  A type is serialized as its
-text.
+Each node is a JSON list: the name of the class, then the values of the fields in order.  A type is serialized as text.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ def encoded(part: Any) -> Any:
 
 
 def decoded(form: Any) -> Formula:
-    """Return the formula of a JSON value from ``encoded``.  Raise DerivationError for an unknown part."""
+    """Read a formula from a JSON value that ``encoded`` returned.  Raise DerivationError for an unknown part."""
     return cast("Formula", _decoded(form))
 
 
 def decoded_variable(form: Any) -> Variable:
-    """Return the variable of a JSON value from ``encoded``.  Raise DerivationError for an unknown part."""
+    """Read a variable from a JSON value that ``encoded`` returned.  Raise DerivationError for an unknown part."""
     return cast("Variable", _decoded(form))
 
 

@@ -1,18 +1,17 @@
-"""Define temporal relations and their operators: the expressions of temporal views (Yang and Widom 1998, 3 and 5).
+"""Define temporal relations and the operators of temporal views (Yang and Widom 1998, sections 3 and 5).
 
-A temporal relation is a set of *tuples*.  A tuple is a row (its explicit attributes) with the set of instants at which
-the row is valid.  No two tuples have the same row (BCDM), and NULL equals NULL.  The set of instants is stored as
-maximal periods [valid_from, valid_to), microseconds UTC.  A NULL ``valid_to`` marks an open period, in which the row is
-valid now and until it is changed (NOW in the paper).  No period extends beyond t_now, the instant of the evaluation; a
-period that would extend beyond t_now is open.
+A temporal relation is a set of *tuples*.  A tuple is a row (its explicit attributes) together with the set of instants
+at which the row is valid.  Two tuples never have the same row (BCDM).  NULL equals NULL.  The set of instants is stored
+as maximal periods [valid_from, valid_to), in microseconds UTC.  A NULL ``valid_to`` marks an open period.  The row of
+an open period is valid until a change ends the period (NOW in the paper).  The instant of the evaluation is t_now.  A
+period that would extend beyond t_now is stored as an open period.
 
-Operators that do not refer to time are τ-reducible: the snapshot of the result at each instant is the ordinary operator
-over the snapshots of the inputs.  A predicate that refers to NOW or to a period set (``mentions_time``) is evaluated at
-t_now, once per tuple with its full period set.  The predicate retains or removes the tuple with all of the tuple's past
-(θ-reducible).
+Operators that do not refer to time are τ-reducible.  The snapshot of the result at an instant is the ordinary operator
+applied to the snapshots of the inputs.  A predicate that refers to NOW or to a period set (``mentions_time``) is
+evaluated at t_now, once per tuple.  The predicate retains or removes the tuple with its past (θ-reducible).
 
-Expressions are immutable values: an expression that occurs twice is computed once.  A column is a ``ColumnRef(range
-variable, name)``, as elsewhere in the algebra.
+Expressions are immutable values.  An expression that occurs twice is computed once.  A ``ColumnRef`` refers to a
+column.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ VALID_TO: Final = "valid_to"
 @hashed_once
 @dataclass(frozen=True)
 class Base:
-    """R: the recorded history of a tracked table, or the stored periods of a view, under the range variable ``alias``.
+    """R: the history of a tracked table, or the stored periods of a view, under the range variable ``alias``.
 
-    The attributes of R are the table's columns except the table's start and end.  In a maintenance expression, R is the
-    state before the change.
+    The attributes of R are all columns of the table except the start column and the end column.  In a maintenance
+    expression, R is the state before the change.
     """
 
     table: TableSchema
@@ -48,7 +47,7 @@ class Base:
 @hashed_once
 @dataclass(frozen=True)
 class Deleted:
-    """∇R: the tuples and instants that a change removes from the base relation R."""
+    """∇R: the tuples and instants that a change removes from R."""
 
     base: Base
 
@@ -56,7 +55,7 @@ class Deleted:
 @hashed_once
 @dataclass(frozen=True)
 class Inserted:
-    """ΔR: the tuples and instants that a change adds to the base relation R."""
+    """ΔR: the tuples and instants that a change adds to R."""
 
     base: Base
 
@@ -64,7 +63,7 @@ class Inserted:
 @hashed_once
 @dataclass(frozen=True)
 class Constant:
-    """Constant rows, which are valid from the beginning of time (t0).  Without rows it is the empty relation."""
+    """Constant rows, valid from the beginning of time (t0).  A ``Constant`` without rows is the empty relation."""
 
     alias: str
     columns: tuple[Column, ...]
@@ -83,9 +82,9 @@ class Selection:
 @hashed_once
 @dataclass(frozen=True)
 class Projection:
-    """π: the rows of ``outputs``, each with the instants of all tuples from which the row is computed.
+    """π: the rows of ``outputs`` under the range variable ``alias``.
 
-    ``alias`` is the range variable of the rows.
+    The instants of a row are the union of the instants of its input tuples.
     """
 
     input: Temporal
@@ -96,7 +95,7 @@ class Projection:
 @hashed_once
 @dataclass(frozen=True)
 class TemporalJoin:
-    """⋈_p: the combinations of tuples that have an instant in common, each with the common instants (∩)."""
+    """⋈_p: the combinations of tuples with common instants.  Each combination is valid at the common instants."""
 
     inputs: tuple[Temporal, ...]
     predicate: Scalar
@@ -105,7 +104,7 @@ class TemporalJoin:
 @hashed_once
 @dataclass(frozen=True)
 class TemporalUnion:
-    """R ∪ S: the rows of R and S, each with the union of its instants.
+    """R ∪ S: the rows of R and S.  The instants of a row are the union of its instants in R and in S.
 
     Columns match by position and have the names of the columns of R.
     """
@@ -117,7 +116,7 @@ class TemporalUnion:
 @hashed_once
 @dataclass(frozen=True)
 class Difference:
-    """R − S: the rows of R without the instants at which S has the same row.  Columns match by position."""
+    """R − S: the rows of R, without the instants at which S contains an equal row.  Columns match by position."""
 
     left: Temporal
     right: Temporal
@@ -126,9 +125,9 @@ class Difference:
 @hashed_once
 @dataclass(frozen=True)
 class Semijoin:
-    """⋉: the left tuples, with all their instants, that equal some right tuple in the columns ``on``.
+    """⋉: the left tuples that equal some right tuple in the columns ``on``.
 
-    ``on`` pairs columns of ``left`` with columns of ``right``; NULL equals NULL.  The comparison ignores instants
+    ``on`` contains pairs (column of ``left``, column of ``right``).  NULL equals NULL.  The comparison ignores instants
     (section 4.2.2).
     """
 
@@ -140,10 +139,9 @@ class Semijoin:
 @hashed_once
 @dataclass(frozen=True)
 class Extension:
-    """EX_w: each tuple, valid for another ``window`` (an INTERVAL) after each of its instants (section 5.2).
+    """EX_w: each tuple remains valid for a further ``window`` (an INTERVAL) after each of its instants (section 5.2).
 
-    ``at`` is the instant of the evaluation, or None for t_now.  An extended period that includes ``at`` or ends after
-    ``at`` is open and continues until t_now.
+    ``at`` is the instant of the evaluation, or None for t_now.  An extended period is open if it ends after ``at``.
     """
 
     input: Temporal
@@ -154,10 +152,11 @@ class Extension:
 @hashed_once
 @dataclass(frozen=True)
 class Aggregation:
-    """Π_{A',0}: at each instant, the measures of each group over the rows that are valid at that instant (section 5.1).
+    """Π_{A',0}: the measures of each group at each instant, over the rows that are valid at the instant (section 5.1).
 
-    A group exists while it has rows.  Without ``groups``, one group exists at all instants since t0, with the count 0
-    where no rows are valid.  A moving window is an ``Extension`` below the Aggregation: Π_{A',w} = Π_{A',0}(EX_w).
+    A group exists while it has rows.  If ``groups`` is empty, one group exists at all instants since t0.  The count of
+    this group is 0 while no row is valid.  A moving window is an ``Extension`` below the ``Aggregation``: Π_{A',w} =
+    Π_{A',0}(EX_w).
     """
 
     input: Temporal
@@ -169,7 +168,7 @@ class Aggregation:
 @hashed_once
 @dataclass(frozen=True)
 class Fragment:
-    """FR_[since, NOW]: the tuples restricted to their instants at and after ``since`` (Theorem 5.3)."""
+    """FR_[since, NOW]: the tuples without their instants before ``since`` (Theorem 5.3)."""
 
     input: Temporal
     since: Scalar
@@ -223,7 +222,7 @@ def inputs(relation: Temporal) -> tuple[Temporal, ...]:
 
 
 def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
-    """Return a copy of the operator with its direct inputs replaced by ``parts``, in the order of ``inputs``."""
+    """Return a copy of the operator with the direct inputs ``parts``, in the order of ``inputs``."""
     if all(map(is_, parts, inputs(relation))):
         return relation
     match relation:
@@ -238,17 +237,14 @@ def over(relation: Temporal, parts: tuple[Temporal, ...]) -> Temporal:
 
 
 def each(relation: Temporal) -> Iterator[Temporal]:
-    """Yield the expression and all its subexpressions, outermost first."""
+    """Yield the relation and all its direct and indirect inputs, outermost first."""
     yield relation
     for part in inputs(relation):
         yield from each(part)
 
 
 def mentions_time(predicate: Scalar) -> bool:
-    """Return whether a predicate refers to NOW or to a period set (section 3.2.2).
-
-    A predicate that refers to time is evaluated at t_now.
-    """
+    """Return whether a predicate refers to NOW or to a period set (section 3.2.2)."""
     return isinstance(predicate, (Now, PeriodOf)) or any(mentions_time(child) for child in children(predicate))
 
 

@@ -1,7 +1,7 @@
 """Traverse and rewrite the tree of a query.
 
-A node is a relation, a predicate, a scalar or a ``Query``.  ``walk`` searches a tree and ``transform`` rewrites it.
-To add a new kind of node, extend only ``children`` and ``rebuild``.
+A node is a relation, a predicate, a scalar or a ``Query``.  The function ``walk`` searches a tree, and ``transform``
+rewrites it.  To add a kind of node, extend only ``children`` and ``rebuild``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ N = TypeVar("N", bound="Relation | Predicate | Scalar | Query")
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """Return the direct parts of a node, in the order of the text.  A projection's input precedes its outputs."""
+    """Return the direct parts of a node, in the order of the query text.  A projection's input precedes its outputs."""
     match node:  # the most frequent first
         case ColumnRef() | Literal() | Scan():
             return ()
@@ -82,9 +82,9 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def rebuild(node: N, parts: tuple[Node, ...]) -> N:
-    """Return a copy of the node with its parts replaced by ``parts``.
+    """Return a copy of the node with the direct parts ``parts``.
 
-    ``parts`` must match the result of ``children`` in number and in kinds.
+    ``parts`` must have the same length and the same kinds of nodes as the result of ``children``.
     """
     new_parts: Any = parts
     result: Node
@@ -122,7 +122,7 @@ def _regrouped(node: Grouped, parts: tuple[Any, ...]) -> Grouped:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield the node and all nodes below it, outermost first, in the order of the text."""
+    """Yield the node and all nodes below it, outermost first, in the order of the query text."""
     waiting = [node]
     while waiting:
         part = waiting.pop()
@@ -131,7 +131,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def _above_scalars(node: Node) -> Iterator[Node]:
-    """Yield the nodes of ``walk`` except scalars.  Relations and thresholds never occur inside a scalar."""
+    """Yield the nodes of ``walk`` that are not scalars.  A scalar never contains a relation or a threshold."""
     waiting = [node]
     while waiting:
         part = waiting.pop()
@@ -146,10 +146,9 @@ def _above_scalars(node: Node) -> Iterator[Node]:
 
 
 def transform(node: N, change: Callable[[Any], Any]) -> N:
-    """Return the node with ``change`` applied to the node and to all nodes below it, innermost first.
+    """Apply ``change`` to the node and to all nodes below it, innermost first.
 
-    ``change`` must return a node of the same kind as its argument: a relation for a relation, a predicate for a
-    predicate.
+    ``change`` must return a relation for a relation, and a predicate for a predicate.
     """
     parts = children(node)
     if not parts:
@@ -163,23 +162,23 @@ def _same(changed: tuple[Node, ...], parts: tuple[Node, ...]) -> bool:
 
 
 def map_scalars(node: N, change: Callable[[Scalar], Scalar]) -> N:
-    """Return the node with ``change`` applied to every outermost scalar (each condition, threshold and output)."""
+    """Apply ``change`` to every condition, threshold and output of the node."""
     parts = tuple(change(cast("Scalar", p)) if is_scalar(p) else map_scalars(p, change) for p in children(node))
     return rebuild(node, parts) if parts else node
 
 
 def is_scalar(node: Node) -> bool:
-    """Return whether a node is a scalar expression."""
+    """Return whether a node is a scalar."""
     return isinstance(node, (ColumnRef, Literal, Param, Now, PeriodOf, Element, Call, Cast, Case))
 
 
 def scans(node: Node) -> Iterator[Scan]:
-    """Yield every scan in the node and its subqueries, in the order of the text."""
+    """Yield every scan in the node and its subqueries, in the order of the query text."""
     return (part for part in _above_scalars(node) if isinstance(part, Scan))
 
 
 def scalars(node: Node) -> Iterator[Scalar]:
-    """Yield every outermost scalar (condition, threshold or output) in the node and its subqueries."""
+    """Yield every condition, threshold and output in the node and its subqueries."""
     for part in children(node):
         if is_scalar(part):
             yield cast("Scalar", part)
@@ -193,31 +192,31 @@ def thresholds(node: Node) -> Iterator[NowFrom | NowBefore]:
 
 
 def mentioned(node: Node) -> frozenset[ColumnRef]:
-    """Return all columns that occur in the node and its subqueries."""
+    """Return all columns in the node and its subqueries."""
     return frozenset(part for part in walk(node) if isinstance(part, ColumnRef))
 
 
 def params(node: Node) -> frozenset[Param]:
-    """Return all parameters that occur in the node and its subqueries."""
+    """Return all parameters in the node and its subqueries."""
     return frozenset(part for part in walk(node) if isinstance(part, Param))
 
 
 def range_variables(node: Node) -> tuple[str, ...]:
-    """Return the range variables bound in the node without duplicates, in the order of the text."""
+    """Return the distinct range variables that the node binds, in the order of the query text."""
     bound = (part.alias for part in _above_scalars(node) if isinstance(part, (Scan, Values, Project, Union, Grouped)))
     return tuple(dict.fromkeys(bound))
 
 
 def free_columns(node: Relation | Predicate) -> frozenset[ColumnRef]:
-    """Return the columns that occur in the node but belong to range variables bound outside the node."""
+    """Return the columns in the node whose range variables are bound outside the node."""
     bound = set(range_variables(node))
     return frozenset(ref for ref in mentioned(node) if ref.scan not in bound)
 
 
 def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
-    """Return the node with every part that is a key of ``replacement`` replaced, outermost first.
+    """Replace every part of the node that is a key of ``replacement``, outermost first.
 
-    The replacements themselves are left unchanged.
+    The function does not search the replacements.
     """
     if node in replacement:
         return cast("N", replacement[node])
@@ -229,7 +228,7 @@ def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
 
 
 def rename(node: N, names: Mapping[str, str]) -> N:
-    """Return the node with its range variables, bound and free, renamed according to ``names``."""
+    """Rename the bound and free range variables of the node according to ``names``."""
 
     def change(part: Node) -> Node:
         match part:

@@ -1,4 +1,4 @@
-"""Translate SQL text into algebra (parse, bind, lower) and algebra into SQL text (render).
+"""Translate SQL text into algebra, and algebra into SQL text.
 
 No other package imports sqlglot.
 """

@@ -1,7 +1,7 @@
-"""Say what to write instead of constructs and functions of other databases.
+"""List Weft's replacements for constructs and functions of other databases.
 
-``refusal.refuse`` looks up the name of a construct if its caller passes no hint.  ``lower_calls`` looks up functions.
-The names of functions are in lower case; the names of constructs are as in error messages.
+``refusal.refuse`` looks up the name of a construct if the caller passes no hint.  ``lower_calls`` looks up functions.
+The names of functions are in lower case.  Constructs have the same names as in error messages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TIMES: Final = frozenset(
     ("sysdate", "sysdatetime", "sysutcdatetime", "getutcdate", "utc_timestamp", "systimestamp", "clock_timestamp",
      "current_datetime", "statement_timestamp", "transaction_timestamp", "sysdatetimeoffset"),
 )  # fmt: skip
-"""Other databases' names for NOW().  Some of the names are written without parentheses, like a column."""
+"""The names that other databases use for NOW().  Some of these databases write the name without parentheses."""
 _MINUS: Final = "Write NOW() - INTERVAL 1 DAY."
 _DIFFERENCE: Final = "Write DATEDIFF(HOUR, start, end), or compare intervals: NOW() - ts > INTERVAL 24 HOURS."
 _SECONDS: Final = (
@@ -53,7 +53,6 @@ _ONE_ROW: Final = (
 _LEAVE_OUT: Final = "Remove it."
 
 ADVICE: Final[dict[str, str]] = {
-    # Functions
     **dict.fromkeys(TIMES, "Write NOW(), which is in UTC."),
     **dict.fromkeys(("utc_date", "today", "current_day"), "Write CURRENT_DATE, the day of NOW() in UTC."),
     **dict.fromkeys(
@@ -115,7 +114,6 @@ ADVICE: Final[dict[str, str]] = {
     "date_sub": "Write t - INTERVAL 1 DAY.",
     "unix_timestamp": _SECONDS,
     "isnull": "Write COALESCE(value, other), or ISNULL(value) to test for NULL.",
-    # Constructs
     "LIMIT": "Remove it: Weft delivers every answer once, and `weft results NAME --limit N` shows the first N.",
     "TOP": "Remove it: Weft delivers every answer once, and `weft results NAME --limit N` shows the first N.",
     "OFFSET": "Remove it: `weft results NAME --after N` shows the answers after the N-th.",
@@ -158,7 +156,7 @@ ADVICE: Final[dict[str, str]] = {
     "a column after a colon": _JSON,
     "a type of another database": "Use STRING, INT, BIGINT, DOUBLE, DECIMAL(p, s), BOOLEAN, DATE or TIMESTAMP.",
 }  # fmt: skip
-"""What to write instead of a construct or function, by name."""
+"""The replacement for each construct or function, by name."""
 
 _UNREADABLE: Final = (
     (r"\bSELECT\s+(?:DISTINCT\s+)?TOP\b", "TOP"),
@@ -170,21 +168,21 @@ _UNREADABLE: Final = (
     (r"\bAS\s+(?:UNSIGNED|SIGNED|MONEY|BIT|NVARCHAR|NUMBER|VARIANT|JSONB?)\b", "a type of another database"),
     (r"\bOUTER\s+APPLY\b|\bCROSS\s+APPLY\b", "LATERAL"),
 )
-"""Constructs that the parser rejects: a pattern for the text without its strings, and the construct's name in
-``ADVICE``.
+"""Pairs (pattern, name in ``ADVICE``) for constructs that the parser rejects.  Each pattern applies to a text without
+strings.
 """
 _STRING: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
 
 
 def advice(name: str) -> str | None:
-    """Return what to write instead of the function or construct ``name``, or None if ``ADVICE`` has no entry."""
+    """Return Weft's replacement for the function or construct ``name``, or None if ``ADVICE`` has no entry."""
     return ADVICE.get(name) or ADVICE.get(name.lower())
 
 
 def unreadable(text: str) -> tuple[str, str] | None:
-    """Find a construct of another database in a text that does not parse.
+    """Find a construct of another database in a text that the parser rejected.
 
-    Return its name and what to write instead, or None if the text has no such construct.
+    Return the name and the replacement of the construct, or None.
 
     >>> unreadable("SELECT TOP 3 x FROM t")[0]
     'TOP'

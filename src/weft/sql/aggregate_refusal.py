@@ -1,19 +1,19 @@
-"""Refuse an aggregate in a standing query and offer an equivalent text that Weft accepts today.
+"""Refuse an aggregate in a standing query, and suggest an equivalent text that Weft accepts today.
 
-The module tries these equivalents in order; if none fits, the hint says so.
+The module tries these equivalents in order.  If no equivalent exists, the hint says so.
 
-- a condition in WHERE and SELECT DISTINCT, if nothing is aggregated
+- a condition in WHERE and SELECT DISTINCT, if the query has no aggregates
 - NOT EXISTS for MIN and MAX
 - a temporal view, if all tables are tracked
 - a formula of past temporal logic
 
-A SELECT with aggregates over one table is translated into a formula as follows.
+A SELECT with aggregates over one table becomes a formula as in this example.
 
     SELECT user FROM logins WHERE ok = 0 AND ts > NOW() - INTERVAL 10 MINUTES GROUP BY user HAVING COUNT(*) > 5
     (n <- CNT id; user (ONCE[0,10m) (logins(id, user, ok) AND ok = 0))) AND n > 5
 
-The window of NOW() becomes the interval of ONCE; other conditions stand beside the atom.  An aggregation counts the
-distinct rows of its formula: rows that differ only in ``ts`` count once, and rows with a NULL do not count.
+The condition with NOW() becomes the interval of ONCE.  Other conditions follow the atom.  An aggregation counts the
+distinct rows of its formula.  Rows that differ only in ``ts`` count once.  Rows with a NULL do not count.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def aggregates_refused(
 ) -> SqlError:
     """Return the error for a SELECT with GROUP BY, HAVING or aggregates.
 
-    ``grouped`` is the relation of the SELECT, or None if the relation could not be computed.  ``nested`` is True for a
-    SELECT within another query; the hint then offers an equivalent for the SELECT alone.
+    ``grouped`` is the relation of the SELECT, or None if the computation of the relation failed.  ``nested`` is True
+    for a subquery.  The hint then suggests an equivalent for the subquery alone.
     """
     construct, node = _construct(select)
     if _measures(select) is None:
@@ -57,7 +57,7 @@ def aggregates_refused(
 
 
 def is_plain(select: exp.Select) -> bool:
-    """Return whether the SELECT has neither GROUP BY nor aggregates, so that HAVING applies to single rows."""
+    """Return whether the SELECT has neither GROUP BY nor aggregates, so that HAVING filters single rows."""
     return select.args.get("group") is None and _measures(select) is None
 
 
@@ -72,7 +72,6 @@ def _construct(select: exp.Select) -> tuple[str, exp.Expr]:
 
 
 def _measures(select: exp.Select) -> exp.Anonymous | None:
-    """Return the first aggregate of the select list or of HAVING, or None."""
     having = select.args.get("having")
     for part in (*select.expressions, *(() if having is None else (having.this,))):
         for node in part.walk(prune=lambda each: isinstance(each, (exp.Query, exp.Window))):
@@ -82,10 +81,6 @@ def _measures(select: exp.Select) -> exp.Anonymous | None:
 
 
 def _without_groups(select: exp.Select, *, nested: bool) -> str:
-    """Return a hint with the SELECT rewritten without GROUP BY and HAVING.
-
-    GROUP BY without aggregates becomes SELECT DISTINCT, and HAVING becomes a condition on rows.
-    """
     plain = select.copy()
     having = plain.args.pop("having", None)
     plain.args.pop("group", None)
@@ -119,10 +114,9 @@ def _instead(select: exp.Select, grouped: relational.Relation | None, context: C
 
 
 def _as_view(grouped: relational.Relation, context: Context, *, nested: bool) -> str:
-    """Return the hint to create a view over tracked tables.
+    """Return a hint that suggests a view over tracked tables.
 
-    If the view uses NOW() or a moving window, the hint says to read it with `weft try`, otherwise to install a query
-    over it.
+    No standing query can read a view that aggregates over NOW() or a moving window.  The hint then names `weft try`.
     """
     if nested or context.text is None or context.other() is not None:
         return f"{NOT_TODAY} {_ROWS}"
@@ -140,10 +134,7 @@ def _as_view(grouped: relational.Relation, context: Context, *, nested: bool) ->
 
 
 def _greatest(select: exp.Select) -> str | None:
-    """Return a hint for MIN or MAX of one column of one table, or None.
-
-    The hint contains a query with NOT EXISTS for the row with the least or greatest value.
-    """
+    """Return a hint with NOT EXISTS in place of MIN or MAX of one column, or None."""
     table, having = single_table(select), select.args.get("having")
     group = select.args.get("group")
     keys = [] if group is None else group.expressions
@@ -176,10 +167,7 @@ def _greatest(select: exp.Select) -> str | None:
 
 
 def _of_row(part: exp.Expr, measure: exp.Anonymous) -> str:
-    """Return the SQL of an expression over groups, rewritten for a single row.
-
-    The row ``t`` has the least or greatest value of its group.
-    """
+    """Rewrite an expression over a group for a single row.  The row has the least or greatest value of the group."""
     expression = exp.paren(part.copy()) if isinstance(part, exp.Or) else part.copy()
     holder = exp.Tuple(expressions=[expression])
     for each in list(holder.find_all(exp.Anonymous)):
@@ -198,21 +186,19 @@ _UNITS: Final = ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"),
 
 
 class NoFormula(Exception):
-    """The error that no equivalent formula exists, with the reason, a clause, as its message."""
+    """An error for a query without an equivalent formula.  The message is the reason."""
 
 
 @dataclass(frozen=True)
 class _Names:
-    """The variables of the columns, and the types of the variables' terms."""
-
     variables: Mapping[ColumnRef, str]
     types: Mapping[ColumnRef, DataType]
 
 
 def aggregate_formula(relation: relational.Relation) -> str:
-    """Return the formula of a ``Grouped``, or of a selection (HAVING) of a ``Grouped``.
+    """Return the formula of a ``Grouped``, which may have a HAVING selection above it.
 
-    Raise NoFormula with the reason if no formula is equivalent.
+    Raise NoFormula if no formula is equivalent.
     """
     having = relational.condition(relation)
     grouped = relation.input if isinstance(relation, relational.Select) else relation
@@ -270,7 +256,6 @@ def _names(scan: relational.Scan) -> _Names:
 
 
 def _rows(grouped: relational.Grouped, scan: relational.Scan, names: _Names) -> str:
-    """Return the formula of the aggregated rows at any time point up to the present one."""
     atom = f"{scan.table.name}({', '.join(names.variables.values())})"
     demanded, least, most = [], "[0", "*]"
     for item in relational.conjuncts(relational.condition(grouped.input)):
@@ -287,10 +272,9 @@ def _rows(grouped: relational.Grouped, scan: relational.Scan, names: _Names) -> 
 
 
 def _bound(threshold: Scalar, scan: relational.Scan, reached: str, passed: str) -> str:
-    """Return a bound of ONCE's interval from a comparison of NOW with ``ts`` plus a constant interval.
+    """Return one bound of the interval of ONCE.  ``threshold`` is ``ts`` plus a constant interval.
 
-    ``reached`` is the bracket if NOW may equal the threshold, ``passed`` the bracket if the threshold is one
-    microsecond later.
+    ``reached`` is the bracket for a threshold in whole seconds.  ``passed`` is the bracket for one microsecond more.
     """
     parts = shifted(threshold)
     beyond = parts.micros % 1_000_000 == 1
@@ -310,7 +294,6 @@ def _bound(threshold: Scalar, scan: relational.Scan, reached: str, passed: str) 
 
 
 def _measured(measures: Iterable[relational.Measure], names: _Names) -> dict[ColumnRef, str]:
-    """Return, by output column, the variable that has the aggregate's value."""
     taken, variables = set(names.variables.values()), {}
     for number, measure in enumerate(measures, 1):
         name = measure.output.column
@@ -350,10 +333,7 @@ def _measure_type(measure: relational.Measure, names: _Names) -> DataType:
 
 
 def _condition(predicate: relational.Predicate, names: _Names) -> str:
-    """Return the text of a condition on columns and constants.
-
-    The text is empty if every row of a formula satisfies the condition.
-    """
+    """Return the text of a condition.  The text is empty if every row of a formula satisfies the condition."""
     if not isinstance(predicate, relational.Plain):
         raise NoFormula("a formula can filter its table only by comparing columns with constants")
     return _compared(predicate.condition, names)

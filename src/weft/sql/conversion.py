@@ -1,4 +1,4 @@
-"""Convert operands to a common type for comparisons, and read strings as times."""
+"""Convert the operands of comparisons to a common type, and convert strings to times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.sql.rewriting import as_number
 
 
 def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Scalar]:
-    """Return both sides of a comparison converted without loss to types that can be compared.
+    """Convert both sides of a comparison to comparable types without loss.
 
     Raise SqlError if the types cannot be compared.
     """
@@ -49,9 +49,9 @@ def comparable(left: Scalar, right: Scalar, node: exp.Expr) -> tuple[Scalar, Sca
 
 
 def cast(value: Scalar, node: exp.Cast) -> Scalar:
-    """Return the scalar of a CAST or TRY_CAST.
+    """Translate CAST or TRY_CAST.
 
-    Raise SqlError if Weft does not store the type, or if Spark has no such conversion.
+    Raise SqlError if Weft cannot store the type, or if Spark has no such conversion.
     """
     target = _type(node.to)
     if isinstance(value, Literal) and value.type == STRING and target in (TIMESTAMP, DATE):
@@ -82,7 +82,6 @@ def _type(node: exp.Expr) -> DataType:
 
 
 def _alike(left: Scalar, right: Scalar, node: exp.Expr) -> str:
-    """Return a hint that says how to make two values comparable."""
     for side, other in ((left, right), (right, left)):
         if side.type == INTERVAL:
             length = "Compare it with an interval, such as INTERVAL 5 MINUTES"
@@ -91,7 +90,7 @@ def _alike(left: Scalar, right: Scalar, node: exp.Expr) -> str:
 
 
 def opened(value: Scalar) -> Scalar:
-    """Return a call that parses ``value`` if it is a JSON column of a nested type, otherwise ``value``."""
+    """Return a call that parses ``value`` if it is a JSON column of a nested type.  Other values remain unchanged."""
     shape = value.type.shape
     return value if shape is None else Call("from_json", (value, Literal(str(shape), STRING, fixed=True)), shape)
 
@@ -99,8 +98,7 @@ def opened(value: Scalar) -> Scalar:
 def compared_as_text(values: Sequence[Scalar], node: exp.Expr) -> None:
     """Raise SqlError for IN with strings and times, because Spark compares them as text.
 
-    A constant string is accepted if it is written as Spark writes such a time, because a comparison as times would then
-    have the same result: ``born IN ('1993-04-05')``.
+    A constant string in Spark's output format is accepted, because a comparison as times has the same result.
     """
     times = {value.type for value in values if value.type in (TIMESTAMP, DATE)}
     strings = [value for value in values if value.type == STRING]
@@ -122,9 +120,9 @@ _WRITTEN: Final = {
 
 
 def as_time(value: Scalar, type: DataType, node: exp.Expr) -> Scalar:
-    """Return a string as a time.
+    """Convert a string to a time.
 
-    A constant is converted now.  Any other string is converted when the query runs, to NULL if it is not a time.
+    A constant is converted immediately.  Any other string is converted at run time, and is NULL if it is not a time.
     """
     if not isinstance(value, Literal):
         return Cast(value, type)
@@ -132,19 +130,19 @@ def as_time(value: Scalar, type: DataType, node: exp.Expr) -> Scalar:
 
 
 def typed(value: Scalar, type: DataType) -> Scalar:
-    """Return ``value``, or a cast to ``type`` if ``value`` is an untyped NULL."""
+    """Cast ``value`` to ``type`` if it is an untyped NULL.  Other values remain unchanged."""
     return Cast(value, type) if value.type == NULL else value
 
 
 def converted(value: Scalar, type: DataType) -> Scalar:
-    """Return ``value`` converted to ``type``, without a needless cast."""
+    """Convert ``value`` to ``type`` without unnecessary casts."""
     if type == TIMESTAMP and isinstance(value, Cast) and value.type == DATE and _midnight(value.arg):
         return value.arg
     return value if value.type in (type, NULL) else Cast(value, type)
 
 
 def _midnight(value: Scalar) -> bool:
-    """Return whether the value is the first instant of a DATE, moved by a constant number of whole days."""
+    """Return whether the value is a DATE at midnight, plus or minus a constant number of whole days."""
     match value:
         case Call(name="+" | "-", args=(Cast(arg=day), Literal(value=int(span))), type=type):
             return type == TIMESTAMP and day.type == DATE and span % 86_400_000_000 == 0

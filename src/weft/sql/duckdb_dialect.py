@@ -1,8 +1,8 @@
-"""Translate rendered SQL for DuckDB, and find the expressions that DuckDB might compute differently from Spark.
+"""Translate Spark SQL for DuckDB, and find expressions that may have another value in DuckDB.
 
-The rendered text is Spark SQL.  ``local_text`` changes the quotes of identifiers and strings to those of DuckDB.  A few
-functions have other names in DuckDB (``MACROS``).  A view cannot use an expression that the two engines might compute
-differently, such as a regular expression, the text of a DOUBLE, or a division of decimals.
+``local_text`` replaces Spark's quotes for identifiers and strings by those of DuckDB.  ``MACROS`` defines functions
+that have other names in DuckDB.  A view cannot use an expression whose value may differ between the engines.  For
+example, a view cannot use a regular expression, the text of a DOUBLE, or a division of decimals.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ MACROS: Final = {
     "LTRIM(x)": "system.main.ltrim(x, ' ')",
     "RTRIM(x)": "system.main.rtrim(x, ' ')",
 }
-"""DuckDB macros for Spark functions that have other names in DuckDB.
-
-AGGREGATE occurs only for sums of lists that are not empty; the lists may contain NULLs.
+"""DuckDB macros for Spark functions that have other names in DuckDB.  AGGREGATE occurs only for sums of nonempty lists,
+which may contain NULLs.
 """
 ALIKE: Final = frozenset(
     (
@@ -61,22 +60,22 @@ ALIKE: Final = frozenset(
         *("period_start", "period_end", "period_length", "period_contains", "period_overlaps"),
     )
 )
-"""The operators and functions that both engines compute alike for arguments of all types."""
+"""The operators and functions that give the same result in both engines for arguments of all types."""
 IN_PART: Final = frozenset(
     (*("concat", "substring", "substr", "left", "right"), *("mod", "abs", "floor", "ceil", "ceiling", "round"))
 )
-"""The functions that both engines compute alike for some types, or with constants."""
+"""The functions that give the same result in both engines only for some types or for constants."""
 _LIKE: Final = " LIKE "
 _TEXT_OF: Final = (*INTEGRAL, "BOOLEAN", "DATE", "TIMESTAMP")
 _PLAIN_SCALE: Final = 6
-"""The greatest scale at which Spark writes a number near 0 without an exponent."""
+"""The greatest scale at which Spark writes small numbers without an exponent."""
 _MOST_DIGITS: Final = 38
 _EXACT_IN_DOUBLE: Final = (*INTEGRAL, "DOUBLE")
 _QUOTED: Final = re.compile(r"""(?: LIKE )?'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|"(?:[^"]|"")*\"""", re.DOTALL)
 
 
 def local_text(sql: str) -> str:
-    r"""Return Spark SQL with identifiers and strings quoted for DuckDB.
+    r"""Replace Spark's quotes for identifiers and strings by those of DuckDB.
 
     >>> local_text(r"SELECT `a``b` FROM t WHERE x = 'it\'s \\'")
     'SELECT "a`b" FROM t WHERE x = \'it\'\'s \\\''
@@ -99,9 +98,9 @@ def _spelled(quoted: str) -> str:
 
 
 def not_local(relation: Temporal) -> Scalar | None:
-    """Return the first expression of ``relation`` that DuckDB might compute differently from Spark, or None.
+    """Return an expression of ``relation`` that may have another value in DuckDB than in Spark, or None.
 
-    Both engines compute the subexpressions of this expression alike.
+    All subexpressions of the returned expression have the same value in both engines.
     """
     every = (scalar for part in each(relation) for scalar in _scalars(part))
     return next((difference for scalar in every if (difference := unlike(scalar)) is not None), None)
@@ -127,13 +126,13 @@ def _scalars(relation: Temporal) -> Iterator[Scalar]:
 
 
 def unlike(scalar: Scalar) -> Scalar | None:
-    """Return the smallest subexpression that DuckDB might compute differently from Spark, or None."""
+    """Return the smallest subexpression that may have another value in DuckDB than in Spark, or None."""
     below = (part for child in children(scalar) if (part := unlike(child)) is not None)
     return next(below, None) or (None if _alike(scalar) else scalar)
 
 
 def _alike(scalar: Scalar) -> bool:
-    """Return whether both engines compute the expression alike if they compute its subexpressions alike."""
+    """Return whether both engines compute the same value from the same values of the subexpressions."""
     match scalar:
         case Literal(type=type):
             return type.name not in ("BINARY", "ARRAY")
@@ -160,9 +159,9 @@ def _alike(scalar: Scalar) -> bool:
 
 
 def _same_product(factors: list[DataType], product: DataType) -> bool:
-    """Return whether both engines compute a product of these types alike.
+    """Return whether a product of these types has the same value in both engines.
 
-    They agree on products of integers, of decimals that lose no digit, and of doubles.
+    The engines agree on products of integers and of doubles, and on products of decimals if no digit is lost.
     """
     if product.name == "DECIMAL":
         (p1, _), (p2, _) = map(as_decimal, factors)
@@ -171,9 +170,9 @@ def _same_product(factors: list[DataType], product: DataType) -> bool:
 
 
 def _same_number(call: Call) -> bool:
-    """Return whether both engines compute a function of a number alike.
+    """Return whether a numeric function gives the same result in both engines.
 
-    They agree on functions of integers, and on functions of a decimal without a division.
+    The engines agree on functions of integers.  For decimals, the engines agree on all functions except the remainder.
     """
     number, *others = call.args
     if any(not isinstance(each, Literal) or not isinstance(each.value, int) or each.value < 0 for each in others):
@@ -184,10 +183,7 @@ def _same_number(call: Call) -> bool:
 
 
 def _from_the_left(places: Sequence[Scalar], *, first: int) -> bool:
-    """Return whether all arguments are constant integers, the first at least ``first`` and the others at least 0.
-
-    ``first`` is 1 for a position and 0 for a length.
-    """
+    """Return whether all ``places`` are constant integers: the first at least ``first``, the others at least 0."""
     values = [each.value for each in places if isinstance(each, Literal)]
     if len(values) < len(places) or not all(isinstance(each, int) for each in values):
         return False

@@ -1,13 +1,13 @@
-"""The scalar functions that a query may call (design section 8): deterministic, total, with bounded output.
+"""List the scalar functions that a query may call (design section 8).
 
-Weft refuses all other names.  Each entry has the number of arguments and the type of the result.  The list omits
-functions that are volatile (rand, uuid), that depend on the machine or the session (input_file_name, current_user),
-that call Java code (reflect, java_method), or that can turn a short row into a huge one (space, sequence).
+The functions are deterministic and total, and their output has a bounded size.  Weft refuses all other functions.  For
+example, Weft refuses volatile functions (rand, uuid) and functions that depend on the session (current_user).  Weft
+also refuses functions that call Java code (reflect) or turn a short row into a huge row (space, sequence).
 
-``lower_time`` and ``lower_calls`` lower the functions with a syntax of their own (``FORMS``).  The entries here give
-the number of their arguments and the type of their result.
+Each entry gives the number of arguments and the type of the result.  ``lower_time`` and ``lower_calls`` translate the
+functions with a special syntax (``FORMS``).
 
-The aggregates of temporal views have these result types on every engine:
+The aggregates of temporal views have these result types in every engine:
 
     COUNT(*), COUNT(x)   BIGINT
     SUM(x)               BIGINT for TINYINT to BIGINT (NULL on overflow), DECIMAL(min(p + 10, 38), s) for
@@ -15,7 +15,7 @@ The aggregates of temporal views have these result types on every engine:
     AVG(x)               DOUBLE
     MIN(x), MAX(x)       the type of x
 
-Aggregates ignore NULLs.  Without any value, COUNT is 0 and the others are NULL.
+Aggregates ignore NULLs.  If all values are NULL, COUNT is 0 and the other aggregates are NULL.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from weft.algebra.schema import (
 )
 
 LONGEST_PADDING: Final = 1_000
-"""The greatest length of LPAD and RPAD, and the greatest count of REPEAT, which bound the size of answers."""
+"""The maximal length of LPAD and RPAD, and the maximal count of REPEAT, to limit the size of answers."""
 _STRINGS: Final = DataType("ARRAY", element=STRING)
 TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
 
@@ -54,9 +54,8 @@ TypeRule: TypeAlias = Callable[[Sequence[DataType]], DataType]
 class Function:
     """A function that a query may call.
 
-    ``takes`` names the family of types of each argument; the last family applies to all further arguments.  Arguments
-    from number ``constant`` on (from 0) must be constants, because a value from a row could make the call, and thereby
-    the standing query, fail.
+    ``takes`` names the type family of each argument.  The last family applies to all further arguments.  The arguments
+    from position ``constant`` on (counted from 0) must be constants, because a varying value could make the query fail.
     """
 
     least: int
@@ -67,7 +66,7 @@ class Function:
 
 
 def fixed(type: DataType) -> TypeRule:
-    """Return a rule that returns ``type`` for any arguments."""
+    """Return a rule that gives the result type ``type`` for all arguments."""
     return lambda _: type
 
 
@@ -83,7 +82,7 @@ def common(types: Sequence[DataType]) -> DataType:
 
 
 def wider(left: DataType, right: DataType) -> DataType:
-    """Return the type to which Spark widens two types.  Raise TypeError if the types have no common type."""
+    """Return Spark's common type for two types.  Raise TypeError if Spark has no common type."""
     if left == right:
         return left if left.shape == right.shape else STRING
     if {left.name, right.name} == {"DATE", "TIMESTAMP"}:
@@ -103,16 +102,16 @@ def wider(left: DataType, right: DataType) -> DataType:
 
 
 def as_decimal(type: DataType) -> tuple[int, int]:
-    """Return the precision and scale of the DECIMAL to which Spark converts an exact number."""
+    """Return the precision and scale of the DECIMAL type that Spark uses for an exact numeric type."""
     if type.name == "DECIMAL":
         return type.precision or 10, type.scale or 0
     return {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}[type.name], 0
 
 
 def bounded_decimal(precision: int, scale: int) -> DataType:
-    """Return a DECIMAL that is reduced to 38 digits as Spark does.
+    """Return a DECIMAL type with at most 38 digits.
 
-    Spark first removes digits after the point, but leaves at least six of them.
+    Like Spark, the function first removes digits after the point, but at least six of these digits remain.
     """
     if precision <= 38:
         return DataType("DECIMAL", precision, scale)
@@ -120,7 +119,7 @@ def bounded_decimal(precision: int, scale: int) -> DataType:
 
 
 def arithmetic(operator: str, left: DataType, right: DataType) -> DataType:
-    """Return the type of an arithmetic operation on two numbers, as in Spark."""
+    """Return Spark's result type for an arithmetic operation on two numbers."""
     if NULL in (left, right):
         left = right = right if left == NULL else left
     if left == NULL:
@@ -144,9 +143,9 @@ _OF_PARTS: Final = ("NESTED", "COLLECTION", "ARRAY", "MAP", "STRINGS", "PART")
 
 
 def fits(type: DataType, family: str) -> bool:
-    """Return whether an argument of type ``type`` belongs to the family of types ``family``.
+    """Return whether an argument of the type ``type`` belongs to the type family ``family``.
 
-    NULL belongs to all families except nested types.
+    NULL belongs to all families except those of nested types.
     """
     if type == NULL:
         return family not in _OF_PARTS
@@ -189,7 +188,7 @@ def castable(source: DataType, target: DataType) -> bool:
 
 
 def tryable(source: DataType, target: DataType) -> bool:
-    """Return whether Spark supports TRY_CAST from ``source`` to ``target``; it supports fewer types than CAST."""
+    """Return whether Spark supports TRY_CAST from ``source`` to ``target``."""
     if {source.name, target.name} & {"TIMESTAMP", "DATE"} and (
         source.numeric or target.numeric or BOOLEAN in (source, target)
     ):
@@ -364,7 +363,7 @@ _NESTED: Final = {
     "map_keys": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].key), ("MAP",)),
     "map_values": Function(1, 1, lambda types: DataType("ARRAY", element=types[0].element), ("MAP",)),
 }
-"""The functions of nested values.  An untyped NULL is not a nested value."""
+"""The functions of nested values, which do not accept an untyped NULL."""
 FUNCTIONS: Final[dict[str, Function]] = {**_TEXT, **_NUMBERS, **_CHOICES, **_TIMES, **_NESTED}
 
 AGGREGATES: Final = frozenset(
@@ -424,16 +423,16 @@ REACHING_OUT: Final = frozenset(["reflect", "try_reflect", "java_method", "trans
 Aggregate = OneOf["count", "sum", "avg", "min", "max"]
 MEASURES: Final[dict[str, Aggregate]] = {"count": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max"}
 DISTINCT: Final = "distinct"
-"""The name of a call around the argument of COUNT(DISTINCT x).
+"""The name of the internal call for the argument of COUNT(DISTINCT x).
 
-Standing queries bind this call only to offer an equivalent formula.
+In standing queries, the call serves only to find an equivalent formula.
 """
 WINDOW: Final = "moving_window"
-"""The name of the function in GROUP BY whose argument is the length of the moving window."""
+"""The name of the function in GROUP BY that gives the length of the moving window."""
 
 
 def aggregate_type(function: Aggregate, argument: DataType | None) -> DataType:
-    """Return the type of an aggregate over values of the type ``argument``, which is None for ``COUNT(*)``.
+    """Return the result type of an aggregate.  ``argument`` is the type of the argument, or None for ``COUNT(*)``.
 
     Raise TypeError if the aggregate does not accept the type.
     """

@@ -3,8 +3,9 @@
     SELECT a.id FROM a LEFT JOIN b ON b.k = a.id WHERE b.k IS NULL
     SELECT a.id FROM a LEFT ANTI JOIN b ON b.k = a.id
 
-The two queries are equivalent if no matching row has NULL in the tested column.  ON ensures this if it compares the
-column or tests it for NOT NULL.  Any other tested column is refused, because the query may also return matching rows.
+The two queries are equivalent if the tested column is never NULL in a matching row.  A column is never NULL in a
+matching row if ON compares the column or tests it for NOT NULL.  The module refuses tests of other columns, because the
+query may also return matching rows.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 def with_anti_joins(select: exp.Select) -> None:
-    """Replace LEFT JOIN by LEFT ANTI JOIN, in place, where WHERE tests that the partner is absent.
+    """Replace each LEFT JOIN in place by LEFT ANTI JOIN if WHERE tests that the partner is absent.
 
-    A LEFT JOIN without such a test is left unchanged.  Raise SqlError if the tested column may be NULL in a matching
-    row, or if the query uses another column of the partner.
+    Other LEFT JOINs remain unchanged.  Raise SqlError if the tested column can be NULL in a matching row, or if the
+    query uses another column of the partner.
     """
     for join in select.args.get("joins") or ():
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
@@ -43,7 +44,6 @@ def with_anti_joins(select: exp.Select) -> None:
 
 
 def _demanded(select: exp.Select) -> list[exp.Expr]:
-    """Return the conjuncts of WHERE."""
     where = select.args.get("where")
     return [] if where is None else list(_conjuncts(where.this))
 
@@ -57,19 +57,17 @@ def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _own(node: exp.Expr | None, alias: str) -> str | None:
-    """Return the column name if the node is a column of the table ``alias``, otherwise None."""
     bare = None if node is None else node.unnest()
     return bare.name.lower() if isinstance(bare, exp.Column) and bare.table.lower() == alias else None
 
 
 def _tested(node: exp.Expr, alias: str) -> str | None:
-    """Return the column of the table ``alias`` that the node tests for NULL, or None."""
     bare = node.unnest()
     return _own(bare.this, alias) if isinstance(bare, exp.Is) and isinstance(bare.expression, exp.Null) else None
 
 
 def _present(join: exp.Join, alias: str) -> Iterator[str]:
-    """Yield the columns of the table ``alias`` that are not NULL in any matching row."""
+    """Yield those columns of the table ``alias`` that are not NULL in any matching row."""
     for column in join.args.get("using") or ():
         yield column.name.lower()
     on = join.args.get("on")
@@ -97,7 +95,6 @@ def _unsure(join: exp.Join, test: exp.Expr, alias: str, present: set[str]) -> Sq
 
 
 def _nothing_else(select: exp.Select, join: exp.Join, tests: list[exp.Expr], alias: str) -> None:
-    """Raise SqlError if the query uses a column of the absent partner anywhere except in ON and in ``tests``."""
     for item in select.expressions:
         if isinstance(item, exp.Star):
             reason = f"all columns of {alias} are NULL in a row without a partner"
@@ -116,7 +113,6 @@ def _nothing_else(select: exp.Select, join: exp.Join, tests: list[exp.Expr], ali
 
 
 def _hidden(column: exp.Column, select: exp.Select, alias: str) -> bool:
-    """Return whether a subquery around the column reads another table under the name ``alias``."""
     around = column.find_ancestor(exp.Select)
     while around is not None and around is not select:
         sources = [around.args.get("from_"), *(around.args.get("joins") or ())]
@@ -127,7 +123,6 @@ def _hidden(column: exp.Column, select: exp.Select, alias: str) -> bool:
 
 
 def _without(select: exp.Select, tests: list[exp.Expr]) -> None:
-    """Remove the conjuncts ``tests`` from WHERE, in place."""
     gone = {id(test) for test in tests}
     remaining = [part for part in _demanded(select) if id(part) not in gone]
     if not remaining:

@@ -2,8 +2,8 @@
 
 A timestamp without an offset is UTC.
 
-As in Spark, an INTERVAL constant has a length in microseconds, and may count whole days.  Months, quarters and years
-have no fixed length.  Only temporal views, which evaluate each instant, accept them.
+As in Spark, an INTERVAL constant has a length in microseconds.  Some constants count whole days.  Months, quarters and
+years have no fixed length, so only temporal views accept them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.sql.refusal import place, refuse
 def number(node: exp.Literal, *, negative: bool = False) -> Literal:
     """Return a number with the type that Spark infers: INT, BIGINT, DECIMAL, or DOUBLE for a number with an exponent.
 
-    ``negative`` makes a preceding minus sign part of the number, because -2147483648 is an INT.
+    If ``negative`` is true, the number includes a minus sign.  For example, -2147483648 is an INT.
     """
     text, sign = node.name, -1 if negative else 1
     if re.fullmatch(r"\d+", text, re.ASCII):
@@ -49,7 +49,7 @@ def number(node: exp.Literal, *, negative: bool = False) -> Literal:
 
 
 def decimal(precision: int, scale: int, node: exp.Expr) -> DataType:
-    """Return the type DECIMAL(precision, scale).  Raise SqlError if Spark does not have this type."""
+    """Return the type DECIMAL(precision, scale).  Raise SqlError if Spark has no such type."""
     if not scale <= precision <= 38 or not precision:
         message = f"DECIMAL({precision},{scale}) is not a type: a DECIMAL has at most 38 digits"
         raise SqlError(message, where=place(node), hint="Write DECIMAL(p, s) with s <= p <= 38, or use DOUBLE.")
@@ -57,7 +57,7 @@ def decimal(precision: int, scale: int, node: exp.Expr) -> DataType:
 
 
 def pattern(text: str, node: exp.Expr) -> None:
-    """Raise SqlError for a LIKE pattern that would fail in Spark at the first row."""
+    """Raise SqlError for a LIKE pattern that Spark would reject at the first row."""
     if re.fullmatch(r"(?:[^\\]|\\[%_\\])*", text, re.DOTALL) is None:
         raise SqlError(
             f"{text!r} is not a pattern: \\ may stand only before %, _ or \\",
@@ -67,9 +67,9 @@ def pattern(text: str, node: exp.Expr) -> None:
 
 
 def escaped_by_backslash(text: str, character: str, node: exp.Expr) -> str:
-    r"""Return the LIKE pattern ``text`` with the backslash as escape character in place of ``character``.
+    r"""Rewrite a LIKE pattern with the escape character ``character`` to use the backslash.
 
-    Raise SqlError, as Spark does, if ``character`` precedes anything but %, _ or itself.
+    Raise SqlError if ``character`` precedes a character other than %, _ or itself, as Spark does.
 
     >>> escaped_by_backslash(r"5!%_\!!", "!", exp.null())
     '5\\%_\\\\!'
@@ -92,7 +92,7 @@ def escaped_by_backslash(text: str, character: str, node: exp.Expr) -> str:
 
 
 def timestamp(text: str, node: exp.Expr) -> Literal:
-    """Return the TIMESTAMP literal of an ISO 8601 text, which is in UTC if it has no offset."""
+    """Return the TIMESTAMP literal of an ISO 8601 text.  A text without an offset is in UTC."""
     instant = read_instant(text)
     if instant is None:
         raise SqlError(
@@ -102,7 +102,7 @@ def timestamp(text: str, node: exp.Expr) -> Literal:
 
 
 def day(text: str, node: exp.Expr) -> Literal:
-    """Return the DATE literal of a text, in days since 1970-01-01.  A time of day is ignored, as in Spark."""
+    """Return the DATE literal of a text, in days since 1970-01-01.  As in Spark, the time of day is ignored."""
     days = read_day(re.sub(r"^(\s*\d{4}-\d{2}-\d{2})[ T].*$", r"\1", text, flags=re.DOTALL))
     if days is None:
         raise SqlError(f"{text!r} is not a date", where=place(node), hint="Write it like DATE '1993-04-05'.")
@@ -110,9 +110,9 @@ def day(text: str, node: exp.Expr) -> Literal:
 
 
 LONGEST: Final = 3_652_059 * FIXED["DAY"]
-"""The time from year 1 to year 9999.
+"""The maximal length of an interval: the time from year 1 to year 9999, in microseconds.
 
-This limit on intervals ensures that sums of instants and intervals stay within 64 bits.
+The limit ensures that sums of instants and intervals fit in 64 bits.
 """
 LONGEST_MONTHS: Final = 9_999 * 12
 _FIELDS: Final = ("DAY", "HOUR", "MINUTE", "SECOND")
@@ -122,10 +122,10 @@ _SPAN: Final = re.compile(r"[+-]?\d{1,18}(?:[ :]\d{1,2})*(?:\.\d{1,9})?", re.ASC
 
 
 def interval(node: exp.Interval) -> Literal:
-    """Return the literal of an interval constant in microseconds.
+    """Return the literal of an interval constant, in microseconds.
 
-    Constants are written as INTERVAL 4 WEEKS, INTERVAL '1 day 2 hours' or INTERVAL '1 12:00:00' DAY TO SECOND.  Raise
-    SqlError if Spark would not accept the interval, or if the interval is longer than the calendar.
+    Constants have one of the forms INTERVAL 4 WEEKS, INTERVAL '1 day 2 hours' and INTERVAL '1 12:00:00' DAY TO SECOND.
+    Raise SqlError if Spark would refuse the interval, or if the interval is longer than the calendar.
     """
     text, unit, sign = _text(node), node.args.get("unit"), -1 if isinstance(node.this, exp.Neg) else 1
     if sign < 0 and (unit is None or text.strip().startswith(("-", "+"))):
@@ -140,8 +140,8 @@ def interval(node: exp.Interval) -> Literal:
 def months(node: exp.Interval) -> Literal | None:
     """Return the literal of an interval constant in calendar months, or None if all its units have a fixed length.
 
-    Constants are written as INTERVAL 1 YEAR, INTERVAL '1 year 6 months' or INTERVAL '1-6' YEAR TO MONTH.  Raise
-    SqlError for an interval that mixes calendar units with units of a fixed length.
+    Constants have one of the forms INTERVAL 1 YEAR, INTERVAL '1 year 6 months' and INTERVAL '1-6' YEAR TO MONTH.  Raise
+    SqlError if an interval mixes calendar units with units of a fixed length.
     """
     text, unit, sign = _text(node), node.args.get("unit"), -1 if isinstance(node.this, exp.Neg) else 1
     if isinstance(unit, exp.IntervalSpan):
@@ -188,7 +188,7 @@ def _calendar_length(count: int, node: exp.Expr) -> Literal:
 
 
 def counts_days(node: exp.Interval) -> bool:
-    """Return whether Spark gives the constant the type INTERVAL DAY, so that a DATE plus the interval is a DATE."""
+    """Return whether Spark's type for the constant is INTERVAL DAY.  A DATE plus an INTERVAL DAY is a DATE."""
     unit = node.args.get("unit")
     if isinstance(unit, exp.IntervalSpan):
         return False
@@ -197,13 +197,15 @@ def counts_days(node: exp.Interval) -> bool:
 
 
 def length(micros: int, node: exp.Expr) -> Literal:
-    """Return an interval literal of ``micros`` microseconds.  Raise SqlError if it is longer than the calendar."""
+    """Return an interval literal of ``micros`` microseconds.  Raise SqlError for an interval longer than the
+    calendar.
+    """
     within_calendar(micros, node)
     return Literal(micros, INTERVAL)
 
 
 def within_calendar(micros: float, node: exp.Expr) -> None:
-    """Raise SqlError if ``micros`` is NaN, or exceeds the microseconds of the calendar."""
+    """Raise SqlError if the duration ``micros`` (microseconds) is NaN or is longer than the calendar."""
     if not abs(micros) <= LONGEST:
         longest = f"an INTERVAL is at most {LONGEST // FIXED['DAY']:,} days long"
         raise SqlError(
@@ -212,7 +214,10 @@ def within_calendar(micros: float, node: exp.Expr) -> None:
 
 
 def unit_length(name: str, node: exp.Expr) -> int:
-    """Return the microseconds of the unit ``name``, singular or plural.  Raise SqlError for a unit of the calendar."""
+    """Return the length of a unit in microseconds.  Raise SqlError for a calendar unit, such as MONTH.
+
+    ``name`` is singular or plural.
+    """
     folded = name.upper().removesuffix("S")
     if folded in IN_MONTHS:
         raise refuse(

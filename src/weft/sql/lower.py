@@ -1,13 +1,13 @@
-"""Translate a syntax tree into algebra: SELECT, UNION, INTERSECT, EXCEPT, VALUES and WITH become a relation.
+"""Translate a syntax tree into algebra.  SELECT, UNION, INTERSECT, EXCEPT, VALUES and WITH become a relation.
 
     A INTERSECT B   the rows of A that are also in B:   A where EXISTS (B = A, null-safe)
     A EXCEPT B      the rows of A that are not in B:    A where NOT EXISTS (B = A, null-safe)
 
-``lower_from`` lowers FROM, ``lower_predicate`` conditions and ``lower_scalar`` scalars.
+``lower_from`` translates FROM, ``lower_predicate`` translates conditions, and ``lower_scalar`` translates scalars.
 
-The size of a query is limited, because every part of a query enlarges all of its derived queries.  The limits are far
-above practical needs.  They keep the time of an explanation to seconds, and prevent a malicious text from reaching
-Spark as megabytes (design section 8).
+The module limits the size of a query, because every part of a query enlarges all derived queries.  The limits are far
+above practical needs.  The limits ensure that an explanation takes seconds at most, and protect Spark from texts of
+several megabytes (design section 8).
 """
 
 from __future__ import annotations
@@ -40,23 +40,22 @@ from weft.sql.rewriting import NOT_TODAY, as_number
 from weft.sql.scope import CommonTable, Context, Names, Scope
 
 _ANSWER: Final = "answer"
-"""The range variable of the outermost query, if the query needs one."""
 
 
 def bind(text: str, tables: Mapping[str, TableSchema]) -> relational.Query:
-    """Return the query that ``text`` means over ``tables`` (by name).
+    """Translate the text of a standing query.  ``tables`` maps names to tables.
 
-    Raise SqlError for everything outside the language.  The error names the construct, the place and the reason.
+    Raise SqlError for a construct outside the language.  The error names the construct, the place and the reason.
     """
     return _bound(text, tables, view=False)
 
 
 def bind_view(text: str, tables: Mapping[str, TableSchema]) -> relational.Query:
-    """Return the query of the temporal view that ``text`` means over ``tables`` (by name).
+    """Translate the text of a temporal view.  ``tables`` maps names to tracked tables and other views.
 
-    The tables are tracked tables and other views.  In addition to the language of ``bind``, a view may use period
-    functions, NOW anywhere in a condition, intervals of months and years, and GROUP BY.
-    ``derivation.temporal.sequenced`` defines the meaning of a view over time.  Raise SqlError as ``bind`` does.
+    A view may also use period functions, NOW anywhere in a condition, intervals of months and years, and GROUP BY.
+    ``derivation.temporal.sequenced`` defines the meaning of a view over time.  Raise SqlError in the same cases as
+    ``bind``.
     """
     return _bound(text, tables, view=True)
 
@@ -73,9 +72,9 @@ def _bound(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> relat
 def lower_query(
     node: exp.Expr, tables: Mapping[str, TableSchema], *, view: bool = False, text: str | None = None
 ) -> relational.Query:
-    """Return the algebra of the outermost query ``node``.
+    """Translate the outermost query ``node``.
 
-    ``text`` is the text of the query.  The hints of error messages contain rewritten versions of the text.
+    ``text`` is the text of the query.  Hints in error messages quote modified versions of this text.
     """
     other = (lambda: None) if text is None else partial(_refused_otherwise, text, tables, view=not view)
     scope = Scope(Context(tables, Names(), _subquery, _body_only, view, text, other))
@@ -97,10 +96,7 @@ def lower_query(
 
 
 def _refused_otherwise(text: str, tables: Mapping[str, TableSchema], *, view: bool) -> str | None:
-    """Return a hint if the text is not accepted, or None if it is accepted.
-
-    With ``view`` the text is read as a view, otherwise as a standing query.
-    """
+    """Return None if the language accepts the text, otherwise a hint."""
     try:
         lower_query(parse(text), tables, view=view)
     except SqlError as error:
@@ -119,7 +115,7 @@ def _answerable(output: relational.Output, node: exp.Expr, *, view: bool) -> Non
 
 
 def lower_rows(node: exp.Expr, scope: Scope, alias: str, columns: Sequence[str] = ()) -> relational.Source:
-    """Return a query as a derived relation with the range variable ``alias``.
+    """Translate a query into a derived relation with the range variable ``alias``.
 
     ``columns`` are new names for the columns, or empty.
     """
@@ -153,7 +149,6 @@ def _named(
 
 
 def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tuple[relational.Output, ...]]:
-    """Return FROM and WHERE of a SELECT as a relation, and the select list."""
     reasons = Reasons()
     inner: relational.Relation = relational.UNIT
     with reasons.part():
@@ -175,10 +170,7 @@ def _select(select: exp.Select, scope: Scope) -> tuple[relational.Relation, tupl
 def _grouped(
     select: exp.Select, inner: relational.Relation, scope: Scope, *, readable: bool
 ) -> tuple[relational.Relation, tuple[relational.Output, ...]]:
-    """Return the relation and the select list of a SELECT with groups.
-
-    ``inner`` is the relation of FROM and WHERE.  ``readable`` is True if FROM and WHERE are accepted.
-    """
+    """``readable`` is True if FROM and WHERE are valid."""
     reasons = Reasons()
     grouped: relational.Relation | None = None
     outputs: tuple[relational.Output, ...] = ()
@@ -228,10 +220,7 @@ def _from_and_where(select: exp.Select, scope: Scope) -> relational.Relation:
 
 
 def _with(node: exp.Expr, scope: Scope) -> None:
-    """Add the common table expressions of WITH to the scope.
-
-    A common table expression may refer to earlier ones, and is expanded wherever it is named.
-    """
+    """Add the common table expressions of WITH to the scope.  An expression may refer to earlier expressions."""
     clause = node.args.get("with_")
     if clause is None:
         return
@@ -294,7 +283,7 @@ def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Se
 def _alike(
     left: relational.Source, right: relational.Source, node: exp.Expr, scope: Scope
 ) -> tuple[relational.Source, relational.Source]:
-    """Return both sides of a set operation with columns converted to common types, as Spark widens them."""
+    """Convert the columns of both sides of a set operation to common types."""
     one, other = relational.attributes(left), relational.attributes(right)
     if len(one) != len(other):
         raise SqlError(
@@ -340,7 +329,6 @@ def _outputs(select: exp.Select, scope: Scope) -> tuple[relational.Output, ...]:
 def _without_duplicate_names(
     outputs: tuple[relational.Output, ...], select: exp.Select
 ) -> tuple[relational.Output, ...]:
-    """Return the columns of a select list.  Raise SqlError if two columns have the same name."""
     names: set[str] = set()
     for output in outputs:
         if output.name.lower() in names:
@@ -384,10 +372,7 @@ def _subquery(node: exp.Expr, scope: Scope) -> tuple[relational.Relation, tuple[
 
 
 def _body_only(node: exp.Expr, scope: Scope) -> relational.Relation:
-    """Return the relation of the subquery of EXISTS.
-
-    The select list of the subquery has no effect, but it must be in the language.
-    """
+    """Translate the subquery of EXISTS.  The select list of the subquery has no effect, but must be valid."""
     while isinstance(node, exp.Subquery) and not node.args.get("with_"):
         only(node, "this")
         node = node.this
@@ -412,9 +397,9 @@ def _body_only(node: exp.Expr, scope: Scope) -> relational.Relation:
 
 
 MOST_DRIVERS: Final = 64
-"""The maximal number of tables and time thresholds of a query.
+"""The maximal number of tables and time thresholds in a query.
 
-Each table and each threshold causes a branch, and occurs in all other branches.
+Each table and each threshold adds a branch and enlarges all other branches.
 """
 _APART: Final = "Split it into several queries. NOT IN counts its subquery up to three times, NOT EXISTS once."
 DEEPEST: Final = 64
@@ -422,12 +407,12 @@ DEEPEST: Final = 64
 LARGEST: Final = 2_000
 """The maximal number of operators and columns in one expression.
 
-Each level of derived tables may double the number.
+Each level of derived tables can double the number.
 """
 
 
 def within_limits(query: relational.Query) -> None:
-    """Raise SqlError if a query exceeds any limit."""
+    """Raise SqlError if a query exceeds a limit."""
     constants = sum(1 for part in walk(query) if isinstance(part, relational.Values))
     drivers = constants + sum(1 for _ in scans(query)) + sum(1 for _ in thresholds(query))
     _at_most(drivers, MOST_DRIVERS, "tables and comparisons with NOW() (=, <> and BETWEEN are two)")
@@ -436,10 +421,7 @@ def within_limits(query: relational.Query) -> None:
 
 
 def _written_out(query: relational.Query) -> int:
-    """Return the size of the largest expression of the query.
-
-    Columns of derived relations are replaced by their definitions before the expressions are measured.
-    """
+    """Return the size of the query's largest expression after expanding the columns of derived relations."""
     parts: dict[ColumnRef, int] = {}
 
     def count(scalar: Scalar) -> int:

@@ -1,4 +1,4 @@
-"""Translate the operators +, -, *, / and % on numbers and on times, with the types that Spark assigns."""
+"""Translate the operators +, -, *, / and % on numbers and times, with Spark's result types."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from weft.sql.rewriting import as_number
 
 _TIMES = (TIMESTAMP, DATE)
 _OF_DAYS = "weft_of_days"
-"""The metadata key that marks a difference of two DATEs in the syntax tree, which Spark types as INTERVAL DAY."""
+"""The metadata key for a difference of two DATEs, which has the type INTERVAL DAY in Spark."""
 
 
 def combined(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Scalar:
-    """Return the scalar ``left operator right``.  Raise SqlError if the operator does not accept the types."""
+    """Translate ``left operator right``.  Raise SqlError if the operator does not accept the types."""
     timely = _time_arithmetic(operator, left, right, node)
     if timely is not None:
         return timely
@@ -49,10 +49,10 @@ def _instead(operator: str, left: DataType, right: DataType, node: exp.Expr) -> 
 
 
 def beside_decimal(value: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
-    """Return an integer constant beside a DECIMAL as a DECIMAL with as many digits, and any other value unchanged.
+    """Convert an integer constant to a DECIMAL with the same digits if the other operand is a DECIMAL.
 
-    Without this conversion, Spark would use the precision of the integer type.  Raise SqlError for a constant with an
-    explicit type.
+    Without this conversion, Spark would use the precision of the integer type.  Other values remain unchanged.  Raise
+    SqlError for a constant with an explicit type.
     """
     if other.type.name != "DECIMAL" or value.type.name not in INTEGRAL:
         return value
@@ -96,18 +96,14 @@ def _time_arithmetic(operator: str, left: Scalar, right: Scalar, node: exp.Expr)
 
 
 def _moved(operator: str, time: Scalar, span: Scalar, node: exp.Expr) -> Scalar:
-    """Return ``time`` moved by the interval ``span``.
-
-    A DATE remains a DATE if the interval, written as ``node``, counts days.
-    """
+    """Move ``time`` by the interval ``span``.  A DATE remains a DATE if the interval counts days."""
     moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
     return Cast(moved, DATE) if time.type == DATE and _counts_days(node) else moved
 
 
 def _moved_by_months(operator: str, time: Scalar, span: Scalar) -> Scalar:
-    """Return ``time`` moved by months: the same day of another month, or the last day if that month is shorter.
-
-    A DATE remains a DATE.
+    """Move ``time`` by months.  If the month is too short, the result is the last day of the month.  A DATE remains a
+    DATE.
     """
     moved = Call(operator, (converted(time, TIMESTAMP), span), TIMESTAMP)
     return Cast(moved, DATE) if time.type == DATE else moved

@@ -1,7 +1,6 @@
-"""Lower function calls: check the number, types and constants of the arguments, and type the result.
+"""Translate function calls: check the number, the types and the constants of the arguments, and find the result type.
 
-This includes the period functions of temporal views: ``PERIOD_START(e)``, where e is an alias of FROM (paper, section
-3.1).
+In ``PERIOD_START(e)`` and other period functions, ``e`` is an alias of FROM (paper, section 3.1).
 """
 
 from __future__ import annotations
@@ -61,7 +60,6 @@ _CALLED: Final = {
     "ANY": "a plain value",
 }
 _CALLED_NESTED: Final = frozenset(("COLLECTION", "ARRAY", "MAP", "STRINGS", "NESTED"))
-"""The families that contain only nested types."""
 _FROM_TEXT: Final = "Read JSON text first: FROM_JSON(doc, 'ARRAY<STRING>')."
 _SECONDS: Final = DataType("DECIMAL", 8, 6)
 _SHORTER: Final = f"Write a number up to {LONGEST_PADDING:,}."
@@ -70,7 +68,7 @@ _SHORTER: Final = f"Write a number up to {LONGEST_PADDING:,}."
 def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
     """Return a call of the function ``name``.
 
-    Raise SqlError for arguments that Spark would refuse, in the query or at a row.
+    Raise SqlError if Spark would refuse the arguments, either in the query or at a row.
     """
     function = FUNCTIONS[name]
     args = [opened(arg) if _family(function, number) in _CALLED_NESTED else arg for number, arg in enumerate(args)]
@@ -98,7 +96,7 @@ def apply(name: str, args: list[Scalar], node: exp.Expr) -> Scalar:
 
 
 def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
-    """Return the scalar SPLIT(text, pattern[, limit])[number], where ``number`` counts from 0."""
+    """Translate SPLIT(text, pattern[, limit])[number].  ``number`` counts from 0."""
     if not 2 <= len(args) <= 3:
         raise SqlError(f"SPLIT takes 2 to 3 arguments, not {len(args)}", where=place(node))
     text, pattern, *limit = args
@@ -114,9 +112,9 @@ def part_of_split(args: list[Scalar], number: Scalar, node: exp.Expr) -> Scalar:
 
 
 def extracted(field: str, value: Scalar, node: exp.Expr) -> Scalar:
-    """Return the scalar EXTRACT(field FROM value).
+    """Translate EXTRACT(field FROM value).
 
-    The fields have other names than the functions that compute them.  EXTRACT(SECOND …) returns a number with decimals.
+    Some fields have a function of another name.  EXTRACT(SECOND …) returns a number with decimals.
     """
     if field == "SECOND":
         _fitting("extract", FUNCTIONS["second"], [value], node)
@@ -157,7 +155,6 @@ def _family(function: Function, number: int) -> str:
 
 
 def _converted(arg: Scalar, family: str, number: int, node: exp.Expr) -> str | None:
-    """Return a hint that says how to convert an argument to a type of ``family``, or None."""
     if family in _CALLED and arg.type == STRING:
         return _FROM_TEXT
     if family != "STRING" or not (arg.type.numeric or arg.type in (BOOLEAN, DATE, TIMESTAMP)):
@@ -180,9 +177,8 @@ def _constant(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) 
 
 
 def _in_range(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) -> None:
-    """Raise SqlError for an integer constant outside the range that Spark accepts.
-
-    In Spark, a number of digits and a position have the type INT.
+    """Raise SqlError for an integer constant outside Spark's range.  In Spark, positions and numbers of digits are
+    INTs.
     """
     if not isinstance(arg, Literal) or not isinstance(arg.value, int) or family not in ("INTEGRAL", "INDEX"):
         return
@@ -195,14 +191,14 @@ def _in_range(name: str, number: int, arg: Scalar, family: str, node: exp.Expr) 
 
 
 def _repeated(name: str, args: Sequence[Scalar]) -> int:
-    """Return the number of times that nested REPEATs repeat the innermost text."""
+    """Return how often nested REPEATs copy the innermost text."""
     times = next((arg.value for arg in args[1:] if isinstance(arg, Literal) and isinstance(arg.value, int)), 1)
     inner = [_repeated(part.name, part.args) for part in args if isinstance(part, Call)]
     return (max(times, 1) if name == "repeat" else 1) * max(inner, default=1)
 
 
 def unknown_function(name: str, node: exp.Expr, scope: Scope) -> SqlError:
-    """Return the error for a function that Weft does not support, with the reason."""
+    """Return the error for an unsupported function, with the reason."""
     shown, view = f"{name.upper()}()", scope.context.view
     if view and name in MEASURES:
         return refuse(f"{shown} here", node, "an aggregate belongs in a select list or in HAVING, not within another")
@@ -237,7 +233,6 @@ def _rounded(type: DataType, args: list[Scalar]) -> DataType:
 
 
 def _regular(name: str, args: list[Scalar], node: exp.Expr) -> None:
-    """Raise SqlError if a constant argument of a regular-expression function is invalid."""
     constants = [arg.value for arg in args[1:] if isinstance(arg, Literal)]
     groups = check_pattern(str(constants[0]), node)
     if name == "regexp_replace":
@@ -259,11 +254,14 @@ PERIOD_FUNCTIONS: Final[dict[str, tuple[int, DataType]]] = {
     "period_contains": (2, BOOLEAN),
     "period_overlaps": (2, BOOLEAN),
 }
-"""The number of arguments (aliases) and the type of the result of each period function."""
+"""The number of arguments (aliases) and the result type of each period function."""
 
 
 def for_views_only(scope: Scope) -> str:
-    """Return the hint for a construct that only views may use: create a view, if all tables of the text are tracked."""
+    """Return a hint for a construct that only views accept.
+
+    If all tables of the text are tracked, the hint suggests a view.
+    """
     text, other = scope.context.text, scope.context.other()
     if other is not None and other != NOT_TODAY:
         return other
@@ -276,9 +274,9 @@ def for_views_only(scope: Scope) -> str:
 
 
 def period_call(name: str, node: exp.Anonymous, scope: Scope) -> Scalar:
-    """Return the scalar of a period function.
+    """Translate a call of a period function.
 
-    Raise SqlError outside views, and for an argument that is not an alias of FROM.
+    Raise SqlError outside views, or if an argument is not an alias of FROM.
     """
     if not scope.context.view:
         reason = "only views have periods; a row in a standing query has one life, which begins at ts"
@@ -301,5 +299,5 @@ def _period_of(name: str, node: exp.Expr, scope: Scope) -> PeriodOf:
 
 
 def mentions_period(scalar: Scalar) -> bool:
-    """Return whether a period function occurs in the scalar."""
+    """Return whether the scalar contains a call of a period function."""
     return isinstance(scalar, PeriodOf) or any(map(mentions_period, children(scalar)))

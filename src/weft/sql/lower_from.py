@@ -1,4 +1,4 @@
-"""Lower FROM (tables, derived tables, common table expressions, joins) and VALUES."""
+"""Translate VALUES, and the tables, derived tables, common table expressions and joins of FROM."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import RESULTS, CommonTable, Merged, Scope, Variable
 
 Rows: TypeAlias = Callable[[exp.Expr, Scope, str, Sequence[str]], relational.Source]
-"""The type of ``lower.lower_rows``, which is passed as an argument because the two modules depend on each other."""
+"""The type of ``lower.lower_rows``.  The function is passed as an argument to avoid a circular import."""
 
 _INNER: Final = ("", "INNER", "CROSS")
 RESERVED: Final = ("_instant", "_first_at", "_ordinal", "_tick", "_query_id")
-"""The names of columns that Weft adds to rows."""
+"""The names of the columns that Weft adds to rows."""
 _HALF: Final = ("SEMI", "ANTI")
 
 
 def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[relational.Relation, list[relational.Predicate]]:
-    """Return the relation of FROM and the conditions of its joins, and add the range variables of FROM to ``scope``."""
+    """Translate FROM into a relation and join conditions.  Add the range variables of FROM to ``scope``."""
     reasons = Reasons()
     with reasons.part():
         with_anti_joins(select)
@@ -85,16 +85,13 @@ def _inner_join(
         condition, left, owners = _using(column, before, scope.variable(source))
         conditions.append(condition)
         using[column.name.lower()] = Merged(left, owners | {alias})
-    # As in Spark, the columns of the last USING precede those of earlier ones.
+    # As in Spark, the columns of a later USING precede those of an earlier USING.
     scope.merged = {**using, **{name: each for name, each in scope.merged.items() if name not in using}}
     return source
 
 
 def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> relational.Predicate:
-    """Return EXISTS (B where p) for A LEFT SEMI JOIN B ON p, or NOT EXISTS (B where p) for A LEFT ANTI JOIN B ON p.
-
-    The columns of B are visible only within the join.
-    """
+    """Translate LEFT SEMI JOIN to EXISTS, and LEFT ANTI JOIN to NOT EXISTS."""
     only(join, "this", "on", "using", "kind", "side", "method")
     beside = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged))
     reasons = Reasons()
@@ -112,7 +109,9 @@ def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> relationa
 
 
 def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[relational.Predicate, ColumnRef, frozenset[str]]:
-    """Return the equality for a column of USING, the column of the left side, and the aliases that share the column."""
+    """Return the equality for a column of USING, the left column, and the aliases of the tables that share the
+    column.
+    """
     shared, own = before.owners(column.name, column), right.find(column.name)
     if shared is None or own is None:
         hint = "Write JOIN … ON a.x = b.y."
@@ -122,7 +121,6 @@ def _using(column: exp.Expr, before: Scope, right: Variable) -> tuple[relational
 
 
 def _source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
-    """Return the relation of an item of FROM, and add the relation to ``scope`` under its alias."""
     with scope.source(node):
         return _read_source(node, scope, rows)
 
@@ -191,10 +189,7 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> relational.Source:
 
 
 def _shared(shared: CommonTable, scope: Scope, node: exp.Table, rows: Rows) -> relational.Source:
-    """Return the relation of a common table expression that FROM names.
-
-    If the text of the expression was refused, the errors of each later use are marked as consequences.
-    """
+    """If the common table expression was refused, the errors of each use are marked as consequences."""
     if shared.refused:
         error = SqlError(f"{node.name} was refused", where=place(node))
         error.consequence = True
@@ -219,10 +214,7 @@ def _renamed(
 
 
 def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Table) -> Variable:
-    """Return the range variable of a table with FOR SYSTEM_TIME.
-
-    For a range of instants, ``*`` includes the start and end of the periods.
-    """
+    """For a range of instants, ``*`` includes the start column and the end column."""
     if scope.context.view:
         raise refuse_in_view(version, shown)
     scan = replace(scope.scan(node), whole=True)
@@ -242,7 +234,7 @@ def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Ta
 def plain_name(alias: exp.Expr) -> None:
     """Raise SqlError for an alias that is not a plain name.
 
-    The parser accepts ``msgs@v1``, a table with a version, as an alias.
+    The parser also accepts a table with a version, such as ``msgs@v1``, as an alias.
     """
     name = alias.args.get("alias") if isinstance(alias, exp.Alias) else alias.this
     if not isinstance(name, exp.Identifier):
@@ -250,9 +242,9 @@ def plain_name(alias: exp.Expr) -> None:
 
 
 def stars(item: exp.Expr, scope: Scope) -> list[relational.Output]:
-    """Return the columns of ``*`` or ``alias.*``, or an empty list for any other item of a select list.
+    """Return the columns of ``*`` or ``alias.*``.  For other items of a select list, return an empty list.
 
-    The columns of USING are first and occur once.
+    The columns of USING precede other columns and occur only once.
     """
     if isinstance(item, exp.Star):
         only(item)
@@ -281,7 +273,6 @@ def stars(item: exp.Expr, scope: Scope) -> list[relational.Output]:
 
 
 def _others(alias: str, variable: Variable, scope: Scope) -> list[ColumnRef]:
-    """Return the columns of a range variable except the columns merged by USING."""
     merged = {name for name, each in scope.merged.items() if alias in each.aliases}
     return [ref for ref in variable.listed if ref.column.lower() not in merged]
 
@@ -289,7 +280,7 @@ def _others(alias: str, variable: Variable, scope: Scope) -> list[ColumnRef]:
 def named(columns: Sequence[str], width: int, node: exp.Expr) -> tuple[str, ...]:
     """Return the column names of a derived table with ``width`` columns.
 
-    Raise SqlError for a wrong number of names, duplicate names, and reserved names.
+    Raise SqlError if the number of names is wrong, or if a name is duplicate or reserved.
     """
     if len(columns) != width:
         raise SqlError(f"{len(columns)} names for {width} columns", where=place(node))
@@ -306,7 +297,7 @@ def named(columns: Sequence[str], width: int, node: exp.Expr) -> tuple[str, ...]
 
 
 def lower_values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[str]) -> relational.Values:
-    """Return VALUES as a relation.  Raise SqlError if its rows differ in the number or in the types of columns."""
+    """Translate VALUES.  Raise SqlError if the rows differ in the number or the types of columns."""
     only(node, "expressions", "alias")
     rows = of_each(lambda row: _row(row, scope), node.expressions)
     width = len(rows[0])
@@ -331,9 +322,9 @@ def lower_values(node: exp.Values, scope: Scope, alias: str, columns: Sequence[s
 
 
 def bare_values(select: exp.Select) -> exp.Values | None:
-    """Return the VALUES that the parser has wrapped in SELECT * FROM, or None for any other SELECT.
+    """If the parser has inserted SELECT * FROM in front of VALUES, return the VALUES.  Otherwise, return None.
 
-    The parser wraps VALUES in an arm of UNION and in WITH.  A * that the parser inserted has no position in the text.
+    The parser inserts SELECT * FROM in UNION and in WITH.  An inserted * has no position in the text.
     """
     source = select.args.get("from_")
     made_up = len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star)

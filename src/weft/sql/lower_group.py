@@ -2,8 +2,9 @@
 
     SELECT dept, COUNT(*) AS n FROM employees GROUP BY dept, MOVING_WINDOW(INTERVAL 7 DAYS) HAVING COUNT(*) > 1
 
-becomes a projection of a selection of a ``Grouped``.  The ``Grouped`` has a column for each grouping expression and
-each aggregate.  With ``MOVING_WINDOW(length)`` in GROUP BY, every row remains in the aggregates for ``length`` longer.
+The example becomes a projection of a selection of a ``Grouped``.  The ``Grouped`` has a column for each grouping
+expression and each aggregate.  With ``MOVING_WINDOW(length)``, each row remains in the aggregates for an additional
+``length``.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from weft.sql.refusal import only, place, refuse
 from weft.sql.scope import Grouping, Scope
 
 Item = Callable[[exp.Expr, Scope, int], Output]
-"""A function that translates an item of a select list, given the item's position."""
+"""A function that translates an item of a select list.  The last argument is the position of the item."""
 
 
 def is_grouped(select: exp.Select) -> bool:
@@ -52,7 +53,7 @@ def _has_aggregate(node: exp.Expr) -> bool:
 def lower_grouped(
     select: exp.Select, relation: Relation, scope: Scope, item: Item
 ) -> tuple[Relation, tuple[Output, ...]]:
-    """Return the input and the select list of a SELECT with groups.
+    """Return the input and the select list of a SELECT with GROUP BY.
 
     ``relation`` is the relation of FROM and WHERE.
     """
@@ -96,7 +97,7 @@ def _grouped_item(node: exp.Expr, scope: Scope, item: Item, number: int) -> Outp
 
 
 def _groups(select: exp.Select, scope: Scope, grouping: Grouping) -> Scalar | None:
-    """Add the items of GROUP BY to ``grouping``, and return the length of the moving window or None."""
+    """Add the items of GROUP BY to ``grouping``.  Return the length of the moving window, or None."""
     group, window = select.args.get("group"), None
     if group is None:
         return None
@@ -153,9 +154,9 @@ def _having(node: exp.Having, scope: Scope, grouping: Grouping) -> Predicate:
 
 
 def _of_groups(value: Scalar, grouping: Grouping, node: exp.Expr) -> Scalar:
-    """Return a scalar rewritten over the columns of the groups.
+    """Rewrite a scalar to use the columns of the groups.
 
-    Raise SqlError for a column that may have several values in a group.
+    Raise SqlError for a column that can have several values in a group.
     """
     grouped = substitute(value, grouping.groups)
     loose = sorted(f"{ref.scan}.{ref.column}" for ref in columns(grouped) if ref.scan != grouping.alias)
@@ -172,7 +173,6 @@ def _of_groups(value: Scalar, grouping: Grouping, node: exp.Expr) -> Scalar:
 
 
 def _names(grouping: Grouping, outputs: list[Output]) -> dict[str, str]:
-    """Return a name for each column of the groups, from the select list where possible."""
     names: dict[str, str] = {}
     for output in outputs:
         if isinstance(output.value, ColumnRef):

@@ -1,11 +1,11 @@
-"""Translate FOR SYSTEM_TIME: the rows of a table that were valid at a given instant or in a range of instants.
+"""Translate FOR SYSTEM_TIME, which selects the rows that were valid at an instant or in a range of instants.
 
     FOR SYSTEM_TIME AS OF c             valid_from <= c  AND c  < valid_to
     FOR SYSTEM_TIME FROM c1 TO c2       valid_from <  c2 AND c1 < valid_to AND c1 < c2
     FOR SYSTEM_TIME BETWEEN c1 AND c2   valid_from <= c2 AND c1 < valid_to AND c1 <= c2
     FOR SYSTEM_TIME ALL                 every row that was ever valid
 
-The semantics are those of SQL:2011, over all periods of the table.  An end that is NULL is later than every instant.
+The semantics are those of SQL:2011, over all periods of the table.  A NULL ``valid_to`` is later than every instant.
 The instants are constants, or NOW() with intervals.
 """
 
@@ -48,8 +48,8 @@ def refuse_in_view(version: exp.Version, table: str) -> SqlError:
 def held(version: exp.Version, scan: Scan, scope: Scope) -> Predicate:
     """Return the condition that a row of ``scan`` was valid at the instants of ``version``.
 
-    ``scan`` reads the whole history.  Raise SqlError for other kinds of time travel, and for instants that are neither
-    constants nor derived from NOW().
+    ``scan`` reads the whole history.  Raise SqlError for other kinds of time travel.  Also raise SqlError for an
+    instant that is neither a constant nor derived from NOW().
     """
     if version.name.upper() != "TIMESTAMP":
         raise refuse("VERSION AS OF", version, "a query cannot name the version of a table", _WRITE)
@@ -73,7 +73,7 @@ def held(version: exp.Version, scan: Scan, scope: Scope) -> Predicate:
 
 
 def _instant(node: exp.Expr | None, scope: Scope, version: exp.Version) -> Scalar:
-    """Return one of the instants as a TIMESTAMP.  ``node`` is None if the text ends before the instant."""
+    """``node`` is None if the text ends before the instant."""
     if node is None:
         raise refuse(f"{_CONSTRUCT} {version.args['kind']}", version, "it names no instant", _WRITE)
     named = node.find(exp.Column, exp.Query)
@@ -93,7 +93,6 @@ def _instant(node: exp.Expr | None, scope: Scope, version: exp.Version) -> Scala
 
 
 def _not_ended(scan: Scan, at: Scalar, node: exp.Expr) -> Predicate:
-    """Return the condition that a row of ``scan`` ends after ``at``, or has not ended."""
     if scan.table.end is None:
         return TRUE
     end = scan.ref(scan.table.end)
@@ -108,10 +107,7 @@ def _compared(operator: str, left: Scalar, right: Scalar, node: exp.Expr) -> Pre
 
 
 def _in_order(operator: str, first: Scalar, last: Scalar, node: exp.Expr) -> Predicate:
-    """Return the condition that ``first`` precedes ``last`` (``operator`` <) or does not follow it (``operator`` <=).
-
-    Raise SqlError if both are constants and the condition is false.
-    """
+    """Raise SqlError if both instants are constants and the condition is false."""
     if mentions_now(first) and mentions_now(last):  # intervals have a fixed length at any NOW
         first, last = (substitute(each, {Now(): _SOME_INSTANT}) for each in (first, last))
     begin, end = _constant(first), _constant(last)
@@ -122,7 +118,7 @@ def _in_order(operator: str, first: Scalar, last: Scalar, node: exp.Expr) -> Pre
 
 
 def _constant(instant: Scalar) -> int | None:
-    """Return the instant (microseconds UTC) of a constant, or None if the scalar is not a constant."""
+    """Return the value of a constant instant (microseconds UTC), or None for any other scalar."""
     parts = shifted(instant)
     if isinstance(parts.base, Literal) and isinstance(parts.base.value, int) and not parts.intervals:
         return parts.base.value + parts.micros

@@ -1,10 +1,10 @@
-"""Translate nested values: fields, elements, values by key, and the functions of arrays, maps and JSON text.
+"""Translate access to fields, elements and map entries, and the functions of arrays, maps and JSON text.
 
     GET_JSON_OBJECT(doc, '$.a[0]')             a part of a JSON text, as text
     FROM_JSON(doc, 'a INT, b ARRAY<STRING>')   a JSON text as a STRUCT, ARRAY or MAP of that type
     EXISTS(tags, t -> t = 'x')                 whether an element satisfies a condition
 
-Paths and types must be valid constants.  For invalid ones, Spark would return NULL or fail at the first row.
+Paths and types must be valid constants, because Spark would otherwise return NULL or fail at run time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _AS_TEXT: Final = (
 )
 _PATH: Final = re.compile(r"\$(?:\.\*|\['\*'\]|\[\*\]|\[\d{1,9}\]|\.[^.\[\s*][^.\[]*|\['[^'?]+'\])*")
 _EACH: Final = "_each_"
-"""The prefix of the names of array elements in Spark's SQL; a number follows the prefix."""
+"""The prefix of the names of array elements in the generated SQL.  A number follows the prefix."""
 _MOST_PLACES: Final = 2**31 - 1
 _STEPS: Final = "a path is $ followed by .name, ['a name'], [0], [*] or .*"
 
@@ -44,11 +44,11 @@ _TO_THE_MICROSECOND: Final = Call(
     tuple(Literal(each, STRING, fixed=True) for each in ("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX")),
     DataType("MAP", key=STRING, element=STRING),
 )
-"""The options of TO_JSON that preserve microseconds; by default TO_JSON truncates an instant to milliseconds."""
+"""The options of TO_JSON for a precision of microseconds.  By default, TO_JSON truncates a time to milliseconds."""
 
 
 def lower_field(node: exp.Dot, scope: Scope, lower: Lower) -> Scalar:
-    """Return the scalar of ``value.name``: a field of a STRUCT, or of all STRUCTs of an ARRAY."""
+    """Translate ``value.name``, a field of a STRUCT or of all STRUCTs in an ARRAY."""
     if not isinstance(node.expression, exp.Identifier):
         raise refuse(node.sql("spark"), node, "the name of a field must follow the dot")
     return field_of(lower(node.this, scope), node.expression.name, node)
@@ -72,9 +72,9 @@ def field_of(value: Scalar, name: str, node: exp.Expr) -> Scalar:
 
 
 def field_name(value: Scalar) -> str | None:
-    """Return the name of the field that ``value`` selects, or None for any other value.
+    """Return the name of the field that ``value`` selects, or None if it does not select a field.
 
-    The name becomes the name of the column.
+    An output column without an alias has this name.
     """
     match value:
         case Call(name="field of", args=(_, Literal(value=str(name)))) if not name.startswith("_"):
@@ -84,14 +84,14 @@ def field_name(value: Scalar) -> str | None:
 
 
 def as_column(value: Scalar) -> Scalar:
-    """Return a value as a column stores it: a nested value as JSON text of its type, any other value unchanged."""
+    """Convert a nested value to JSON text, as a column stores it.  Return any other value unchanged."""
     if not value.type.nested:
         return value
     return Call("to_json", (value, _TO_THE_MICROSECOND), DataType.of_json(value.type))
 
 
 def lower_item(node: exp.Bracket, scope: Scope, lower: Lower) -> Scalar:
-    """Return the scalar of ``array[n]`` (from 0), ``map[key]``, ``struct['field']`` or SPLIT(text, pattern)[n]."""
+    """Translate ``array[n]`` (from 0), ``map[key]``, ``struct['field']`` or SPLIT(text, pattern)[n]."""
     if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
         raise refuse(node.sql("spark"), node, "brackets take one index or key")
     of, wanted = node.this, lower(node.expressions[0], scope)
@@ -112,7 +112,6 @@ def lower_item(node: exp.Bracket, scope: Scope, lower: Lower) -> Scalar:
 
 
 def _key(map: DataType, wanted: Scalar, node: exp.Expr) -> Scalar:
-    """Return ``wanted`` converted to the type of the keys of ``map``.  Raise SqlError if this is impossible."""
     key = map.key
     if key is not None and wanted.type == key:
         return wanted
@@ -124,7 +123,7 @@ def _key(map: DataType, wanted: Scalar, node: exp.Expr) -> Scalar:
 
 
 def lower_element(node: exp.Identifier, scope: Scope) -> Scalar:
-    """Return the array element that a name denotes, if ``->`` declares the name, or raise SqlError."""
+    """Return the array element called ``node``.  Raise SqlError if no ``->`` declares this name."""
     element = scope.element(node.name)
     if element is None:
         raise SqlError(f"{node.name!r} is not a column", where=place(node))
@@ -132,9 +131,9 @@ def lower_element(node: exp.Identifier, scope: Scope) -> Scalar:
 
 
 def lower_nested_form(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> Scalar:
-    """Return the scalar of a call of a function of ``NESTED_FORMS``.
+    """Translate a call of a function of ``NESTED_FORMS``.
 
-    Raise SqlError for arguments that Spark would refuse, in the query or at a row.
+    Raise SqlError if Spark would refuse the arguments, either in the query or at a row.
     """
     if name in ("exists", "forall"):
         return _of_elements(name, node, scope, lower)
@@ -155,8 +154,8 @@ def _of_elements(name: str, node: exp.Anonymous, scope: Scope, lower: Lower) -> 
     only(condition, "this", "expressions")
     if items.type.name != "ARRAY" or items.type.element is None:
         raise SqlError(f"{name.upper()} takes an ARRAY, not {items.type}", where=place(node), hint=f"Write {shown}.")
-    # Range variables never start with an underscore, so the names cannot clash.  The numbers increase inwards.  The
-    # number cannot be the count of names, because an inner name may shadow an outer one.
+    # Range variables never start with an underscore, so the names cannot clash.  Inner elements have higher numbers.
+    # The count of names cannot serve as the number, because an inner name may shadow an outer one.
     outer = max((int(each.name.removeprefix(_EACH)) for each in scope.elements.values()), default=0)
     element = Element(f"{_EACH}{outer + 1}", items.type.element)
     inner = replace(scope, elements={**scope.elements, condition.expressions[0].name.lower(): element})

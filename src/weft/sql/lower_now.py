@@ -1,24 +1,24 @@
 """Solve comparisons with NOW for NOW: ``NOW() - INTERVAL 4 WEEKS > m.ts`` becomes ``NOW > m.ts + 4 weeks``.
 
-In section 4.2 of the paper, a condition on time has the form "t op c", where t does not occur in the expression c.
-Then
+In section 4.2 of the paper, a condition on time has the form "t op c".  The time t does not occur in the expression c.
+Because time is discrete (design section 2), these predicates are equivalent:
 
     NOW >= c  is NowFrom(c)          NOW > c  is NowFrom(c + 1 µs)
     NOW <  d  is NowBefore(d)        NOW <= d is NowBefore(d + 1 µs)
     NOW =  c  is both                NOW <> c is either side
 
-because time is discrete (design section 2).  With a NULL threshold neither the comparison nor its negation is true.
-``rounding_step`` removes a rounding of NOW to a unit (CURRENT_DATE, DATE_TRUNC) or a count of units (DATEDIFF) from a
-comparison.
+If the threshold is NULL, neither the comparison nor its negation is true.  ``rounding_step`` removes CURRENT_DATE,
+DATE_TRUNC or DATEDIFF of NOW from a comparison.
 
-trunc(NOW) is at least a midnight from that midnight on.  With ``reached`` and ``following`` from ``algebra.calendar``:
+If x is a midnight, trunc(NOW) >= x is equivalent to NOW >= x.  For every x, the functions ``reached`` and ``following``
+of ``algebra.calendar`` give these equivalences:
 
     trunc(NOW) >= x   is  NOW >= reached(x)        trunc(NOW) >  x   is  NOW >= following(x)
     trunc(NOW) <  x   is  NOW <  reached(x)        trunc(NOW) <= x   is  NOW <  following(x)
 
-DATEDIFF(NOW(), x) = day(NOW) - day(x) is compared as CURRENT_DATE with a day.  TIMESTAMPDIFF(unit, x, NOW()) truncates
-towards 0.  For n > 0, it is at least n from x + n units on.  For other n, it is at least n from one microsecond after
-x + (n - 1) units on.
+DATEDIFF(NOW(), x) = day(NOW) - day(x) becomes a comparison of CURRENT_DATE with a day.  TIMESTAMPDIFF(unit, x, NOW())
+truncates towards 0.  If n > 0, TIMESTAMPDIFF(unit, x, NOW()) >= n is equivalent to NOW >= x + n units.  For other n,
+the comparison is equivalent to NOW > x + (n - 1) units.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "
 
 
 def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicate:
-    """Return the predicate of a comparison with NOW, or of the comparison's negation if ``positive`` is False.
+    """Return the predicate of a comparison with NOW, or of its negation if ``positive`` is False.
 
     Raise SqlError if NOW cannot be isolated on one side.
     """
@@ -57,7 +57,7 @@ def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicat
 
 
 def _isolated(side: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
-    """Return the value of NOW for which ``side``, which contains NOW, equals ``other``."""
+    """Return the value of NOW at which ``side`` equals ``other``.  NOW occurs in ``side``."""
     if isinstance(side, Now):
         return other
     moved = _step(side, "=", other)
@@ -67,10 +67,7 @@ def _isolated(side: Scalar, other: Scalar, node: exp.Expr) -> Scalar:
 
 
 def _solved(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> Predicate:
-    """Return the predicate of ``side operator other``, solved for NOW by moving one operand at a time.
-
-    NOW occurs in ``side``.
-    """
+    """Solve ``side operator other`` for NOW by moving one operand at a time.  NOW occurs in ``side``."""
     if isinstance(side, Now):
         return _compared(operator, typed(converted(other, TIMESTAMP), TIMESTAMP))
     moved = _step(side, operator, other)
@@ -106,9 +103,9 @@ def _not_solved(side: Scalar, node: exp.Expr) -> SqlError:
 
 
 def _null_safe(threshold: Scalar, both_null: Scalar | None, positive: bool) -> Predicate:
-    """Return the predicate NOW <=> threshold, which is never unknown, or its negation.
+    """Return the predicate NOW <=> threshold, or its negation.  The result is never unknown.
 
-    ``both_null`` is the condition that both sides of the comparison in the text are NULL, or None if they never are.
+    ``both_null`` is the condition that both sides of the comparison are NULL, or None if this never happens.
     """
     if positive:
         same = _compared("=", threshold)
@@ -118,10 +115,7 @@ def _null_safe(threshold: Scalar, both_null: Scalar | None, positive: bool) -> P
 
 
 def _both_null(side: Scalar, other: Scalar) -> Scalar | None:
-    """Return the condition that both sides of a comparison are NULL, or None if ``side`` has only NOW.
-
-    ``side`` is NULL if an operand beside NOW is NULL.
-    """
+    """Return the condition that both sides of a comparison are NULL.  If ``side`` is NOW alone, return None."""
     beside = [call("is null", each) for each in _beside_now(side)]
     if not beside:
         return None
@@ -129,17 +123,13 @@ def _both_null(side: Scalar, other: Scalar) -> Scalar | None:
 
 
 def _beside_now(side: Scalar) -> list[Scalar]:
-    """Return the operands beside NOW in sums and differences."""
     if not isinstance(side, Call):
         return []
     return [term for part in side.args for term in (_beside_now(part) if mentions_now(part) else [part])]
 
 
 def _step(side: Scalar, operator: str, other: Scalar) -> tuple[Scalar, str, Scalar] | None:
-    """Return the comparison with one operand beside NOW moved from ``side`` to ``other``, or None if none can be moved.
-
-    The operand is an interval, or the instant from which NOW is subtracted.
-    """
+    """Move one operand from ``side`` to ``other``.  If this is impossible, return None."""
     match side:
         case Call(name="+", args=(a, b)) if mentions_now(a) and not mentions_now(b) and b.type == INTERVAL:
             return a, operator, minus(other, b)
@@ -174,15 +164,15 @@ def _compared(operator: str, c: Scalar) -> Predicate:
 MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 _NEXT_UP: Final = {">": ">=", "<=": "<"}
 _MOST_DAYS: Final = 8_000_000
-"""More days than the calendar has.  Any greater number has the same effect."""
+"""A number of days longer than the calendar.  A greater number has the same effect."""
 NowComparison = tuple[Scalar, str, Scalar]
 """A comparison: the side with NOW, the operator, and the other side."""
 
 
 def rounding_step(side: Scalar, operator: str, other: Scalar, node: exp.Expr) -> NowComparison | None:
-    """Return ``side operator other`` without the outermost rounding or count of ``side``, or None if it has neither.
+    """Remove the outermost rounding or difference of times from ``side``, or return None.
 
-    The operator is <, <=, > or >=.  Raise SqlError for a count without a fixed threshold.
+    The operator is <, <=, > or >=.  Raise SqlError if the comparison has no fixed threshold.
     """
     match side:
         case Call(name="datediff" | "timestampdiff", args=args) if all(map(mentions_now, args[-2:])):
@@ -230,7 +220,6 @@ def _midnight(time: Scalar) -> Scalar:
 
 
 def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count: object) -> str:
-    """Return a hint for a comparison of the number of units until NOW()."""
     if unit not in IN_MONTHS or not isinstance(count, int):
         return "Write it like NOW() >= ts + INTERVAL 36 HOURS."
     if mentions_now(between[0]):
@@ -243,10 +232,7 @@ def _by_calendar(unit: str, between: tuple[Scalar, Scalar], operator: str, count
 
 
 def _counted(unit: str, between: tuple[Scalar, Scalar], operator: str, other: Scalar, node: exp.Expr) -> NowComparison:
-    """Return the comparison of NOW that is equivalent to a comparison of whole units with a constant.
-
-    ``between`` are the start and the end of the counted units; one of them contains NOW.
-    """
+    """Translate a comparison of the number of units between NOW and another time."""
     count = other.value if isinstance(other, Literal) and other.type.name in INTEGRAL else None
     if unit not in FIXED or not isinstance(count, int):
         raise refuse(

@@ -1,4 +1,4 @@
-"""Translate conditions into two-valued predicates, which ends three-valued logic (design section 2).
+"""Translate conditions into two-valued predicates (design section 2).
 
 ``lower_predicate(node, positive)`` returns "node is true" if ``positive``, otherwise "node is false".  NOT exchanges
 "true" and "false".  De Morgan's laws, which also hold in Kleene's logic, apply to AND and OR.  For IN:
@@ -41,7 +41,7 @@ TEXT_HINT: Final = "Write TIMESTAMP '2000-01-01 12:00:00', or CAST(… AS TIMEST
 
 
 def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
-    """Return the predicate "node is true", or "node is false" if ``positive`` is False."""
+    """Return the predicate "node is true".  If ``positive`` is False, return "node is false"."""
     only_known_parts(node)
     match node:
         case exp.Paren():
@@ -70,7 +70,6 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.
 
 
 def _of_now(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
-    """Return the predicate of a condition that contains NOW.  Raise SqlError if NOW occurs outside comparisons."""
     match node:
         case exp.In():
             return _in_with_now(node, positive, scope)
@@ -119,10 +118,9 @@ def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> relational.Predi
 
 
 def _not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope) -> relational.Predicate:
-    """Return the predicate "no y with (x = y) IS NOT FALSE", in the three parts that the module's docstring lists.
+    """Return the conjunction that the module's docstring gives for "x IN (SELECT y …) is false".
 
-    The first part is an equality, so that a lookup by key can evaluate it.  A NOT IN within a NOT IN remains one part,
-    because otherwise the text would triple with each level.
+    The first part is an equality, which a lookup can evaluate.  A nested NOT IN is not split, to limit the text's size.
     """
     equal, unknown = call("=", left, right), call("is null", right)
     missing = [] if _never_null(body) else [unknown]
@@ -140,14 +138,14 @@ def _not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope
 
 
 def _with_fresh_aliases(predicate: relational.Predicate, scope: Scope) -> relational.Predicate:
-    """Return the predicate with new range variables, because copies of one body must not share names."""
+    """Rename the range variables, because copies of one subquery must not share names."""
     return rename(predicate, {alias: scope.fresh(alias) for alias in range_variables(predicate)})
 
 
 def _never_null(body: relational.Relation) -> bool:
     """Return whether the only column of a subquery is never NULL.
 
-    The column is never NULL if it is a row's start, or if WHERE tests it.
+    The column is never NULL if it holds the start time of each row, or if WHERE tests it.
     """
     match body:
         case relational.Distinct(input=inner):

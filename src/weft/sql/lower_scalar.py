@@ -1,6 +1,6 @@
 """Translate expressions into typed scalars.
 
-Weft refuses a node without a rule, so the dispatch in this module *is* the list of allowed expressions.
+Weft refuses all expressions that this module does not translate.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SUBQUERIES: Final = (exp.Subquery, exp.Select, exp.Exists, exp.Any, exp.All)
 
 
 def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
-    """Return the scalar of ``node``.  Raise SqlError if the expression is not in the language."""
+    """Translate ``node`` into a scalar.  Raise SqlError for an expression outside the language."""
     only_known_parts(node)
     rule = _RULES.get(type(node))
     if rule is not None:
@@ -73,7 +73,7 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
 
 
 def lower_each(nodes: Iterable[exp.Expr], scope: Scope) -> list[Scalar]:
-    """Return the scalars of ``nodes``.  Raise one SqlError with the refusals of all nodes."""
+    """Translate ``nodes`` into scalars.  If several nodes are invalid, raise one SqlError with all errors."""
     reasons, scalars = Reasons(), []  # no helper function, to keep the stack shallow for deep expressions
     for node in nodes:
         try:
@@ -85,7 +85,7 @@ def lower_each(nodes: Iterable[exp.Expr], scope: Scope) -> list[Scalar]:
 
 
 def only_known_parts(node: exp.Expr) -> None:
-    """Raise SqlError for a node with a part that no rule reads, because ignoring the part would change the meaning."""
+    """Raise SqlError if a node has a part that no rule reads.  Ignoring such a part would change the meaning."""
     if type(node) in _RULES or type(node) in COMPARISONS or type(node) in _ARITHMETIC:
         only(node, *_PARTS.get(type(node), ("this", "expression")))
 
@@ -141,7 +141,7 @@ def _not(node: exp.Not, scope: Scope) -> Scalar:
 
 
 def lower_boolean(node: exp.Expr, scope: Scope) -> Scalar:
-    """Return the scalar of a condition.  Raise SqlError if its type is not BOOLEAN."""
+    """Translate a condition into a scalar.  Raise SqlError if the type is not BOOLEAN."""
     value = lower_scalar(node, scope)
     if value.type not in (BOOLEAN, NULL):
         raise SqlError(f"expected a condition, but {node.sql('spark')} is {value.type}", where=place(node))
@@ -158,7 +158,7 @@ def _is(node: exp.Is, scope: Scope) -> Scalar:
 
 
 def lower_comparison(node: exp.Expr, scope: Scope) -> Call:
-    """Return the call of a comparison, with both sides converted to comparable types."""
+    """Translate a comparison, and convert both sides to comparable types."""
     left, right = lower_each((node.this, node.expression), scope)
     return Call(COMPARISONS[type(node)], comparable(left, right, node), BOOLEAN)
 
@@ -201,7 +201,6 @@ def _case(node: exp.Case, scope: Scope) -> Scalar:
 
 
 def _if(node: exp.If, scope: Scope) -> Scalar:
-    """Return the scalar of IF(condition, then, otherwise), which is a CASE with one branch."""
     if isinstance(node.this.unnest(), exp.Null):
         node.this.replace(exp.false())
     return _case(exp.Case(ifs=[node], default=node.args.get("false")), scope)
@@ -235,7 +234,7 @@ def _like(name: str) -> Callable[[exp.Expr, Scope], Scalar]:
 
 
 def _escaped(node: exp.Escape, scope: Scope) -> Scalar:
-    r"""Return the scalar of LIKE with an escape character, with the pattern rewritten to use the backslash."""
+    r"""Translate LIKE with an escape character into a LIKE that uses the backslash."""
     like = node.this
     if not isinstance(like, (exp.Like, exp.ILike)):
         raise refuse("ESCAPE", node, "it belongs to LIKE and ILIKE")
@@ -252,7 +251,7 @@ def _escaped(node: exp.Escape, scope: Scope) -> Scalar:
 def _is_pattern(pattern: Scalar) -> Scalar:
     r"""Return the condition that every backslash of a pattern precedes %, _ or a backslash.
 
-    For other patterns Spark fails at a row.
+    Spark fails at run time for any other pattern.
     """
     rest = pattern
     for escape in ("\\\\", "\\%", "\\_"):  # \\ first, so that what remains of a run of them is an odd one
@@ -270,7 +269,7 @@ def _in_list(node: exp.In, scope: Scope) -> Scalar:
 
 
 def listed(node: exp.In) -> list[exp.Expr]:
-    """Return the values of IN.  Raise SqlError for a subquery, which is not a value, and for an empty list."""
+    """Return the values of IN.  Raise SqlError for a subquery or an empty list."""
     if node.args.get("query") is not None:
         raise refuse(
             "IN (SELECT …) used as a value", node, "it must be a condition of WHERE or ON, within AND, OR and NOT"
@@ -316,7 +315,6 @@ def _function(node: exp.Anonymous, scope: Scope) -> Scalar:
 
 
 def _measure(name: str, node: exp.Anonymous, scope: Scope, grouping: Grouping) -> Scalar:
-    """Return the column of the groups that has the value of an aggregate."""
     if len(node.expressions) != 1:
         raise SqlError(f"{name.upper()} takes one argument, not {len(node.expressions)}", where=place(node))
     (parameter,) = node.expressions
@@ -397,4 +395,4 @@ _PARTS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
     exp.Identifier: ("this", "quoted"),
     exp.Anonymous: ("this", "expressions"),
 }
-"""The parts of each kind of node that the node's rule reads.  For other kinds these are "this" and "expression"."""
+"""The parts that the rule of a node reads, by node class.  The default is "this" and "expression"."""

@@ -1,14 +1,14 @@
-"""Lower time functions with a syntax of their own: units, formats, and functions that other expressions replace.
+"""Translate time functions with units or formats, and functions that another expression replaces.
 
     CURRENT_DATE                      CAST(NOW() AS DATE)
     DATEADD(HOUR, n, t)               t + n * INTERVAL 1 HOUR
     DATEDIFF(DAY, a, b)               TIMESTAMPDIFF(DAY, a, b), whole days of 24 hours
     TO_DATE(text)                     CAST(text AS DATE)
 
-Units and formats must be valid constants.  For invalid ones, Spark would return NULL or fail at the first row.
+Units and formats must be valid constants, because Spark would otherwise return NULL or fail at run time.
 
-A format such as ``yyyy-MM-dd HH:mm`` consists of groups of letters, text in quotes, and other characters.  Spark
-refuses some letters and some lengths, and refuses more of them for reading than for writing.
+A format such as ``yyyy-MM-dd HH:mm`` consists of groups of letters, quoted text, and other characters.  Spark refuses
+some letters and some group lengths.  Formats for reading have more restrictions than formats for writing.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ DAY_NAMES: Final = ("current_date", "curdate")
 
 
 def today() -> Scalar:
-    """Return the scalar of CURRENT_DATE, which is the day of NOW in UTC."""
+    """Return CURRENT_DATE as a scalar: the day of NOW in UTC."""
     return Cast(Now(), DATE)
 
 
 def lower_time_form(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """Return the scalar of a call of a function of ``FORMS``.
+    """Translate a call of a function of ``FORMS``.
 
-    Raise SqlError for arguments that Spark would refuse, in the query or at a row.
+    Raise SqlError if Spark would refuse the arguments, either in the query or at a row.
     """
     function, arguments = FUNCTIONS[name], node.expressions
     if not function.least <= len(arguments) <= function.most:
@@ -95,7 +95,6 @@ def _format(name: str, node: exp.Anonymous, *, read: bool) -> Literal:
 
 
 def _written(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """Return the scalar of TO_DATE, TO_TIMESTAMP or UNIX_TIMESTAMP of a time or a text, with or without a format."""
     type = FUNCTIONS[name].result(())
     value = lower(node.expressions[0])
     if len(node.expressions) == 2:
@@ -116,7 +115,6 @@ def _written(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
 
 
 def _moved(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """Return the scalar of DATE_ADD(day, n), DATE_SUB(day, n) or DATEADD(unit, n, time)."""
     if len(node.expressions) == 3:
         return _moved_by_unit(name, node, lower)
     time, count = node.expressions
@@ -169,7 +167,7 @@ def _unit(name: str, unit: exp.Expr, node: exp.Expr) -> str:
 
 
 def _difference(name: str, node: exp.Anonymous, lower: Lower) -> Scalar:
-    """Return the scalar of DATEDIFF(end, start) in calendar days, or of DATEDIFF(unit, start, end) in whole units."""
+    """Translate DATEDIFF(end, start) in calendar days, or DATEDIFF(unit, start, end) in whole units."""
     if len(node.expressions) == 2:
         end, start = (_time(name, part, lower) for part in node.expressions)
         return Call("datediff", (end, start), FUNCTIONS["datediff"].result(()))
@@ -211,14 +209,14 @@ FORMS: Final[dict[str, Callable[[str, exp.Anonymous, Lower], Scalar]]] = {
     **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), _difference),
     **dict.fromkeys(("add_months", "months_between"), _months),
 }
-"""For each function with arguments that are not typed values, the function that translates a call."""
+"""A mapping from functions with units, formats or other special arguments to the translations of calls."""
 
 
 _GROUPS: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']")
 _MOST: Final = {
     "y": 6, "M": 4, "L": 4, "d": 2, "H": 2, "h": 2, "K": 2, "k": 2, "m": 2, "s": 2, "S": 9, "a": 1, "X": 3, "x": 3,
 }  # fmt: skip
-"""How often each pattern letter may be repeated, in formats that read and in formats that write."""
+"""The maximal number of repetitions of each letter in a format, for reading and for writing."""
 _WRITTEN_ONLY: Final = {"E": 4, "D": 3, "Q": 2, "G": 4}
 _MEANT: Final = {
     "Y": "yyyy for the year",
@@ -230,7 +228,7 @@ LETTERS: Final = "yyyy, MM, MMM, dd, HH, hh, a, mm, ss, SSS, XXX"
 
 
 def check_format(text: str, node: exp.Expr, *, read: bool) -> None:
-    """Raise SqlError for a format that Spark would refuse, at once or at some row.
+    """Raise SqlError for a format that Spark would refuse, either at once or at some row.
 
     ``read`` is True for a format that reads texts, and False for a format that writes texts.
 

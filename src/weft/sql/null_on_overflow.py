@@ -1,7 +1,7 @@
 """Rewrite expressions of views and of synopsis events so that every engine computes the same values.
 
-An integer or decimal that overflows is NULL, and so is a division by 0.  Without the rewriting, DuckDB would raise an
-error, so that one row of a source would stop a view for ever, and Spark would wrap around.
+The result of an overflow or of a division by 0 is NULL.  Without the rewriting, DuckDB would raise an error at every
+refresh, and the view would stop for ever.  In Spark, integers would wrap around.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EXACT: Final = (*INTEGRAL, "DECIMAL")
 
 
 def all_within_range(scalar: Scalar) -> Scalar:
-    """Return the expression with ``within_range`` applied to the expression and all of its subexpressions."""
+    """Apply ``within_range`` to the expression and to all of its subexpressions."""
     return within_range(with_children(scalar, tuple(map(all_within_range, children(scalar)))))
 
 
@@ -61,10 +61,7 @@ def within_range(scalar: Scalar) -> Scalar:
 
 
 def _integer_of(text: Scalar, type: DataType) -> Scalar:
-    """Return an expression for the integer that Spark reads from a text, or NULL if the text is not an integer.
-
-    Spark ignores surrounding blanks and digits after the point.
-    """
+    """Convert a text to an integer as Spark does.  Spark ignores surrounding blanks and digits after the point."""
     digits, point = (
         Call("regexp_extract", (text, Literal(pattern, STRING), Literal(1, INT)), STRING)
         for pattern in (_WHOLE, _BELOW_ONE)
@@ -74,10 +71,7 @@ def _integer_of(text: Scalar, type: DataType) -> Scalar:
 
 
 def _of_integer(call: Call, arg: Scalar) -> Scalar:
-    """Return an expression for ABS or a rounding function of an integer.
-
-    Rounding does not change an integer.  ABS of the least value of a type overflows.
-    """
+    """Rounding does not change an integer.  ABS of the least value of a type overflows."""
     if call.name != "abs":
         return arg if call.type == arg.type else Cast(arg, call.type)
     zero = Cast(Literal(0, INT), call.type)
@@ -86,10 +80,7 @@ def _of_integer(call: Call, arg: Scalar) -> Scalar:
 
 
 def _wide(factors: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-    """Return the factors of a decimal product with one factor widened.
-
-    Without the wider factor, DuckDB would limit the product to 18 digits.
-    """
+    """Widen one factor of a decimal product, because DuckDB would otherwise limit the product to 18 digits."""
     if any(as_decimal(each.type)[0] > _NARROW for each in factors):
         return factors
     place = next(at for at, each in enumerate(factors) if each.type.name == "DECIMAL")

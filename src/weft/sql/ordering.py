@@ -1,6 +1,6 @@
-"""Translate ORDER BY at the end of a standing query, which sorts the output of `weft try` and `weft results`.
+"""Translate the final ORDER BY of a standing query, which sorts the output of `weft try` and `weft results`.
 
-ORDER BY does not affect delivery.  Weft delivers and numbers answers in the order of their first instants.
+ORDER BY does not affect delivery.  Weft delivers and numbers answers in the order of their start times.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ORDER: Final = re.compile(r"\border\s+by\b", re.IGNORECASE)
 def order_of(text: str, names: Sequence[str]) -> tuple[Key, ...]:
     """Return the sort keys of the standing query ``text``, whose answers have the columns ``names``.
 
-    A text without ORDER BY, and a formula, have no sort keys.
+    The result is empty for a text without ORDER BY and for a formula.
     """
     if not _ORDER.search(text):
         return ()
@@ -38,12 +38,12 @@ def order_of(text: str, names: Sequence[str]) -> tuple[Key, ...]:
 
 
 def at_the_end(scope: Scope) -> tuple[str, ...]:
-    """Return the names of the clauses that are allowed only at the end of a whole standing query."""
+    """Return the names of the clauses that are allowed only at the end of a standing query."""
     return () if scope.parent is not None or scope.context.view else ("order",)
 
 
 def lower_order(order: exp.Order, node: exp.Expr, names: Sequence[str]) -> tuple[Key, ...]:
-    """Return the sort keys of a whole query.  Raise SqlError for a key that is not a column of the answer."""
+    """Return the sort keys of a query.  Raise SqlError for a sort key that is not a column of the answer."""
     only(order, "expressions")
     return tuple(of_each(lambda each: _key(each, node, names), order.expressions))
 
@@ -60,7 +60,6 @@ def _key(ordered: exp.Expr, node: exp.Expr, names: Sequence[str]) -> Key:
 
 
 def _column(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> int | None:
-    """Return the index of the answer's column that the sort key ``value`` denotes, or None."""
     folded = [name.lower() for name in names]
     if isinstance(value, exp.Literal) and not value.is_string and re.fullmatch(r"\d{1,9}", value.name):
         if not 1 <= int(value.name) <= len(names):
@@ -79,10 +78,6 @@ def _column(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> int | None
 
 
 def _same(item: exp.Expr, value: exp.Expr, node: exp.Expr) -> bool:
-    """Return whether an item of the select list is the sort key ``value``.
-
-    A column may be written with or without its table.
-    """
     if isinstance(item, exp.Column) and isinstance(value, exp.Column) and not item.table:
         sources = [node.args.get("from_"), *(node.args.get("joins") or ())]
         aliases = {each.this.alias_or_name.lower() for each in sources if each is not None}
@@ -91,7 +86,7 @@ def _same(item: exp.Expr, value: exp.Expr, node: exp.Expr) -> bool:
 
 
 def _added(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> str:
-    """Return a hint that contains the query with the sort key added to the select list."""
+    """Return a hint that contains the query with the sort key in its select list."""
     plain = isinstance(node, exp.Select) and isinstance(value, exp.Column) and not node.args.get("group")
     if not plain or value.name.lower() in {name.lower() for name in names}:
         return "Name the expression in the select list with AS, and sort by that name."

@@ -1,8 +1,7 @@
-"""Parse a text as exactly one query in Spark's dialect, or refuse the text and name the place of the error.
+"""Parse a text that contains exactly one query in Spark's dialect.  For any other text, raise an error with the place.
 
-The parser does not recognize functions, so that ``sql.functions`` sees every function name that the user wrote
-(``exp.Anonymous``).  This module checks only that the text is one query.  The translation into algebra decides what the
-language allows (design section 8).
+The parser does not recognize functions.  Every function call becomes an ``exp.Anonymous`` node.  This module checks
+only that the text is one query.  The translation into algebra decides which constructs are allowed (design section 8).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _STATEMENTS: Final = (
     exp.Merge, exp.MultitableInserts, exp.Refresh, exp.Set, exp.TruncateTable, exp.Update, exp.Use, exp.Values,
 )  # fmt: skip
 MAX_TEXT: Final = 100_000
-"""The maximal number of characters of a query.  A longer text is not a practical query and takes long to parse."""
+"""The maximal number of characters in a query.  Longer texts take long to parse."""
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
@@ -36,7 +35,7 @@ class QueryText(Spark):
     """Spark's dialect without the recognition of functions, except CAST, TRY_CAST and EXTRACT."""
 
     class Tokenizer(Spark.Tokenizer):
-        """A tokenizer without the operators ISNULL and NOTNULL, which are names in Spark."""
+        """A tokenizer without the operators ISNULL and NOTNULL, which are function names in Spark."""
 
         KEYWORDS: ClassVar[dict[str, Any]] = {
             word: token for word, token in Spark.Tokenizer.KEYWORDS.items() if word not in ("ISNULL", "NOTNULL")
@@ -53,7 +52,7 @@ class QueryText(Spark):
         }
 
         def _parse_paren(self) -> exp.Expr | None:
-            """Mark the parentheses that the text contains, because the parser also inserts parentheses of its own."""
+            """Mark the parentheses in the text, because the parser inserts other parentheses."""
             node = super()._parse_paren()
             if isinstance(node, exp.Paren):
                 node.meta[WRITTEN] = True
@@ -61,10 +60,10 @@ class QueryText(Spark):
 
 
 def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
-    """Return the syntax tree of the one query in ``text``.
+    """Return the syntax tree of the query in ``text``.
 
-    Raise SqlError if the text is not exactly one query (SELECT, set operations, VALUES), or if Spark would group its
-    operators differently.
+    Raise SqlError if the text is not exactly one query (SELECT, set operation or VALUES).  Also raise SqlError if Spark
+    would group the operators differently.
     """
     if len(text) > MAX_TEXT:
         raise SqlError(f"the query has {len(text):,} characters, more than {MAX_TEXT:,}", hint="Shorten it.")
@@ -91,9 +90,9 @@ def parse(text: str) -> exp.Select | exp.SetOperation | exp.Values:
 
 
 def first_statement(text: str) -> tuple[str, str | None]:
-    """Return the parts of a text before and after its first semicolon outside strings, names and comments.
+    """Split a text at the first semicolon outside strings, names and comments.
 
-    Return the text and None if it has no such semicolon, or if a string does not end.
+    If the text has no such semicolon, or if a string does not end, return the text and None.
     """
     try:
         tokens = QueryText().tokenize(text)
@@ -104,7 +103,6 @@ def first_statement(text: str) -> tuple[str, str | None]:
 
 
 def _in_words(problem: str, near: str) -> str:
-    """Return a clause that describes a parser error to the author of the text."""
     place = f" near {near!r}" if near else ""
     missing = re.search(r"Expecting (\S)$", problem)
     if missing is not None:

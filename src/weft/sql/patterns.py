@@ -1,7 +1,7 @@
 """Check regular expressions by Java's rules, because Spark reports an invalid pattern only at the first row.
 
-The checker accepts the usual syntax of ``java.util.regex.Pattern``: everything except flags for comments, nested
-character classes, and octal escapes.  Every accepted pattern compiles; a test verifies this with Java itself.
+The module accepts the usual syntax of ``java.util.regex.Pattern``.  The module refuses flags for comments, nested
+character classes, and octal escapes.  Java compiles every accepted pattern, as a test verifies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CATEGORIES: Final = """
 """
 _PROPERTIES: Final = frozenset(_CATEGORIES.split())
 _MOST: Final = 1_000
-"""The maximal count of a repetition.  A larger count is refused because compilation unrolls the pattern."""
+"""The maximal count of a repetition.  Larger counts are refused because compilation unrolls the pattern."""
 _DEEPEST: Final = 50
 _BOUND: Final = re.compile(r"\{(\d{1,9})(?:(,)(\d{1,9})?)?\}")
 _OPENING: Final = re.compile(r"\(\?(?::|=|!|<=|<!|>|[ims]+:|<([A-Za-z][A-Za-z0-9]*)>)")
@@ -33,8 +33,6 @@ _CODE: Final = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[pP](?:\{(\w+)\
 
 @dataclass
 class _Reader:
-    """A reader that checks one pattern from left to right."""
-
     text: str
     at: int = 0
     groups: int = 0
@@ -43,7 +41,7 @@ class _Reader:
     depth: int = 0
 
     def alternatives(self) -> None:
-        """Check the pattern up to its end or to the closing ``)``."""
+        """Check the pattern up to its end, or up to the closing ``)``."""
         while self.at < len(self.text) and self.text[self.at] != ")":
             if self.text[self.at] == "|":
                 self.at += 1
@@ -112,7 +110,7 @@ class _Reader:
         raise ValueError("a [ is not closed")
 
     def member(self) -> str | None:
-        """Check one member of a character class, and return its character, or None for a predefined class."""
+        """Check one member of a character class.  Return the character, or None for a predefined class."""
         start = self.at
         if self.text[start] != "\\":
             self.at += 1
@@ -167,9 +165,9 @@ class _Reader:
 
 
 def check_pattern(text: str, node: exp.Expr) -> int:
-    """Return the number of groups of a regular expression.  Raise SqlError if Java would not compile the pattern.
+    """Return the number of groups in a regular expression.  Raise SqlError if Java would not compile the pattern.
 
-    ``text`` is the pattern after the escapes of the SQL string are resolved.
+    ``text`` is the pattern without the escapes of the SQL string.
     """
     reader = _Reader(text)
     try:
@@ -186,7 +184,10 @@ def check_pattern(text: str, node: exp.Expr) -> int:
 
 
 def check_replacement(text: str, groups: int, node: exp.Expr) -> None:
-    r"""Raise SqlError if a replacement of REGEXP_REPLACE refers to a missing group, or ends in a backslash or a $."""
+    r"""Check the replacement of REGEXP_REPLACE.
+
+    Raise SqlError if the replacement refers to a missing group, or ends in a backslash or a $.
+    """
     for sign, digit in re.findall(r"(\\|\$)(.?)", re.sub(r"\\.", "", text, flags=re.DOTALL), re.DOTALL):
         if sign == "\\" or not re.fullmatch("[0-9]", digit) or int(digit) > groups:
             raise SqlError(

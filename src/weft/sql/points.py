@@ -1,7 +1,7 @@
-"""Render relations over time points as SQL that both DuckDB and Spark accept.
+"""Render relations over time points as SQL for both DuckDB and Spark.
 
-A relation is a table ``v1 … vk, [n,] from_tp, to_tp``: the values of the relation's variables, the count of each
-answer, and the period of time points ``[from_tp, to_tp)``.  Only a *counted* relation has the column ``n``; in other
+A relation is a table ``v1 … vk, [n,] from_tp, to_tp``.  The columns are the values of the variables, the count of the
+answer, and the period of time points ``[from_tp, to_tp)``.  Only a *counted* relation has the column ``n``.  In other
 relations every count is 1.  The periods of equal values are disjoint and lie within the time points of the batch.  In a
 relation of *points* each period is one time point.
 """
@@ -20,7 +20,7 @@ PERIOD: Final = ("from_tp", "to_tp")
 
 @dataclass(frozen=True)
 class Extent:
-    """The range ``[first, end)`` of the time points of a batch."""
+    """The range ``[first, end)`` of the time points in a batch."""
 
     first: int
     end: int
@@ -36,8 +36,8 @@ class Dialect:
     """The differences between the two engines.
 
     - ``latest``: whether the engine has ASOF JOIN, which finds the latest row of a key in one pass over sorted rows.
-    - ``quotient``: the operator of truncating integer division.
-    - ``matches``: the function that searches a pattern.
+    - ``quotient``: the operator for integer division that truncates.
+    - ``matches``: the function that searches for a pattern.
     - ``groups``: whether an empty group of a match differs from a group that did not participate in the match.
     - ``infinite``: whether a DOUBLE divided by 0 is infinite.
     """
@@ -71,11 +71,11 @@ class Steps:
         return [*self.values(), *(["n"] if self.counted else []), *PERIOD]
 
     def values(self, alias: str = "") -> list[str]:
-        """Return the names of the variables' columns, qualified by ``alias`` if it is given."""
+        """Return the column names of the variables, qualified by ``alias`` if it is not empty."""
         return columns_of(len(self.variables), alias)
 
     def column(self, variable: Variable, alias: str = "") -> str:
-        """Return the name of the column of ``variable``, qualified by ``alias`` if it is given."""
+        """Return the column name of ``variable``, qualified by ``alias`` if it is not empty."""
         return columns_of(len(self.variables), alias)[self.variables.index(variable)]
 
     def count(self, alias: str = "") -> str:
@@ -83,17 +83,17 @@ class Steps:
         return (f"{alias}.n" if alias else "n") if self.counted else "1"
 
     def named(self, variables: tuple[Variable, ...]) -> Steps:
-        """Return the same relation with other names for its variables."""
+        """Return the same relation with the variable names ``variables``."""
         return replace(self, variables=variables)
 
 
 def columns_of(width: int, alias: str = "") -> list[str]:
-    """Return the names ``v1 … vk``, where k is ``width``, qualified by ``alias`` if it is given."""
+    """Return the names ``v1 … vk``, where k is ``width``, qualified by ``alias`` if it is not empty."""
     return [f"{alias}.v{number}" if alias else f"v{number}" for number in range(1, width + 1)]
 
 
 def agreeing(left: Steps, right: Steps, a: str = "a", b: str = "b") -> list[str]:
-    """Return the SQL conditions that two rows are equal in the variables that ``left`` and ``right`` share.
+    """Return SQL conditions that two rows are equal in the common variables of ``left`` and ``right``.
 
     ``a`` and ``b`` are the aliases of the rows.
     """
@@ -107,9 +107,9 @@ def conjunction(conditions: Sequence[str]) -> str:
 
 
 def bounds(query: str, keys: Sequence[str], amount: str) -> str:
-    """Return SQL with two rows for each period of ``query``: its start and its end as ``tp``.
+    """Return SQL with two rows for each period of ``query``.  The column ``tp`` is the start or the end of the period.
 
-    The column ``d`` is ``amount`` at the start and the negative of ``amount`` at the end.
+    The column ``d`` is ``amount`` at the start, and minus ``amount`` at the end.
     """
     return (
         f"SELECT {listed(keys, 'CASE WHEN side = 0 THEN from_tp ELSE to_tp END AS tp')}, "
@@ -128,7 +128,7 @@ def coalesced(query: str, width: int) -> str:
 def added_up(query: str, width: int) -> str:
     """Return SQL that sums the counts of equal rows at each time point.
 
-    ``query`` returns ``v1 … vk, n, from_tp, to_tp``; its periods may overlap.
+    ``query`` returns ``v1 … vk, n, from_tp, to_tp``.  The periods may overlap.
     """
     keys = columns_of(width)
     at_once = (
@@ -146,8 +146,8 @@ def added_up(query: str, width: int) -> str:
 def greatest(query: str, width: int) -> str:
     """Return SQL for the greatest count of equal rows at each time point.
 
-    ``query`` returns ``v1 … vk, n, from_tp, to_tp``; its periods may overlap.  The SQL computes the maximum of each
-    interval between two bounds, because a maximum cannot be updated by subtraction.
+    ``query`` returns ``v1 … vk, n, from_tp, to_tp``.  The periods may overlap.  A maximum cannot be updated by
+    subtraction, so the SQL computes the maximum for each interval between two bounds.
     """
     keys = columns_of(width)
     cuts = f"SELECT DISTINCT {listed(keys, 'tp')} FROM ({bounds(query, keys, '1')}) AS bounds"
@@ -162,9 +162,9 @@ def greatest(query: str, width: int) -> str:
 
 
 def spread(steps: Steps, name: str) -> str:
-    """Return SQL that repeats each row of ``steps`` for every time point of its period: ``v1 … vk, [n,] tp``.
+    """Return SQL that repeats each row of ``steps`` for every time point in its period: ``v1 … vk, [n,] tp``.
 
-    ``name`` is the table of the time points of the batch.
+    The table ``name`` contains the time points of the batch.
     """
     count = ["a.n"] if steps.counted else []
     if steps.points:

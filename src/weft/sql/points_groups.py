@@ -1,8 +1,8 @@
 """Render aggregations at each time point as SQL (``points`` defines the relations).
 
-Counts and sums of integers are running sums over the bounds of periods.  Aggregates that cannot subtract a value (MIN,
-MAX, MED, sums of DOUBLE) are computed for each interval between two bounds.  DOUBLEs are summed in ascending order, so
-that the same numbers have the same sum in any order of arrival.
+Counts and sums of integers are running sums over the bounds of periods.  MIN, MAX, MED and sums of DOUBLE are computed
+for each interval between two bounds.  DOUBLEs are added in ascending order, so that the sum does not depend on the
+order of arrival.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from weft.sql.render import literal, spelled
 from weft.sql.sweeping import listed, over
 
 _WIDE: Final = "DECIMAL(38,0)"
-"""The type in which integers are summed, because the sum of BIGINTs may exceed a BIGINT."""
+"""The type for sums of integers, which may exceed a BIGINT."""
 
 
 def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialect) -> str:
-    """Return SQL for an aggregation: the output, the groups and the period, as ``v1, v2 …, from_tp, to_tp``.
+    """Return SQL for an aggregation.  The columns ``v1, v2 …, from_tp, to_tp`` are the output, the groups and the
+    period.
 
     ``steps`` must not be counted.  The SQL fails if a sum of integers exceeds a BIGINT.
     """
@@ -44,7 +45,7 @@ def aggregated(formula: Aggregate, steps: Steps, extent: Extent, dialect: Dialec
 
 
 def of_nothing(formula: Aggregate) -> str:
-    """Return SQL for the value of an aggregation without groups where its formula has no answers, as in MonPoly."""
+    """Return SQL for MonPoly's result of an aggregation without groups over no answers."""
     function, type = formula.function, formula.output.type
     if function in ("MIN", "MAX") and type == DOUBLE:
         return f"CAST('{'' if function == 'MIN' else '-'}Infinity' AS DOUBLE)"
@@ -56,7 +57,6 @@ def _exact(formula: Aggregate) -> bool:
 
 
 def _measure(formula: Aggregate, item: str = "x") -> str:
-    """Return the SQL aggregate of ``item`` over the rows of a group."""
     type = spelled(formula.output.type)
     match formula.function:
         case "CNT":
@@ -78,10 +78,7 @@ def _total(formula: Aggregate, item: str) -> str:
 
 
 def _running(formula: Aggregate, rows: str, names: list[str]) -> str:
-    """Return SQL that computes counts and sums of integers as running sums.
-
-    A value is added at the start of its period and subtracted at the end.
-    """
+    """A running sum adds a value at the start of its period and subtracts the value at the end."""
     value = f"CAST({'0' if formula.function == 'CNT' else 'COALESCE(x, 0)'} AS {_WIDE})"
     sides = "CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides"
     bound = "CASE WHEN side = 0 THEN from_tp ELSE to_tp END AS tp"
@@ -105,7 +102,6 @@ def _running(formula: Aggregate, rows: str, names: list[str]) -> str:
 
 
 def _recomputed(formula: Aggregate, rows: str, names: list[str]) -> str:
-    """Return SQL that computes the aggregate of each interval between two bounds from the rows of the interval."""
     cuts = f"SELECT DISTINCT {listed(names, 'tp')} FROM ({bounds(rows, names, '1')}) AS bounds"
     following = f"LEAD(tp) {over(names, 'tp')} AS next"
     stretches = f"SELECT {listed(names, 'tp', following)} FROM ({cuts}) AS cuts"
@@ -120,7 +116,7 @@ def _recomputed(formula: Aggregate, rows: str, names: list[str]) -> str:
 def at_all_time_points(formula: Aggregate, steps: Steps, extent: Extent) -> str:
     """Return SQL for an aggregation without groups at all time points of the batch.
 
-    ``steps`` has the values at the time points with answers.
+    ``steps`` contains the values at those time points that have an answer.
     """
     there = Steps(steps.source, ())
     nothing = f"SELECT {of_nothing(formula)} AS v1, from_tp, to_tp FROM ({gaps(there, extent)}) AS gaps"

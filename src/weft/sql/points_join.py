@@ -1,10 +1,10 @@
-"""Render conjunction and difference of relations over time points as SQL (``points`` defines the relations).
+"""Render conjunctions and differences of relations over time points as SQL (``points`` defines the relations).
 
     Q1 ∧ Q2     joined:  rows equal in the shared variables, at the shared time points, with counts multiplied
     Q1 ∧ ¬Q2    without: the counts of Q1 minus the counts of Q2, at least 0
 
-If one relation has all variables of the other, each of its rows matches at most one row of the other at a time point.
-One pass over both relations in order finds these matches, without comparing all pairs of rows of a key.
+If Q1 has all variables of Q2, each row of Q1 matches at most one row of Q2 per time point.  One pass over the sorted
+relations then finds all matches.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.sql.points import PERIOD, Dialect, Extent, Steps, agreeing, columns_of
 from weft.sql.sweeping import listed, over
 
 Multiplied: TypeAlias = OneOf["times", "least"]
-"""The way in which a conjunction combines two counts: by their product ("times"), or by the smaller count ("least")."""
+"""The way to combine two counts in a conjunction: by their product ("times") or their minimum ("least")."""
 OVERLAP: Final = ("a.from_tp < b.to_tp", "b.from_tp < a.to_tp")
 _SHARED: Final = ("GREATEST(a.from_tp, b.from_tp) AS from_tp", "LEAST(a.to_tp, b.to_tp) AS to_tp")
 
@@ -25,7 +25,7 @@ _SHARED: Final = ("GREATEST(a.from_tp, b.from_tp) AS from_tp", "LEAST(a.to_tp, b
 def joined(
     left: Steps, right: Steps, variables: tuple[Variable, ...], dialect: Dialect, multiplied: Multiplied = "times"
 ) -> str:
-    """Return SQL for Q1 ∧ Q2.  The columns are ``variables``, which are the variables of Q1 and Q2."""
+    """Return SQL for Q1 ∧ Q2.  The columns are ``variables``, the variables of Q1 and Q2."""
     if right.points and not left.points:
         left, right = right, left
     count = _count(left, right, multiplied)
@@ -44,10 +44,7 @@ def joined(
 
 
 def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
-    """Return SQL that joins the periods of equal keys, where both relations have the same variables.
-
-    A shared interval starts where a period of one relation starts within a period of the other.
-    """
+    """Join two relations with the same variables.  Each resulting period starts where one of the two periods starts."""
     among_right = containing(left, right, "a.from_tp", dialect)
     among_left = containing(right, left, "b.from_tp", dialect, outer="b", inner="a")
     return (
@@ -59,10 +56,11 @@ def _one_to_one(left: Steps, right: Steps, heads: str, dialect: Dialect) -> str:
 def containing(
     left: Steps, right: Steps, at: str, dialect: Dialect, kind: str = "", *, outer: str = "a", inner: str = "b"
 ) -> str:
-    """Return a FROM clause that joins each row of ``left`` with the last period of ``right`` that starts by ``at``.
+    """Return a FROM clause that joins each row of ``left`` with the last period of ``right`` that has started at
+    ``at``.
 
-    The variables of ``right`` must be variables of ``left``.  The caller must check with ``at < to_tp`` that the period
-    has not ended.  With ``kind`` LEFT, the columns of ``right`` are NULL if no period has started.
+    Every variable of ``right`` must be a variable of ``left``.  The period may have ended, so the caller must check
+    ``at < to_tp``.  If ``kind`` is LEFT and no period has started, the columns of ``right`` are NULL.
     """
     met = [*agreeing(left, right, outer, inner), f"{at} >= {inner}.from_tp"]
     if not dialect.latest:
@@ -72,9 +70,9 @@ def containing(
 
 
 def without(left: Steps, right: Steps, extent: Extent, dialect: Dialect) -> str:
-    """Return SQL for Q1 ∧ ¬Q2 with the columns of Q1.  The variables of Q2 must be variables of Q1.
+    """Return SQL for Q1 ∧ ¬Q2 with the columns of Q1.  Every variable of Q2 must be a variable of Q1.
 
-    If Q1 is not counted, each of its answers has the count 1, and any answer of Q2 removes it.
+    If Q1 is not counted, each answer of Q1 has the count 1, and any answer of Q2 removes the answer of Q1.
     """
     return _points_without(left, right, dialect) if left.points else _periods_without(left, right, extent)
 
@@ -108,7 +106,7 @@ def _periods_without(left: Steps, right: Steps, extent: Extent) -> str:
 
 
 def gaps(steps: Steps, extent: Extent) -> str:
-    """Return SQL for the time points at which each row of ``steps`` is not an answer: ``v1 … vk, from_tp, to_tp``."""
+    """Return SQL for the time points at which a row of ``steps`` is not an answer: ``v1 … vk, from_tp, to_tp``."""
     keys = steps.values()
     before = f"COALESCE(LAG(to_tp) {over(keys, 'from_tp')}, {extent.first}) AS from_tp"
     between = f"SELECT {listed(keys, before, 'from_tp AS to_tp')} FROM {steps.source} AS given"
@@ -119,7 +117,6 @@ def gaps(steps: Steps, extent: Extent) -> str:
 
 
 def _values(left: Steps, right: Steps, variables: tuple[Variable, ...]) -> list[str]:
-    """Return SQL for the columns of ``variables``, each from a relation that has the variable."""
     sources = (left.column(each, "a") if each in left.variables else right.column(each, "b") for each in variables)
     return [f"{source} AS {name}" for source, name in zip(sources, columns_of(len(variables)), strict=True)]
 

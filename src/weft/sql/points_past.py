@@ -1,15 +1,15 @@
 """Render the past operators over relations over time points as SQL (``points`` defines the relations).
 
-An *anchor* is an answer of Q, in ◇Q or Q1 since Q, to which later time points refer.  A relation of anchors has the
-columns ``v1 … vk, [n,] instant, from_tp, until``.  ``instant`` is the anchor's instant in microseconds, ``from_tp`` is
-the first time point that can see the anchor, and ``until`` is the first later time point at which Q1 has failed.
-Anchors of earlier batches are stored with their instants.
+In ◇Q or Q1 since Q, an *anchor* is an answer of Q to which later time points refer.  A relation of anchors has the
+columns ``v1 … vk, [n,] instant, from_tp, until``.  ``instant`` is the anchor's instant in microseconds.  ``from_tp`` is
+the first time point at which the anchor may be visible.  ``until`` is the first later time point at which Q1 is false.
+The store contains the anchors of earlier batches with their instants.
 
-With a window [a, b], an anchor with the instant i is visible at the time points whose instants are from i + a to i + b.
-Since instants never decrease, these time points are consecutive.  If a is 0, a period of Q is one anchor, because only
-the last time point of the period affects later time points.  If a is not 0, or if answers are counted, each answer is
-an anchor.  Anchors without counts are stored as *runs*, from ``instant`` to ``last``.  A run consists of anchors at
-most b - a + 1 microseconds apart, which together are visible without a gap.
+With a window [a, b], an anchor at the instant i is visible from the instant i + a to the instant i + b.  Instants never
+decrease, so the anchor is visible at consecutive time points.  If a is 0, a period of Q is one anchor, because later
+time points depend only on the end of the period.  If a is not 0, or if answers are counted, each answer is an anchor.
+Anchors without counts are stored as *runs*, from ``instant`` to ``last``.  A run consists of anchors at most b - a + 1
+microseconds apart.  Together, the anchors of a run are visible without a gap.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ def shifted(steps: Steps | None, extent: Extent, stored: Steps | None, *, counte
     """Return SQL for the answers of Q one time point later, as in ▽Q.
 
     ``steps`` are the answers of Q in the batch.  ``stored`` are the answers of Q at the last time point before the
-    batch.  One of ``steps`` and ``stored`` may be None.  With ``counted``, the result has counts even if ``steps`` and
-    ``stored`` have none.
+    batch.  One of ``steps`` and ``stored`` may be None.  If ``counted`` is true, the result always has counts.
     """
     parts = []
     if steps is not None:
@@ -55,7 +54,7 @@ def _counts(steps: Steps, *, counted: bool) -> list[str]:
 
 
 def near_enough(interval: Interval) -> str:
-    """Return SQL for the time points whose distance from the previous one is in ``interval``: ``from_tp, to_tp``."""
+    """Return SQL for the time points (``from_tp, to_tp``) whose distance from the previous one is in ``interval``."""
     distance = "instant - earlier"
     within = [f"{distance} >= {interval.low}", *([] if interval.high is None else [f"{distance} <= {interval.high}"])]
     rows = f"SELECT tp AS from_tp, tp + 1 AS to_tp FROM {TIME_POINTS} WHERE {conjunction(within)}"
@@ -72,8 +71,8 @@ def at_the_end(steps: Steps, extent: Extent, *, counted: bool) -> str:
 class Window:
     """The parameters of ◇ or since.
 
-    ``interval`` decides which earlier instants are visible.  ``each`` makes every answer an anchor.  ``counted`` adds
-    counts to the answers.
+    ``interval`` defines which earlier instants are visible.  If ``each`` is true, every answer is an anchor.  If
+    ``counted`` is true, the answers have counts.
     """
 
     interval: Interval
@@ -92,7 +91,7 @@ class Window:
 
 
 def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: Extent) -> str:
-    """Return SQL for the anchors of a batch and of the store.
+    """Return SQL for the anchors in a batch and in the store.
 
     The column ``after`` is the first time point at which Q1 must hold.
     """
@@ -122,10 +121,11 @@ def anchors(right: Steps | None, stored: Steps | None, window: Window, extent: E
 def lasting(
     anchored: Steps, left: Steps | None, extent: Extent, dialect: Dialect, *, negated: bool, window: Window
 ) -> str:
-    """Return SQL that adds ``until`` to anchors: the time point at which Q1 has failed, or the batch's end.
+    """Return SQL that adds the column ``until`` to anchors.
 
-    ``anchored`` comes from ``anchors``.  ``left`` is Q1, or with ``negated`` the formula that Q1 negates.  ``left`` is
-    None if that formula never holds, or if Q1 is true.
+    ``until`` is the first time point at which Q1 is false, or the end of the batch.  ``anchored`` is the result of
+    ``anchors``.  ``left`` is Q1.  If ``negated`` is true, Q1 is the negation of ``left``.  ``left`` is None for a
+    formula without answers, or if Q1 is true.
     """
     instants = ["a.instant", *(["a.last"] if window.runs else [])]
     heads = [*anchored.values("a"), *(["a.n"] if window.counted else []), *instants, "a.from_tp"]
@@ -150,9 +150,8 @@ def lasting(
 
 
 def reach(source: str, window: Window, extent: Extent) -> str:
-    """Return SQL for the time points that see each instant of the anchors in ``source``.
-
-    The columns are ``instant, reach_from, reach_to``.
+    """Return SQL for the time points at which the anchors of each instant are visible.  The columns are ``instant,
+    reach_from, reach_to``.
     """
     interval = window.interval
     instants = f"SELECT instant, tp FROM {TIME_POINTS}"
@@ -168,14 +167,13 @@ def reach(source: str, window: Window, extent: Extent) -> str:
 
 
 def _first_from(distance: int) -> str:
-    """Return SQL for the first time point that is at least ``distance`` microseconds after the instant."""
     return f"MIN(tp) OVER (ORDER BY instant RANGE BETWEEN {distance} FOLLOWING AND UNBOUNDED FOLLOWING)"
 
 
 def seen(answers: Steps, reached: str | None, window: Window) -> str:
-    """Return SQL for the answers of ◇ or since, with counts added up.
+    """Return SQL for the answers of ◇ or since, with the counts of equal answers added.
 
-    ``reached`` is the table of ``reach``, or None.
+    ``reached`` is the name of the table that ``reach`` defines, or None.
     """
     count = ["n"] if window.counted else []
     begin, end, joint = "a.from_tp", "a.until", ""
@@ -193,19 +191,19 @@ def seen(answers: Steps, reached: str | None, window: Window) -> str:
 def anchors_to_store(anchored: Steps, window: Window, extent: Extent, now: int) -> str:
     """Return SQL for the anchors to store: ``v1 … vk [, instant [, last]] [, n]``.
 
-    ``now`` is the last instant of the batch.  The SQL omits anchors after which Q1 has failed, and anchors that no
-    later time point can see.
+    ``now`` is the last instant of the batch.  The SQL omits an anchor if Q1 was false afterwards, or if the anchor will
+    never be visible again.
 
-    Without counts, anchors with the same values become one: the earliest if the interval has no upper bound, the latest
-    if the lower bound is 0, and otherwise runs.  With counts, anchors with the same values and the same instant become
-    one, with the sum of their counts.  If the interval has no upper bound, all visible anchors with the same values
-    become one.
+    Without counts, anchors with the same values are merged.  If the interval has no upper bound, the earliest anchor
+    remains.  If the lower bound is 0, the latest anchor remains.  In other cases, anchors are merged into runs.  With
+    counts, anchors with the same values and the same instant are merged, and their counts are added.  If the interval
+    has no upper bound, all visible anchors with the same values are merged.
     """
     low, high = window.interval.low, window.interval.high
     keys = columns_of(len(anchored.variables))
     if window.runs and high is not None:
         alive = f"SELECT {listed(keys, 'instant', 'last')} FROM {anchored.source} AS anchors WHERE until = {extent.end}"
-        # A run keeps its start before the window, so that the result does not depend on the batches.
+        # A run retains its start before the window, so that the result does not depend on the batches.
         runs = in_maximal_periods(alive, keys, ("instant", "last"), f"last + {high - low + 1}", "MAX(last)")
         return f"SELECT {listed(keys, 'instant', 'last')} FROM ({runs}) AS runs WHERE last >= {now - high}"
     there = [f"until = {extent.end}", *([f"instant >= {now - high}"] if high is not None else [])]
@@ -225,7 +223,7 @@ def anchors_to_store(anchored: Steps, window: Window, extent: Extent, now: int) 
 def seen_before(stored: Steps, interval: Interval, at: int, *, runs: bool) -> str:
     """Return SQL for the answers of ◇ or since at the last time point before the batch: ``v1 … vk [, n]``.
 
-    ``at`` is the instant of that time point in microseconds.
+    ``at`` is the instant of this time point in microseconds.
     """
     seen_now = [f"instant <= {at - interval.low}"]
     if interval.high is not None:
@@ -239,8 +237,8 @@ def seen_before(stored: Steps, interval: Interval, at: int, *, runs: bool) -> st
 def since_the_last(alive: Steps, marks: Steps | None, stored: Steps | None, dialect: Dialect) -> str:
     """Return SQL for since2, the number of answers of Q1 since the last answer of Q2, at each time point.
 
-    ``alive`` has the time points at which Q1 has held since the last answer of Q2, with the counts of Q1.  ``marks``
-    has the answers of Q2.  ``stored`` has the counts at the end of the previous batch.
+    ``alive`` contains the time points at which Q1 has held since the last answer of Q2, with the counts of Q1.
+    ``marks`` contains the answers of Q2.  ``stored`` contains the counts at the end of the previous batch.
     """
     keys = columns_of(len(alive.variables))
     values = [f"{alive.column(variable, 'a')} AS {key}" for variable, key in zip(alive.variables, keys, strict=True)]

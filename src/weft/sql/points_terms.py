@@ -1,7 +1,6 @@
-"""Render terms, tests and atoms over the rows of a relation over time points as SQL.
+"""Render terms, tests and atoms over relations of time points as SQL.
 
-A quotient by the integer 0 is NULL.  Before a caller applies a test, it must check for such a quotient with
-``first_divided_by_0``.
+An integer divided by 0 gives NULL.  Before a test, the caller must use ``first_divided_by_0`` to find divisions by 0.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from weft.sql.render import literal, spelled
 from weft.sql.sweeping import listed
 
 _LARGEST: Final = "9.2e18"
-"""The size from which f2i converts a DOUBLE to 0, as MonPoly does, because a larger number may not fit a BIGINT."""
+"""As in MonPoly, ``f2i`` converts DOUBLEs beyond this limit to 0, because they may not fit in a BIGINT."""
 
 
 def term(value: Term, column: Callable[[Variable], str], dialect: Dialect) -> str:
-    """Return SQL for a term over a row.  ``column`` returns the column of a variable."""
+    """Return SQL for a term.  The function ``column`` returns the column of a variable."""
     match value:
         case Variable():
             return column(value)
@@ -54,7 +53,7 @@ def _computed(operation: str, operands: list[str], *, exact: bool, dialect: Dial
 
 
 def _quotient(left: str, right: str) -> str:
-    """Return SQL for a quotient of DOUBLEs.  A division by 0 yields an infinite number, or NaN for 0 / 0."""
+    """A division by 0 gives infinity, or NaN for 0 / 0."""
     far = f"CASE WHEN {left} > 0 THEN 'Infinity' WHEN {left} < 0 THEN '-Infinity' ELSE 'NaN' END"
     return f"CASE WHEN {right} = 0 THEN CAST({far} AS DOUBLE) ELSE {left} / {right} END"
 
@@ -76,10 +75,7 @@ def holds(test: Comparison | Matches, column: Callable[[Variable], str], dialect
 
 
 def _group(test: Matches, number: int, column: Callable[[Variable], str], dialect: Dialect) -> str:
-    """Return SQL for the text of a group in the first match, or NULL if the group did not participate in the match.
-
-    Raise ExecutionError for Spark, which cannot distinguish such a group from an empty one.
-    """
+    """Raise ExecutionError for Spark, which does not distinguish an empty group from a group outside the match."""
     if not dialect.groups:
         raise ExecutionError(
             "Spark cannot tell a group that matched the empty text from a group that took no part in the match",
@@ -93,7 +89,7 @@ def _text(value: str) -> str:
 
 
 def selected(steps: Steps, test: Comparison | Matches, dialect: Dialect, *, negated: bool = False) -> str:
-    """Return SQL for the rows that satisfy a test, or with ``negated`` for the rows that do not."""
+    """Return SQL for the rows that satisfy a test.  If ``negated`` is true, return SQL for the other rows."""
     condition = holds(test, lambda variable: steps.column(variable), dialect)
     if negated:
         condition = f"NOT ({condition})"
@@ -109,13 +105,13 @@ def lessened(steps: Steps, test: Comparison | Matches, dialect: Dialect) -> str:
 
 
 def first_divided_by_0(steps: Steps, division: Computed, dialect: Dialect) -> str:
-    """Return SQL for the first time point at which the divisor of a row is 0, as ``tp``, or NULL."""
+    """Return SQL for the first time point with a divisor of 0, as ``tp``, or NULL."""
     divisor = term(division.arguments[1], lambda variable: steps.column(variable), dialect)
     return f"SELECT MIN(from_tp) AS tp FROM {steps.source} AS given WHERE {divisor} = 0"
 
 
 def extended(steps: Steps, added: Mapping[Variable, Term], variables: tuple[Variable, ...], dialect: Dialect) -> str:
-    """Return SQL that extends each row by the values of ``added``, a term for each new variable.
+    """Return SQL that extends each row by the values of the terms in ``added``.
 
     ``variables`` are all variables of the result, in order.
     """
@@ -124,9 +120,9 @@ def extended(steps: Steps, added: Mapping[Variable, Term], variables: tuple[Vari
 
 
 def grouped(steps: Steps, test: Matches, added: Mapping[Variable, int], dialect: Dialect) -> str:
-    """Return SQL that extends each row by texts of groups in a match.
+    """Return SQL that adds the texts of groups in a match to each row.
 
-    ``added`` has the number of the group for each new variable.
+    ``added`` maps each new variable to the number of its group.
     """
     column = steps.column
     captures = {each: _group(test, number, column, dialect) for each, number in added.items()}
@@ -147,7 +143,7 @@ def _extended(steps: Steps, added: Mapping[Variable, str], variables: tuple[Vari
 
 
 def atom(formula: Atom, source: str, dialect: Dialect, *, counted: bool) -> str:
-    """Return SQL for the rows of a predicate that match the terms of an atom.
+    """Return SQL for the rows that match the terms of an atom.
 
     ``source`` is a table with the columns ``c1 … ck, tp``.
     """

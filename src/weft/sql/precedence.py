@@ -1,9 +1,11 @@
-"""Refuse a text whose operators the parser groups differently from Spark.
+"""Refuse a text if the parser groups its operators differently from Spark.
 
-The parser binds IN, BETWEEN, LIKE and IS tighter than comparisons, ``=`` looser than ``<``, and ``||`` looser than
-``+``, and it accepts NOT as an operand.  Spark's grammar differs in all of this (Spark 4.1, ``booleanExpression`` and
-``valueExpression``).  If Spark's grammar allows every operand of the tree without parentheses, Spark builds the same
-tree.  Otherwise the two trees may differ, and the text needs parentheses.
+The parser and Spark assign different precedences (Spark 4.1, ``booleanExpression`` and ``valueExpression``).  In the
+parser, IN, BETWEEN, LIKE and IS bind tighter than comparisons.  In the parser, ``=`` binds looser than ``<``, and
+``||`` binds looser than ``+``.  The parser also accepts NOT as an operand.
+
+If Spark's grammar allows every operand without parentheses, Spark builds the same tree as the parser.  Otherwise the
+trees may differ, and the text needs parentheses.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from weft.errors import SqlError
 from weft.sql.refusal import place
 
 WRITTEN: Final = "weft_written"
-"""The metadata key that marks the parentheses that the text contains."""
+"""The metadata key for parentheses that occur in the text."""
 _OR, _AND, _NOT, _PREDICATE, _COMPARISON, _SUM, _PRODUCT, _SIGN, _PRIMARY = range(9)
-"""The precedence levels of Spark, from the loosest to the tightest."""
+"""The precedence levels in Spark's grammar, from the loosest to the tightest."""
 
 _BINARY: Final[dict[type[exp.Expr], int]] = {
     exp.Or: _OR,
@@ -48,11 +50,11 @@ _PREDICATES: Final = (
     exp.NullSafeNEQ,
 )
 _BOUNDS: Final = ("this", "expression", "low", "high")
-"""The arguments of a predicate node that have no brackets around them."""
+"""The arguments of a predicate that have no brackets around them."""
 
 
 def check_precedence(statement: exp.Expr) -> None:
-    """Raise SqlError, with the place in the text, if Spark would group operators differently from the parser."""
+    """Raise SqlError with the place in the text if Spark would group the operators differently."""
     for node in statement.walk():
         level = _level(node)
         if level == _PRIMARY:
@@ -86,7 +88,7 @@ def _level(node: exp.Expr) -> int:
 
 
 def _one_interval(node: exp.Expr) -> bool:
-    """Return whether the node is one interval, because the parser returns ``INTERVAL 1 DAY 2 HOURS`` as a sum."""
+    """The parser returns ``INTERVAL 1 DAY 2 HOURS`` as a sum of two intervals."""
     if isinstance(node, exp.Add):
         return _one_interval(node.this) and _one_interval(node.expression)
     return isinstance(node, exp.Interval)

@@ -1,4 +1,4 @@
-"""Create the errors that name a refused construct, its place, the reason, and what to write instead."""
+"""Create errors for refused constructs.  An error names the construct, the place, the reason and a replacement."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LATER: Final = {
 
 
 def place(node: exp.Expr) -> str | None:
-    """Return the line and column of a node, or of the first name in the node, if the parser records them.
+    """Return the line and column of a node, or of the first name in the node.
 
     For an expression without a name, such as INTERVAL 1 MONTH, return the place of the surrounding expression.
     """
@@ -76,26 +76,22 @@ _NAMES: Final[dict[type[exp.Expr], str]] = {
     exp.Placeholder: "a parameter",
     exp.QueryTransform: "TRANSFORM … USING",
 }
-"""The names under which users know the kinds of nodes."""
 
 
 def spaced(node: exp.Expr) -> str:
-    """Return the name of a kind of node for messages, for example ``WITHIN GROUP``."""
+    """Return the name of a node for messages, for example ``WITHIN GROUP``."""
     known = _NAMES.get(type(node))
     return known or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
 
 
 def refuse(construct: str, node: exp.Expr, reason: str, hint: str | None = None) -> SqlError:
-    """Return the error for a construct that the language does not allow."""
+    """Return the error for a construct outside the language."""
     hint = hint or instead_of(node) or advice(construct)
     return SqlError(f"{construct} is not allowed: {reason}", where=place(node), hint=hint)
 
 
 def only(node: exp.Expr, *allowed: str) -> None:
-    """Raise SqlError if ``node`` has a part that is not in ``allowed``.
-
-    A part that is not known to be safe is refused.
-    """
+    """Raise SqlError if ``node`` has a part that is not in ``allowed``."""
     reasons = Reasons()
     for key, value in node.args.items():
         if key in allowed or not value:

@@ -1,10 +1,10 @@
 """Render algebra as SQL text in Spark's dialect.
 
-The text names only temporary views, never a path (design section 7), and contains only what the algebra holds: a user's
-own text never reaches Spark (section 8).
+The generated text names only temporary views, never a path (design section 7).  The text of a user never reaches Spark,
+because the generated text contains only elements of the algebra (section 8).
 
-Names that are not plain words, or are words of Spark's grammar, get backquotes.  All such words get them, because Spark
-accepts a word as a bare name depending on its position (``SELECT a except FROM t``) and on settings.
+In the generated text, names have backquotes, except plain words that Spark's grammar does not contain.  Spark accepts
+some words of the grammar as names, but only in some positions (``SELECT a except FROM t``) or with some settings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.errors import DerivationError
 from weft.instants import format_full, to_date
 
 NULL_SAFE: Final = "is not distinct from"
-"""The operator ``<=>``, in a spelling that other engines also accept."""
+"""The operator ``<=>`` in a form that other engines also accept."""
 _INFIX: Final = frozenset(
     (
         "=",
@@ -49,25 +49,23 @@ _INFIX: Final = frozenset(
 ESCAPED_LIKE: Final = "like escape"
 """The name of a LIKE with an explicit escape character.
 
-The backslash is Spark's default escape character, but other engines have no default.
+The backslash is Spark's default escape character.  Other engines have no default.
 """
 PART_OF: Final = "split at"
-"""The name of the function that returns a part of a split text, from 0, or NULL if the text has no such part.
-
-The arguments of the function are the text, the number, the pattern and the limit.
+"""The name of the function that splits a text and returns the part with a given number (from 0), or NULL.  The
+arguments are the text, the number, the pattern and the limit.
 """
 FIELD: Final = "field of"
-"""The name of the function that returns a field of a STRUCT, or of the STRUCTs of an ARRAY.
-
-The arguments of the function are the value and the name of the field.
+"""The name of the function that returns a field of a STRUCT, or the field of each STRUCT in an ARRAY.  The arguments
+are the value and the name of the field.
 """
 ITEM: Final = "item of"
 """The name of the function that returns an element of an ARRAY by index (from 0), or a value of a MAP by key.
 
-The function returns NULL if the element or the key does not exist.
+The result is NULL if the element or the key does not exist.
 """
 OF_ELEMENTS: Final = ("exists", "forall")
-"""The functions whose arguments are an ARRAY, its ``Element``, and a condition on the element."""
+"""The functions with three arguments: an ARRAY, its ``Element``, and a condition on the element."""
 _OF_PARTS: Final = (PART_OF, FIELD, ITEM, *OF_ELEMENTS)
 _TRIED: Final = {"+": "TRY_ADD", "-": "TRY_SUBTRACT", "*": "TRY_MULTIPLY"}
 _UNITS: Final = (
@@ -79,13 +77,13 @@ _UNITS: Final = (
 )
 
 Views = Mapping[str, str]
-"""The view that each range variable reads."""
+"""A mapping from each range variable to the view that it reads."""
 
 
 def literal(value: Literal) -> str:
     """Return the SQL of a constant.
 
-    In strings, every character that Spark's lexer would read as an escape is escaped.
+    Characters in strings are escaped if Spark would read them as an escape.
     """
     raw, type = value.value, value.type.name
     if raw is None:
@@ -117,13 +115,13 @@ def literal(value: Literal) -> str:
 def timestamp(micros: int) -> str:
     """Return TIMESTAMP '…' in UTC with microseconds.
 
-    An instant outside the years 1 to 9999 is replaced by the nearest instant inside.
+    An instant outside the years 1 to 9999 becomes the first or the last instant of these years.
     """
     return f"TIMESTAMP '{format_full(micros)}+00:00'"
 
 
 def interval(micros: int) -> str:
-    """Return an INTERVAL constant such as INTERVAL '28' DAY, in the largest unit that divides the length."""
+    """Return an INTERVAL constant in the largest unit that divides the length, such as INTERVAL '28' DAY."""
     for length, unit in _UNITS:
         if micros % length == 0:
             return f"INTERVAL '{micros // length}' {unit}"
@@ -158,7 +156,7 @@ def scalar(value: Scalar) -> str:
 
 
 def spelled(type: DataType) -> str:
-    """Return the name of a type as Spark spells it."""
+    """Return Spark's name for a type."""
     return "INTERVAL DAY TO SECOND" if type.name == "INTERVAL" else str(type)
 
 
@@ -190,7 +188,6 @@ def _call(value: Call) -> str:
 
 
 def _of_parts(function: str, args: tuple[Scalar, ...]) -> str:
-    """Return the SQL of a function of a nested value."""
     of, *others = args
     if function == PART_OF:
         place, *how = others
@@ -209,7 +206,7 @@ def _constant(value: Scalar) -> object:
 
 
 def _tried(value: Call) -> bool:
-    """Return whether a sum of times depends on a row, so that an overflow must yield NULL instead of an error."""
+    """Return whether time arithmetic can overflow at a row.  The overflow must then give NULL, not an error."""
     if value.name == "*":
         return value.type == INTERVAL and not is_constant(value)
     timely = value.name in _TRIED and any(arg.type in (INTERVAL, TIMESTAMP) for arg in value.args)
@@ -273,15 +270,14 @@ def select(items: str, body: relational.Relation, views: Views, depth: int = 1) 
 
 
 def rows(relation: relational.Relation, views: Views, depth: int = 1) -> str:
-    """Return the SQL of a relation as a query, which is a SELECT or several SELECTs combined by UNION ALL."""
+    """Return the SQL of a relation: one SELECT, or several SELECTs combined by UNION ALL."""
     match relation:
         case relational.Project(input=inner, outputs=outputs):
             return select(", ".join(map(item, outputs)), inner, views, depth)
         case relational.Distinct(input=relational.Project(input=inner, outputs=outputs)):
             return select(f"DISTINCT {', '.join(map(item, outputs))}", inner, views, depth)
         case relational.Values(columns=columns, rows=value_rows):
-            # The SELECT of the first row names the columns.  A SELECT for each row would nest as deep as the number of
-            # rows.
+            # The first row names the columns.  A SELECT for each row would nest as deep as the number of rows.
             first = ", ".join(
                 item(relational.Output(head.name, value)) for head, value in zip(columns, value_rows[0], strict=True)
             )
@@ -300,7 +296,6 @@ def rows(relation: relational.Relation, views: Views, depth: int = 1) -> str:
 
 
 def _grouped(relation: relational.Grouped, views: Views, depth: int) -> str:
-    """Return SELECT … GROUP BY … for the groups of a temporal view."""
     measures = (f"{measure_text(each)} AS {quoted(each.output.column)}" for each in relation.measures)
     by = [scalar(output.value) for output in relation.groups]
     if relation.window is not None:
@@ -315,10 +310,7 @@ def measure_text(measure: relational.Measure) -> str:
 
 
 def _united(operator: str, parts: tuple[relational.Relation, ...], views: Views, depth: int) -> str:
-    """Return the SQL of queries combined by a set operator.
-
-    A nested set operation becomes a derived table, so that the precedence of the operators does not matter.
-    """
+    """A nested set operation becomes a derived table, so that the precedence of the operators does not matter."""
     several = (relational.Union, relational.Values)
     texts = []
     for part in parts:
@@ -328,10 +320,7 @@ def _united(operator: str, parts: tuple[relational.Relation, ...], views: Views,
 
 
 def item(output: relational.Output) -> str:
-    """Return the SQL of an output followed by its name.
-
-    The name is omitted for a column that already has this name.
-    """
+    """Return the SQL of an output column, with AS unless a column of the same name is selected."""
     value = output.value
     named = isinstance(value, ColumnRef) and value.column == output.name
     return scalar(value) if named else f"{scalar(value)} AS {quoted(output.name)}"
@@ -352,7 +341,7 @@ def _source(source: relational.Source, views: Views, depth: int) -> str:
 def branch_sql(event: Event, views: Mapping[str, str], leading: tuple[relational.Output, ...] = ()) -> str:
     """Return the SQL of a branch, which selects ``leading``, the outputs, and the instant as ``_first_at``.
 
-    ``views`` has the view that each range variable reads.
+    ``views`` maps each range variable to the view that it reads.
     """
     items = [item(output) for output in (*leading, *event.outputs)]
     items.append(f"{scalar(event.instant)} AS _first_at")
@@ -371,7 +360,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def quoted(name: str) -> str:
-    """Return an identifier as the text of a query writes it, in backquotes if necessary.
+    """Return an identifier as it must appear in a query, in backquotes if necessary.
 
     >>> quoted("msgs"), quoted("except"), quoted("x y")
     ('msgs', '`except`', '`x y`')
@@ -413,6 +402,6 @@ _WORDS: Final = """
     WITHOUT X YEAR YEARS ZONE
 """
 KEYWORDS: Final = frozenset(_WORDS.split())
-"""The words of Spark 4.1's grammar.
-The set contains ``sql_keywords()`` and four omitted words with two spellings (RLIKE and REGEXP, TEMPORARY and TEMP).
+"""The words of Spark 4.1's grammar.  The set contains ``sql_keywords()`` and four words with two spellings (RLIKE and
+REGEXP, TEMPORARY and TEMP).
 """

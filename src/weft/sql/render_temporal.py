@@ -1,8 +1,8 @@
-"""Render the value of a temporal relation as SQL: a chain of named queries that both DuckDB and Spark accept.
+"""Render a temporal relation as a chain of named SQL queries for both DuckDB and Spark.
 
 Each query returns ``c1 … cn, valid_from, valid_to``: the attributes by position, and maximal periods.  A query reads
-earlier queries of the chain, and named views that contain what was recorded up to t_now.  A subexpression that occurs
-twice is one query.  NOW and the parameters are constants of the text.
+earlier queries of the chain and named views.  The views contain the history up to t_now.  A subexpression that occurs
+twice is one query.  NOW and the parameters are constants in the SQL.
 
     SELECT dept FROM employees        step_1  SELECT dept AS c1, valid_from, valid_to FROM employees, coalesced
 """
@@ -38,7 +38,7 @@ from weft.sql.sweeping_groups import aggregated
 
 Leaf: TypeAlias = "temporal.Base | temporal.Deleted | temporal.Inserted"
 Names: TypeAlias = Mapping[ColumnRef, ColumnRef]
-"""For each column of a relation, the column of a named query that contains it."""
+"""A mapping from each column of a relation to a column of a named query."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class NamedQuery:
-    """A query of the chain: its name, its SQL, and the names of the queries and views that it reads."""
+    """A query of the chain: its name, its SQL, and the names of the queries and views in its FROM."""
 
     name: str
     sql: str
@@ -76,10 +76,10 @@ def value_steps(
     evaluation: Evaluation,
     prefix: str = "step",
 ) -> tuple[NamedQuery, ...]:
-    """Return the chain of queries for the value of a relation.  The last query returns the value.
+    """Return a chain of queries.  The last query of the chain returns the rows of the relation.
 
-    ``views`` returns the name of the view for a leaf.  The view of a leaf has the columns of the leaf's table by name,
-    including the start and end.
+    The function ``views`` returns the name of a leaf's view.  The view has the same columns as the leaf's table,
+    including the start column and the end column.
     """
     chain = Chain(views, evaluation, prefix)
     last = chain.step(relation)
@@ -89,7 +89,7 @@ def value_steps(
 
 
 def value_sql(relation: temporal.Temporal, views: Callable[[Leaf], str], evaluation: Evaluation) -> str:
-    """Return one query for the value of a relation, with one row per maximal period.
+    """Return one query for a relation, with one row per maximal period.
 
     The columns are ``c1 … cn, valid_from, valid_to``.
     """
@@ -101,8 +101,6 @@ def value_sql(relation: temporal.Temporal, views: Callable[[Leaf], str], evaluat
 
 @dataclass(frozen=True)
 class _Item:
-    """An input of a join: its alias, the name of its query, and its columns."""
-
     alias: str
     step: str
     columns: tuple[ColumnRef, ...]
@@ -110,26 +108,18 @@ class _Item:
 
 @dataclass(frozen=True)
 class _Joining:
-    """The state of a join while its condition is rendered.
-
-    ``items`` are the inputs, ``whole`` is the whole condition, and ``joins`` are the SQL of further joins.
-    """
-
     items: Sequence[_Item]
     whole: Scalar
     joins: list[str]
 
 
 def _named(refs: Sequence[ColumnRef], alias: str) -> dict[ColumnRef, ColumnRef]:
-    """Return, for each of ``refs``, the column of a named query with the same position, qualified by ``alias``."""
+    """Map each of ``refs`` to the column with the same position in a named query, qualified by ``alias``."""
     return {ref: ColumnRef(alias, f"c{number}", ref.type) for number, ref in enumerate(refs, 1)}
 
 
 def _of(scan: str, items: Sequence[_Item]) -> _Item:
-    """Return the input that has the tuple of the range variable ``scan``.
-
-    Raise DerivationError if no input consists of this tuple alone.
-    """
+    """Return the input that contains only columns of the range variable ``scan``."""
     for item in items:
         if {ref.scan for ref in item.columns} == {scan}:
             return item
@@ -137,7 +127,7 @@ def _of(scan: str, items: Sequence[_Item]) -> _Item:
 
 
 def _asked(predicate: Scalar) -> tuple[PeriodOf, ...]:
-    """Return the period sets whose start, end or length occurs in a predicate."""
+    """Return the period sets whose start, end or length the predicate uses."""
     if isinstance(predicate, Call) and predicate.name in ("period_start", "period_end", "period_length"):
         return tuple(each for each in predicate.args if isinstance(each, PeriodOf))
     return tuple(period for part in parts_of(predicate) for period in _asked(part))
@@ -155,7 +145,7 @@ def _is_equality(scalar: Scalar) -> bool:
 
 @dataclass
 class Chain:
-    """The queries rendered so far, by relation and by text, so that common subexpressions are rendered once."""
+    """The queries of a chain, indexed by relation and by text.  Common subexpressions are rendered once."""
 
     views: Callable[[Leaf], str]
     asked: Evaluation
@@ -176,7 +166,7 @@ class Chain:
         return render.timestamp(self.asked.now + 1)
 
     def step(self, relation: temporal.Temporal) -> str:
-        """Return the name of the query for a relation, and add the query to the chain if it is new."""
+        """Return the name of the query for a relation.  Add a new query to the chain if necessary."""
         if relation not in self.known:
             before = len(self.reads)
             sql = self.query(relation)
@@ -189,7 +179,7 @@ class Chain:
     reads: list[str] = field(default_factory=list)
 
     def named(self, sql: str, reads: tuple[str, ...]) -> str:
-        """Return the name of the query with the text ``sql``, and add the query to the chain if it is new."""
+        """Return the name of the query with the text ``sql``.  Add a new query to the chain if necessary."""
         if sql not in self.texts:
             self.texts[sql] = f"{self.prefix}_{len(self.steps) + 1}"
             self.steps.append(NamedQuery(self.texts[sql], sql, reads))
@@ -230,7 +220,7 @@ class Chain:
         return f"SELECT {listed(columns_of(width), 'valid_from', 'valid_to')} FROM {name}"
 
     def leaf(self, leaf: Leaf) -> str:
-        """Return SQL that selects from the view of a leaf, with columns named by position."""
+        """Return SQL that selects from the view of a leaf and names the columns by position."""
         base = leaf if isinstance(leaf, temporal.Base) else leaf.base
         name = self.views(leaf)
         self.reads.append(name)
@@ -239,7 +229,7 @@ class Chain:
         return f"SELECT {listed(heads, f'{start} AS valid_from', f'{end} AS valid_to')} FROM {name}"
 
     def constant(self, constant: temporal.Constant) -> str:
-        """Return the SQL of constant rows, which are valid from t0 on."""
+        """Return the SQL of constant rows, which are valid since t0."""
         types = [column.type for column in constant.columns]
         rows = constant.rows or (tuple(Literal(None, type) for type in types),)
         since = render.timestamp(self.asked.since)
@@ -254,7 +244,7 @@ class Chain:
         return text if constant.rows else f"{text} WHERE 1 = 0"
 
     def projected(self, projection: temporal.Projection) -> str:
-        """Return the SQL of π.  The SQL merges periods unless the outputs include all columns of the input."""
+        """Return the SQL of π.  The SQL merges periods unless the outputs contain all columns of the input."""
         inner = projection.input
         names = _named(temporal.attributes(inner), "a")
         values = [self.text(output.value, names) for output in projection.outputs]
@@ -274,7 +264,7 @@ class Chain:
         return f"SELECT {heads} FROM {first} AS a WHERE EXISTS (SELECT 1 FROM {second} AS b WHERE {same})"
 
     def fragment(self, inner: temporal.Temporal, since: str) -> str:
-        """Return the SQL of the part of a relation from the instant ``since`` on."""
+        """Return SQL that restricts a relation to the instants from ``since`` on."""
         heads = listed(columns_of(len(temporal.attributes(inner))))
         return (
             f"SELECT {heads}, GREATEST(valid_from, {since}) AS valid_from, valid_to FROM {self.step(inner)} "
@@ -284,7 +274,7 @@ class Chain:
     def joined(self, inputs: tuple[temporal.Temporal, ...], predicate: Scalar) -> str:
         """Return the SQL of ⋈, which selects the common instants of rows that satisfy the predicate.
 
-        σ is rendered as ⋈ of one input.
+        A selection (σ) is a join of one input.
         """
         items = [
             _Item(f"a{number}", self.step(inner), temporal.attributes(inner)) for number, inner in enumerate(inputs, 1)
@@ -308,9 +298,7 @@ class Chain:
         )
 
     def judging(self, scalar: Scalar, items: Sequence[_Item], whole: Scalar, joins: list[str]) -> Scalar:
-        """Return a condition with its period functions replaced by columns, and add the joins for these columns to
-        ``joins``.
-        """
+        """Replace the period functions in a condition by columns, and add the necessary joins to ``joins``."""
         match scalar:
             case Call(name="period_overlaps", args=(PeriodOf(at=None), PeriodOf(at=None))):
                 return Literal(True, BOOLEAN, fixed=True)  # joined rows always share an instant
@@ -326,7 +314,7 @@ class Chain:
                 return with_children(scalar, tuple(self.judging(each, items, whole, joins) for each in parts))
 
     def until(self, period: PeriodOf) -> Until:
-        """Return the instant up to which the period functions evaluate a period set."""
+        """Return the instant at which the period functions evaluate a period set."""
         if period.at is None:
             return Until(self.now, self.after_now)
         instant = self.asked.literal(period.at).value
@@ -336,7 +324,7 @@ class Chain:
     def paired(self, one: PeriodOf, other: PeriodOf, joining: _Joining, *, contained: bool) -> Scalar:
         """Return a condition on the period sets of two tuples, and add a join to ``joining``.
 
-        The join reads a query of the pairs of tuples that satisfy the condition.
+        The joined query contains the pairs of tuples that satisfy the condition.
         """
         outer, inner = _of(one.scan, joining.items), _of(other.scan, joining.items)
         names = {**_named(outer.columns, "a"), **_named(inner.columns, "b")}
@@ -352,11 +340,11 @@ class Chain:
         return Call("is not null", (ColumnRef(alias, "holds", BOOLEAN),), BOOLEAN)
 
     def text(self, scalar: Scalar, names: Names) -> str:
-        """Return the SQL of a scalar with columns replaced by ``names``, and NOW and the parameters by constants."""
+        """Return the SQL of a scalar after replacing columns by ``names``, and NOW and parameters by constants."""
         return render.scalar(self.plain(scalar, names))
 
     def plain(self, scalar: Scalar, names: Names) -> Scalar:
-        """Return a scalar with columns replaced by ``names``, and NOW and the parameters by constants."""
+        """Replace columns of a scalar by ``names``, and NOW and parameters by constants."""
         match scalar:
             case Now():
                 return Literal(self.asked.now, TIMESTAMP)

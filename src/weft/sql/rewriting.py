@@ -1,9 +1,9 @@
 """Rewrite a refused construct as an accepted query over the tables and columns of the text.
 
-Each hint contains a complete, accepted text as a command, or says that none exists.
+Each hint contains a complete command with an accepted query, or says that no equivalent exists.
 
-The refused constructs are window functions, subqueries used as values, and LIMIT.  NOT EXISTS replaces a window
-function that selects a row: it selects the row that no other row precedes.
+The refused constructs are window functions, LIMIT, and subqueries used as values.  A window function that selects a row
+becomes a NOT EXISTS, which selects the row that no other row precedes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def viewed(text: str) -> str:
 
 
 def as_number(node: exp.Expr) -> str:
-    """Return a hint that says how to write an interval as a number, which can be stored, converted and compared."""
+    """Return a hint for converting an interval to a number."""
     difference = node.find(exp.Sub)
     start, end = "start", "end"
     if difference is not None and not difference.find(exp.Interval):
@@ -67,7 +67,6 @@ def as_number(node: exp.Expr) -> str:
 
 
 def _argument(text: str) -> str:
-    """Return a text quoted as one shell argument, in double quotes if it has no special character."""
     line = " ".join(text.split()) if "--" not in text and "/*" not in text else text
     return shlex.quote(line) if set(line) & set('"$`\\!') else f'"{line}"'
 
@@ -75,7 +74,8 @@ def _argument(text: str) -> str:
 def without_value(node: exp.Expr) -> str:
     """Return a hint for a subquery used as a value.
 
-    The hint contains the query with the comparison rewritten as EXISTS, or general advice if that is impossible.
+    The hint contains the query with EXISTS in place of the comparison.  If EXISTS is impossible, the hint gives general
+    advice.
     """
     query, around = _within(node), _around(node)
     if not isinstance(query, exp.Select) or len(query.expressions) != 1:
@@ -109,7 +109,6 @@ def without_value(node: exp.Expr) -> str:
 
 
 def _joined(function: str | None) -> str:
-    """Return a hint for a subquery in the select list or within an expression."""
     if function is None:
         return "Join with its table and select the column: JOIN … ON."
     beyond = ">" if function == "max" else "<"
@@ -120,7 +119,6 @@ def _joined(function: str | None) -> str:
 
 
 def _within(node: exp.Expr) -> exp.Expr | None:
-    """Return the query inside a subquery, ANY or ALL."""
     query: exp.Expr | None = node
     while isinstance(query, (exp.Any, exp.All, exp.Subquery, exp.Paren)):
         query = query.this
@@ -128,7 +126,6 @@ def _within(node: exp.Expr) -> exp.Expr | None:
 
 
 def _around(node: exp.Expr) -> exp.Expr | None:
-    """Return the parent of a node, without parentheses between them."""
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
@@ -136,10 +133,7 @@ def _around(node: exp.Expr) -> exp.Expr | None:
 
 
 def _asserted(comparison: exp.Expr) -> bool:
-    """Return whether only AND and OR are between a comparison and its WHERE or ON.
-
-    If so, an unknown comparison has the same effect as a false comparison.
-    """
+    """Return whether an unknown comparison has the same effect as a false comparison."""
     around = comparison.parent
     while isinstance(around, (exp.And, exp.Or, exp.Paren)):
         around = around.parent
@@ -147,10 +141,7 @@ def _asserted(comparison: exp.Expr) -> bool:
 
 
 def _compared(query: exp.Select, value: exp.Expr, node: exp.Expr) -> tuple[exp.Select, exp.Expr] | None:
-    """Return the subquery and the compared value with names qualified so that the value can move into the subquery.
-
-    Return None if this requires new aliases.
-    """
+    """Return the subquery and the compared value with qualified names, so that the value can move into the subquery."""
     outer = node.find_ancestor(exp.Select)
     source, own = None if outer is None else outer.args.get("from_"), query.args.get("from_")
     if outer is None or source is None or own is None or query.args.get("joins"):
@@ -176,10 +167,9 @@ def _compared(query: exp.Select, value: exp.Expr, node: exp.Expr) -> tuple[exp.S
 def _existence(
     inner: exp.Select, value: exp.Expr, kind: type[exp.Expr], function: str | None, *, everything: bool
 ) -> exp.Expr | None:
-    """Return the comparison ``value kind (inner)`` as EXISTS, or None if that is impossible.
+    """Rewrite the comparison ``value kind (inner)`` as EXISTS, or return None.
 
-    With ``everything``, the comparison is with ALL rows.  The EXISTS is true where the comparison is true, and false
-    where the comparison is false or unknown.
+    If the comparison is unknown, the EXISTS is false.  If ``everything`` is true, the comparison is with ALL rows.
     """
     item = inner.expressions[0].unalias()
     body = inner.copy()
@@ -208,16 +198,13 @@ def _existence(
 
 
 def _of_all(body: exp.Select, against: exp.Expr, value: exp.Expr, operand: exp.Expr) -> exp.Expr:
-    """Return the condition that a comparison with ALL is true.
-
-    The condition requires that no row makes the comparison false or, because of a NULL, unknown.
-    """
+    """Return the condition that no row makes the comparison false or unknown."""
     unknown = [exp.Is(this=each.copy(), expression=exp.Null()) for each in (value, operand)]
     return exp.not_(exp.Exists(this=body.where(exp.or_(against, *unknown))))
 
 
 def _counted(body: exp.Select, item: exp.Expr, value: exp.Expr, kind: type[exp.Expr]) -> exp.Expr | None:
-    """Return a comparison of COUNT with 0 or 1 as EXISTS or NOT EXISTS, or None for any other comparison."""
+    """Rewrite a comparison of COUNT with 0 or 1 as EXISTS or NOT EXISTS.  Return None for any other comparison."""
     counted = item.expressions[0] if item.expressions else exp.Star()
     while isinstance(counted, exp.Distinct):
         counted = counted.expressions[0]
@@ -233,7 +220,7 @@ def _counted(body: exp.Select, item: exp.Expr, value: exp.Expr, kind: type[exp.E
 
 
 def whole(part: exp.Expr, replacement: exp.Expr) -> str:
-    """Return the command that installs the whole query with ``part`` replaced by ``replacement``."""
+    """Return the command that installs the whole query with ``replacement`` in place of ``part``."""
     part.meta["weft_replaced"] = True
     root = part.root().copy()
     del part.meta["weft_replaced"]
@@ -246,7 +233,7 @@ _RANKS: Final = ("row_number", "rank", "dense_rank")
 
 
 def instead_of(node: exp.Expr) -> str | None:
-    """Return a hint that says what to write instead of a refused node, or None if no hint is known."""
+    """Return a hint with a replacement for a refused node, or None if no replacement is known."""
     match node:
         case exp.Window():
             return _without_window(node)
@@ -280,7 +267,7 @@ def _without_window(window: exp.Window) -> str:
 
 
 def single_table(select: exp.Select | None) -> str | None:
-    """Return the name of the table if FROM has only one table, or None for several tables or a subquery."""
+    """Return the table name if FROM contains exactly one table, otherwise None."""
     source = None if select is None else select.args.get("from_")
     if select is None or source is None or select.args.get("joins") or select.root().find(exp.With):
         return None
@@ -295,7 +282,7 @@ def single_table(select: exp.Select | None) -> str | None:
 
 
 def of_alias(node: exp.Expr, alias: str) -> exp.Expr:
-    """Return a copy of an expression over one table, with every column qualified by ``alias``."""
+    """Return a copy of an expression with every column qualified by ``alias``."""
     renamed = node.copy()
     for column in list(renamed.find_all(exp.Column)):
         column.set("table", exp.to_identifier(alias))
@@ -303,7 +290,7 @@ def of_alias(node: exp.Expr, alias: str) -> exp.Expr:
 
 
 def where_of(select: exp.Select, alias: str) -> str:
-    """Return the condition of WHERE with columns qualified by ``alias``, followed by AND.
+    """Return the WHERE condition with columns qualified by ``alias``, followed by AND.
 
     The result is empty if the SELECT has no WHERE.
     """
@@ -317,16 +304,13 @@ def where_of(select: exp.Select, alias: str) -> str:
 def known(columns: Sequence[str], alias: str) -> str:
     """Return the SQL condition that ``columns`` are not NULL, followed by AND.
 
-    The condition omits ``ts``, which is never NULL.
+    The condition omits ``ts``, because it is never NULL.
     """
     return "".join(f"{alias}.{each} IS NOT NULL AND " for each in dict.fromkeys(columns) if each.lower() != "ts")
 
 
 def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
-    """Return the columns of PARTITION BY, the column of ORDER BY, and whether the order is descending.
-
-    Return None if PARTITION BY or ORDER BY has expressions, or if ORDER BY does not have exactly one column.
-    """
+    """Return the columns of PARTITION BY, the column of ORDER BY, and whether the order is descending."""
     ordered = window.args.get("order")
     by = [] if ordered is None else ordered.expressions
     parts = list(window.args.get("partition_by") or ())
@@ -336,7 +320,7 @@ def _keys(window: exp.Window) -> tuple[list[str], str, bool] | None:
 
 
 def same(keys: Sequence[str], one: str, other: str) -> str:
-    """Return the SQL condition that two rows agree in the columns ``keys``, followed by AND.
+    """Return the SQL condition that two rows are equal in the columns ``keys``, followed by AND.
 
     ``one`` and ``other`` are the aliases of the rows.
     """
@@ -344,7 +328,7 @@ def same(keys: Sequence[str], one: str, other: str) -> str:
 
 
 def _best_of_group(window: exp.Window) -> str | None:
-    """Return a hint with a query for the first row of each partition, or None."""
+    """Return a hint that contains a query for the first row of each partition."""
     select = window.find_ancestor(exp.Select)
     name, keys = single_table(select), _keys(window)
     if select is None or name is None or keys is None:
@@ -362,16 +346,12 @@ def _best_of_group(window: exp.Window) -> str | None:
 
 
 def _nulls(columns: Sequence[str]) -> str:
-    """Return a clause which says that rows with a NULL in ``columns`` are omitted, or an empty text."""
     names = [each for each in dict.fromkeys(columns) if each.lower() != "ts"]
     return f"; rows with a NULL in {' or '.join(names)} are omitted" if names else ""
 
 
 def _listed(select: exp.Select, window: exp.Window, value: str) -> str | None:
-    """Return the select list over ``t``, with the window function replaced by the column ``value`` of ``p``.
-
-    Return None if the select list has another window function.
-    """
+    """Return the select list over ``t`` with the column ``value`` of ``p`` in place of the window function."""
     listed = []
     for item in select.expressions:
         selected = of_alias(item, "t")
@@ -388,9 +368,9 @@ def _listed(select: exp.Select, window: exp.Window, value: str) -> str | None:
 
 
 def _paired(window: exp.Window) -> tuple[exp.Select, str, str, tuple[list[str], str, bool]] | None:
-    """Return the parts of a query that joins its table ``t`` with itself as ``p``, or None if no such query exists.
+    """Return the parts of a query that joins its table ``t`` with itself as ``p``.
 
-    The parts are the SELECT of the window function, the table, the select list over ``t`` and ``p``, and the keys.
+    The parts are the SELECT of the window function, the table, the select list, and the result of ``_keys``.
     """
     select = window.find_ancestor(exp.Select)
     name, keys, arguments = single_table(select), _keys(window), window.this.expressions
@@ -407,7 +387,7 @@ def _paired(window: exp.Window) -> tuple[exp.Select, str, str, tuple[list[str], 
 
 
 def _beside(window: exp.Window, name: str) -> str | None:
-    """Return a hint in which a join with the row just before or after replaces LAG or LEAD, or None."""
+    """Return a hint that replaces LAG or LEAD by a join with the previous or the next row."""
     parts = _paired(window)
     if parts is None:
         return None
@@ -422,7 +402,7 @@ def _beside(window: exp.Window, name: str) -> str | None:
 
 
 def _first_value(window: exp.Window) -> str | None:
-    """Return a hint in which a join with the first row of the group replaces FIRST_VALUE, or None."""
+    """Return a hint that replaces FIRST_VALUE by a join with the first row of the group."""
     parts = _paired(window)
     if parts is None:
         return None
@@ -440,7 +420,6 @@ def _first_value(window: exp.Window) -> str | None:
 
 
 def _instead(select: exp.Select, text: str) -> str:
-    """Return the command that installs the whole query with ``select`` replaced by ``text``."""
     if select.parent is None:
         return installed(text)
     return whole(select, exp.maybe_parse(text, dialect="spark"))

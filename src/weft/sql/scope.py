@@ -1,4 +1,4 @@
-"""Resolve names of the text to range variables and columns."""
+"""Resolve names in the text to range variables and columns."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from weft.sql.refusal import place
 from weft.sql.rewriting import installed
 
 RESULTS: Final = "results"
-"""The qualifier of the tables of answers: ``results.NAME`` has the answers of the standing query NAME."""
+"""The qualifier of answer tables.  The table ``results.NAME`` contains the answers of the standing query NAME."""
 MOST_RANGE_VARIABLES: Final = 500
 """The maximal number of range variables.
 
-A common table expression is expanded wherever it is named, so nested ones could grow without bound.
+Each use of a common table expression inserts a copy.  Nested expressions could therefore grow without bound.
 """
 
 _MADE_UP: Final = re.compile(r"_(?:was|before|outer|or\d+|\d+)$", re.IGNORECASE)
-"""The suffixes of range variables that the rewriting creates.
-A user's alias with such a suffix gets an underscore at its end, so that it differs from every created range variable.
+"""The suffixes of range variables that the rewriting creates.  Weft appends an underscore to a user's alias with one of
+these suffixes.
 """
 
 
 def suggestion(wrong: str, known: Iterable[str], what: str, alike: float = 0.5) -> str:
-    """Return "Did you mean …" with the names similar to ``wrong``, or a list of the known names.
+    """Return "Did you mean …" with names similar to ``wrong``, or a list of the known names.
 
-    ``alike`` is the least similarity of a suggested name, between 0 and 1.
+    ``alike`` is the minimal similarity of a suggested name, between 0 and 1.
     """
     names = sorted(set(known))
     close = difflib.get_close_matches(wrong.lower(), [name.lower() for name in names], n=3, cutoff=alike)
@@ -51,7 +51,7 @@ def suggestion(wrong: str, known: Iterable[str], what: str, alike: float = 0.5) 
 
 
 def as_written(alias: str) -> str:
-    """Return a range variable as the query's text writes it, without the suffixes that Weft appended.
+    """Return the name of a range variable in the query's text, without the suffixes that Weft appended.
 
     >>> as_written("m"), as_written("m_2"), as_written("r_2_was_was"), as_written("msgs_before"), as_written("r_was_")
     ('m', 'm', 'r', 'msgs', 'r_was')
@@ -68,7 +68,7 @@ class Names:
     taken: set[str] = field(default_factory=set)
 
     def fresh(self, wanted: str) -> str:
-        """Return ``wanted``, or ``wanted`` with a number if another range variable has this name.
+        """Return ``wanted``, followed by a number if the name is in use.
 
         Raise SqlError if the query has too many range variables.
         """
@@ -93,7 +93,7 @@ class Names:
 class Variable:
     """A range variable of FROM: a relation, and the columns that the text can name, in order.
 
-    ``unlisted`` are the columns of a derived relation that ``*`` omits.
+    ``*`` omits the columns ``unlisted`` of a derived relation.
     """
 
     relation: Source
@@ -102,14 +102,14 @@ class Variable:
 
     @classmethod
     def of(cls, relation: Source, hidden: tuple[str, ...] = ()) -> Variable:
-        """Return a range variable with all columns of ``relation`` except the ``hidden`` ones."""
+        """Return a range variable with all columns of ``relation`` except ``hidden``."""
         return cls(relation, tuple(ref for ref in attributes(relation) if ref.column not in hidden))
 
     @property
     def listed(self) -> tuple[ColumnRef, ...]:
         """The columns that ``*`` selects.
 
-        ``*`` omits the instant and the ordinal of an answer, and the start and end of the periods of a tracked table.
+        ``*`` omits the instant and the ordinal of answers, and the start and the end of periods in tracked tables.
         """
         if not isinstance(self.relation, Scan):
             return tuple(ref for ref in self.columns if ref.column not in self.unlisted)
@@ -121,13 +121,13 @@ class Variable:
         )
 
     def find(self, name: str) -> ColumnRef | None:
-        """Return the column called ``name``, ignoring case, or None."""
+        """Return the column called ``name``, or None.  The search ignores case."""
         return next((ref for ref in self.columns if ref.column.lower() == name.lower()), None)
 
 
 @dataclass(frozen=True)
 class Merged:
-    """A column of USING, which several range variables share.
+    """A column of USING that several range variables share.
 
     ``ref`` is the column of the first of these range variables.
     """
@@ -138,46 +138,42 @@ class Merged:
 
 @dataclass(frozen=True)
 class Context:
-    """The state shared by all parts of a text: the tables, the names in use, and the functions that translate
-    subqueries.
-    """
+    """The state that all parts of a text share."""
 
     tables: Mapping[str, TableSchema]
     names: Names
     subquery: Callable[[exp.Expr, Scope], tuple[Relation, tuple[ColumnRef, ...]]]
-    """The function that translates a query in parentheses into a relation and its columns."""
+    """The function that translates a subquery into a relation and its columns."""
     body: Callable[[exp.Expr, Scope], Relation]
-    """The function that translates the query of EXISTS, whose columns have no effect."""
+    """The function that translates the subquery of EXISTS, whose columns have no effect."""
     view: bool = False
-    """Whether the text defines a temporal view.
-
-    A view reads tracked tables, and may use periods, NOW anywhere in a condition, and GROUP BY.
+    """Whether the text defines a temporal view.  A view reads tracked tables, and may use periods, NOW anywhere in a
+    condition, and GROUP BY.
     """
     text: str | None = None
-    """The whole text, or None in a trial, which only checks whether Weft accepts the text."""
+    """The whole text, or None in a trial.  A trial only checks whether Weft accepts the text."""
     other: Callable[[], str | None] = lambda: None
-    """The function that tries a query's text as a view, or a view's text as a standing query.
-
-    The function returns None if the text is accepted, otherwise a hint.
+    """The function that tries the text of a query as a view, or the text of a view as a standing query.  The function
+    returns None if the language accepts the text, otherwise a hint.
     """
 
 
 @dataclass
 class Grouping:
-    """The columns of the groups of a SELECT under the range variable ``alias``: grouping expressions and aggregates."""
+    """The grouping expressions and aggregates of a SELECT, as columns of the range variable ``alias``."""
 
     alias: str
     groups: dict[Scalar, ColumnRef] = field(default_factory=dict)
     measures: list[Measure] = field(default_factory=list)
     incomplete: bool = False
-    """Whether an item of GROUP BY was refused.  If so, a column that is not grouped may be the refused item."""
+    """Whether GROUP BY contains a refused item.  A column that is not grouped may then be the refused item."""
 
     def group(self, value: Scalar) -> None:
         """Add a grouping expression."""
         self.groups.setdefault(value, ColumnRef(self.alias, f"group_{len(self.groups) + 1}", value.type))
 
     def measure(self, function: Aggregate, argument: Scalar | None) -> ColumnRef:
-        """Return the column of an aggregate, which is the same for equal aggregates.
+        """Return the column of an aggregate.  Equal aggregates have the same column.
 
         Raise TypeError if the aggregate does not accept the type of ``argument``.
         """
@@ -190,15 +186,15 @@ class Grouping:
         return output
 
     def columns(self) -> tuple[ColumnRef, ...]:
-        """Return all columns of the groups, with grouping expressions first."""
+        """Return all columns of the groups, first the grouping expressions."""
         return (*self.groups.values(), *(each.output for each in self.measures))
 
 
 @dataclass
 class CommonTable:
-    """A common table expression: its query, its column names if the text has them, and its scope.
+    """A common table expression: its query, its scope, and its column names if the text contains them.
 
-    ``refused`` is true if the text of the expression was refused; further uses then add no reason.
+    ``refused`` is true after a refusal of the expression.  Later uses of the expression then add no reasons.
     """
 
     query: exp.Expr
@@ -209,7 +205,7 @@ class CommonTable:
 
 @dataclass
 class Scope:
-    """The range variables of one SELECT, and its enclosing scope."""
+    """The range variables of one SELECT, and the enclosing scope."""
 
     context: Context
     parent: Scope | None = None
@@ -222,24 +218,27 @@ class Scope:
     A derived table sees only the common table expressions of the enclosing scopes.
     """
     copied: bool = False
-    """Whether the rewriting copies this part of the text, as it copies the body of a NOT IN."""
+    """Whether the rewriting copies this part of the text.  For example, the rewriting copies the subquery of a NOT
+    IN.
+    """
     elements: Mapping[str, Element] = field(default_factory=dict)
     """The array elements in scope, by name in lower case.
-    Only a condition on an array element has such names, which precede ``->``.
+
+    The text declares the name of an array element before ``->`` in a condition on the element.
     """
     grouping: Grouping | None = None
-    """The groups if aggregates are allowed in this part of the text, otherwise None."""
+    """The groups if this part of the text allows aggregates, otherwise None."""
     side: str = ""
-    """The suffix that distinguishes range variables on one side of EXCEPT or INTERSECT from those on the other side."""
+    """The suffix for range variables on one side of EXCEPT or INTERSECT."""
     refused: set[str] = field(default_factory=set)
-    """The aliases of FROM whose relations were refused, so that their columns are unknown."""
+    """The aliases of refused items of FROM.  The columns of a refused item are unknown."""
 
     def inner(self, *, lateral: bool = True) -> Scope:
         """Return a new scope for a SELECT nested in this scope."""
         return Scope(self.context, self, lateral=lateral, copied=self.copied, side=self.side)
 
     def fresh(self, wanted: str) -> str:
-        """Return a range variable that is new in the query and resembles ``wanted``."""
+        """Return an unused range variable with a name similar to ``wanted``."""
         names = self.context.names
         while self.side and wanted.lower() in names.taken:
             wanted = f"{wanted}_{self.side}"
@@ -247,9 +246,9 @@ class Scope:
 
     @contextmanager
     def source(self, node: exp.Expr) -> Iterator[None]:
-        """Mark an item of FROM as refused if the body of the ``with`` statement raises SqlError.
+        """If the ``with`` block raises SqlError, mark the item of FROM as refused and raise the error again.
 
-        The error is raised again.  The columns of a refused item cause no further errors.
+        The columns of a refused item cause no further errors.
         """
         try:
             yield
@@ -258,7 +257,7 @@ class Scope:
             raise
 
     def scan(self, table: exp.Table) -> Scan:
-        """Return the scan of a table that FROM names.  Raise SqlError if the table does not exist."""
+        """Return the scan of a table in FROM.  Raise SqlError if the table does not exist."""
         name = f"{RESULTS}.{table.name}" if table.args.get("db") else table.name
         tables = self.context.tables
         schema = {key.lower(): schema for key, schema in tables.items()}.get(name.lower())
@@ -277,16 +276,16 @@ class Scope:
         return Scan(schema, self.fresh(table.alias or table.name))
 
     def variable(self, relation: Source) -> Variable:
-        """Return the range variable of a relation of FROM.
+        """Return the range variable of a relation in FROM.
 
-        In a view, the columns with the start and end of a row's periods are hidden.
+        In a view, the start column and the end column of periods are hidden.
         """
         return Variable.of(relation, (VALID_FROM, VALID_TO) if self.context.view and isinstance(relation, Scan) else ())
 
     def visible_variables(self) -> dict[str, Variable]:
         """Return the visible range variables by alias.
 
-        An inner range variable hides an outer one with the same alias.
+        An inner range variable hides an outer range variable with the same alias.
         """
         variables: dict[str, Variable] = {}
         for scope in self._visible():
@@ -294,7 +293,7 @@ class Scope:
         return variables
 
     def common(self, name: str) -> CommonTable | None:
-        """Return the innermost common table expression called ``name``, or None."""
+        """Return the innermost common table expression with the given name, or None."""
         return next((scope.shared[name.lower()] for scope in self._chain() if name.lower() in scope.shared), None)
 
     def add(self, alias: str, variable: Variable, node: exp.Expr) -> None:
@@ -304,7 +303,7 @@ class Scope:
         self.variables[alias.lower()] = variable
 
     def resolve(self, column: exp.Column) -> ColumnRef:
-        """Return the column that a name denotes.  Raise SqlError if the name is unknown or ambiguous."""
+        """Return the column for a name.  Raise SqlError if the name is unknown or ambiguous."""
         if column.args.get("db") or column.args.get("catalog"):
             raise self._of_too_many_parts(column)
         if not isinstance(column.this, exp.Identifier):
@@ -324,19 +323,19 @@ class Scope:
         )
 
     def consequence(self, error: SqlError, qualifier: str = "") -> SqlError:
-        """Return the error, marked as a consequence if it concerns a column of a table that was refused.
+        """Mark the error as a consequence if it concerns a column of a refused table.  Return the error.
 
-        ``qualifier`` is the alias of the table, or empty if the text does not qualify the column.
+        ``qualifier`` is the alias of the table, or empty if the column name is not qualified.
         """
         refused = {alias for scope in self._visible() for alias in scope.refused}
         error.consequence = qualifier in refused if qualifier else bool(refused)
         return error
 
     def path(self, column: exp.Column) -> tuple[ColumnRef, list[exp.Expr]]:
-        """Return the column at the start of a dotted name, and the field names after the column.
+        """Split a dotted name into its column and the field names after the column.
 
-        As in Spark, ``a.b`` is the column b of the alias a if it exists, otherwise the field b of a column a.  A column
-        without a nested type has no fields.  Raise SqlError as ``resolve`` does.
+        As in Spark, ``a.b`` is the column b of the alias a if this column exists, otherwise the field b of a column a.
+        A column without a nested type has no fields.  Raise SqlError as ``resolve`` does.
         """
         first, *behind = column.parts
         if behind:
@@ -357,13 +356,13 @@ class Scope:
         return SqlError(f"{column.sql('spark')} has more than two parts", where=place(column), hint=hint)
 
     def element(self, name: str) -> Element | None:
-        """Return the array element called ``name``, ignoring case, or None."""
+        """Return the array element with the given name, or None.  The search ignores case."""
         return self.elements.get(name.lower())
 
     def owners(self, name: str, node: exp.Expr) -> tuple[ColumnRef, frozenset[str]] | None:
         """Return the column of FROM called ``name``, and the aliases of the tables that share the column, or None.
 
-        Raise SqlError if several tables have such a column.
+        Raise SqlError if several tables have a column with this name and do not share it.
         """
         merged = self.merged.get(name.lower())
         owned = {
@@ -381,7 +380,7 @@ class Scope:
         return next(((ref, aliases) for aliases, ref in owned.items()), None)
 
     def starts(self) -> frozenset[ColumnRef]:
-        """Return the visible columns that contain the start of a row.  The start of a row is never NULL."""
+        """Return the visible columns that contain the start time of a row, which is never NULL."""
         variables = (variable for scope in self._visible() for variable in scope.variables.values())
         scans = (part for variable in variables for part in sources(variable.relation))
         return frozenset(scan.start for scan in scans if isinstance(scan, Scan))

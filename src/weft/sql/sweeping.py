@@ -1,7 +1,7 @@
-"""Compute with periods in the order of time, in SQL that both DuckDB and Spark accept.
+"""Compute with periods in time order, in SQL for both DuckDB and Spark.
 
 A relation is a query that returns ``c1 … cn, valid_from, valid_to``.  A NULL ``valid_to`` marks an open period.  A row
-may have several periods, which together form its *tuple*.
+can have several periods.  The row and all its periods form a *tuple*.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from dataclasses import dataclass
 from typing import Final
 
 FOREVER: Final = "TIMESTAMP '9999-12-31 23:59:59.999999+00:00'"
-"""An instant that is not before any end, for comparisons with open periods."""
+"""The latest instant, which represents the end of open periods in comparisons."""
 
 
 BOTH_BOUNDS: Final = "CROSS JOIN (SELECT 0 AS side UNION ALL SELECT 1 AS side) AS sides"
-"""A join after FROM that returns each period twice, for its start and for its end.
-Spark expands a CTE wherever it is named, so a chain of queries grows exponentially if each query names the previous one
-twice.  With this join, each query names the previous one only once.
+"""A join after FROM that returns each period twice, once for its start and once for its end.  Spark inserts a copy of a
+CTE for each reference.  If each query referred to the previous query twice, a chain of queries would grow
+exponentially.  With this join, each query needs only one reference to the previous query.
 """
 BOUND: Final = "CASE WHEN side = 0 THEN valid_from ELSE valid_to END"
-"""The instant of a bound of a period, or NULL for the end of an open period."""
+"""The start or the end of a period.  The end of an open period is NULL."""
 
 
 def columns_of(width: int, alias: str = "") -> list[str]:
-    """Return the names ``c1 … cn``, where n is ``width``, qualified by ``alias`` if it is given."""
+    """Return the names ``c1 … cn``, where n is ``width``, qualified by ``alias`` if it is not empty."""
     return [f"{alias}.c{number}" if alias else f"c{number}" for number in range(1, width + 1)]
 
 
 def listed(*parts: str | Iterable[str]) -> str:
-    """Return the items of ``parts`` joined by commas.  Empty items are omitted."""
+    """Join the items of ``parts`` by commas.  Omit empty items."""
     flat = [item for part in parts for item in ((part,) if isinstance(part, str) else part)]
     return ", ".join(item for item in flat if item)
 
 
 def over(keys: Iterable[str], order: str = "", frame: str = "") -> str:
-    """Return ``OVER (PARTITION BY keys ORDER BY order frame)``, without the parts that are empty."""
+    """Return ``OVER (PARTITION BY keys ORDER BY order frame)`` without the empty parts."""
     names = listed(keys)
     parts = (f"PARTITION BY {names}" if names else "", f"ORDER BY {order}" if order else "", frame)
     return f"OVER ({' '.join(part for part in parts if part)})"
@@ -49,10 +49,10 @@ def coalesced(query: str, width: int) -> str:
 
 
 def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str], reach: str, latest: str) -> str:
-    """Return SQL that merges the periods of each key that start within the ``reach`` of an earlier period.
+    """Return SQL that merges periods with the same key.
 
-    ``period`` names the start and end columns of ``query``.  ``reach`` is SQL for the last start that merges with a
-    period.  ``latest`` is SQL for the end of a merged period.
+    ``period`` names the start column and the end column of ``query``.  Two periods merge if the later period starts at
+    or before the ``reach`` of the earlier period.  ``latest`` is SQL for the end of a merged period.
     """
     start, end = period
     before = over(keys, start, "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING")
@@ -60,7 +60,7 @@ def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str],
         f"SELECT {listed(keys, period)}, CASE WHEN {start} <= MAX({reach}) {before} THEN 0 ELSE 1 END AS begins "
         f"FROM ({query}) AS given"
     )
-    # Periods with the same start are peers in the running sum, so they always belong to one island.
+    # Periods with the same start are peers in the running sum, so they belong to one island.
     islands = f"SELECT {listed(keys, period)}, SUM(begins) {over(keys, start)} AS island FROM ({begins}) AS begun"
     return (
         f"SELECT {listed(keys, f'MIN({start}) AS {start}', f'{latest} AS {end}')} "
@@ -69,7 +69,7 @@ def in_maximal_periods(query: str, keys: Sequence[str], period: tuple[str, str],
 
 
 def shared(aliases: Sequence[str]) -> tuple[str, str, list[str]]:
-    """Return SQL for the start and the end of the common instants of periods, and the conditions for an overlap.
+    """Return SQL for the start and the end of the common part of periods, and the conditions that they overlap.
 
     ``aliases`` are the aliases of the rows with the periods.
     """
@@ -82,12 +82,12 @@ def shared(aliases: Sequence[str]) -> tuple[str, str, list[str]]:
 
 
 def _counted(count: int, name: str) -> str:
-    """Return SQL for the change of a count at a bound, which is positive at the start and negative at the end."""
+    """Return SQL that is ``count`` at the start of a period and minus ``count`` at the end."""
     return f"CASE WHEN side = 0 THEN {count} ELSE {-count} END AS {name}"
 
 
 def without(left: str, right: str, width: int) -> str:
-    """Return SQL for the rows of ``left`` without the instants at which ``right`` has the same row.
+    """Return SQL for the rows of ``left`` without the instants at which ``right`` contains an equal row.
 
     ``left`` and ``right`` are names of relations with maximal periods.
     """
@@ -112,18 +112,18 @@ def without(left: str, right: str, width: int) -> str:
 
 @dataclass(frozen=True)
 class Sweeps:
-    """The functions that return the SQL to merge periods (``coalesced``) and to subtract periods (``without``)."""
+    """The functions that generate SQL for merging periods (``coalesced``) and for subtracting periods (``without``)."""
 
     coalesced: Callable[[str, int], str]
     without: Callable[[str, str, int], str]
 
 
 PORTABLE: Final = Sweeps(coalesced, without)
-"""The functions whose SQL both DuckDB and Spark accept."""
+"""The functions that generate SQL for both DuckDB and Spark."""
 
 
 def extended(name: str, width: int, window: str, at: str, sweeps: Sweeps = PORTABLE) -> str:
-    """Return SQL for EX_w, which extends each period [a, b) to [a, b + w).  The period is open if b + w > ``at``."""
+    """Return SQL for EX_w, which extends each period [a, b) to [a, b + w).  The result is open if b + w > ``at``."""
     later = f"valid_to + {window}"
     end = f"CASE WHEN {later} <= {at} THEN {later} END"
     moved = f"SELECT {listed(columns_of(width))}, valid_from, {end} AS valid_to FROM {name}"
@@ -132,10 +132,9 @@ def extended(name: str, width: int, window: str, at: str, sweeps: Sweeps = PORTA
 
 @dataclass(frozen=True)
 class Until:
-    """The instant up to which periods are evaluated, and the next instant, as SQL.
+    """SQL for the instant at which periods are evaluated, and for the next instant.
 
-    ``suffix`` is appended to the names of the columns that ``judged`` adds, so that one SELECT can use several
-    instants.
+    ``judged`` appends ``suffix`` to column names, so that one SELECT can use several instants.
     """
 
     instant: str
@@ -149,12 +148,15 @@ class Until:
 
     @property
     def end(self) -> str:
-        """SQL for the end of a period, at most the next instant, or NULL if the period starts after the instant."""
+        """SQL for the end of a period, or NULL if the period starts after the instant.
+
+        The end is at most the next instant.
+        """
         return f"CASE WHEN valid_from <= {self.instant} THEN LEAST(COALESCE(valid_to, {self.after}), {self.after}) END"
 
 
 def judged(name: str, width: int, untils: Sequence[Until]) -> str:
-    """Return SQL that adds the values of the period functions to each row, for each of the instants ``untils``.
+    """Return SQL that adds columns with the values of the period functions at the instants ``untils``.
 
     The columns are ``period_start``, ``period_end`` and ``period_length``, each with the suffix of the instant.
     """
@@ -172,9 +174,9 @@ def judged(name: str, width: int, untils: Sequence[Until]) -> str:
 
 
 def cut(name: str, width: int, until: Until) -> str:
-    """Return SQL for the periods up to an instant, with the column ``periods``, the number of periods of the tuple.
+    """Return SQL for the periods up to an instant.  The column ``periods`` is the number of periods in the tuple.
 
-    Periods that are open, or end later, end just after the instant.
+    The SQL cuts open periods, and periods that end later, just after the instant.
     """
     columns = columns_of(width)
     return (
@@ -184,14 +186,14 @@ def cut(name: str, width: int, until: Until) -> str:
 
 
 def pairs(outer: tuple[str, int], inner: tuple[str, int], condition: str, until: Until, *, contained: bool) -> str:
-    """Return SQL for the pairs of an outer and an inner tuple with related periods up to an instant.
+    """Return SQL for the pairs of an outer tuple and an inner tuple with related periods up to an instant.
 
-    If ``contained``, the outer tuple is valid at every instant of the inner one, otherwise at some instant.  The
-    columns are ``c1 …`` of both tuples, in order, and ``holds``.  ``outer`` and ``inner`` are names and widths;
-    ``condition`` is over the aliases ``a`` and ``b``.
+    If ``contained`` is true, the outer tuple must be valid at every instant of the inner tuple.  Otherwise, the outer
+    tuple must be valid at some instant of the inner tuple.  The columns are ``c1 …`` of both tuples, in order, and
+    ``holds``.  ``outer`` and ``inner`` are pairs (name, width).  ``condition`` refers to the aliases ``a`` and ``b``.
 
-    Since periods are maximal, each period of the inner tuple lies within one period of the outer tuple or is not
-    covered.  The SQL therefore counts the covered periods.
+    Because periods are maximal, a period of the inner tuple is covered by a single period of the outer tuple, or not at
+    all.  The SQL compares the number of covered periods with the number of all periods.
     """
     pair = [*columns_of(outer[1], "a"), *columns_of(inner[1], "b")]
     named = [f"{column} AS c{number}" for number, column in enumerate(pair, 1)]

@@ -1,8 +1,7 @@
-"""Compute the measures of groups over time, in SQL that both DuckDB and Spark accept (paper, section 5.1).
+"""Compute the measures of groups over time, in SQL for both DuckDB and Spark (paper, section 5.1).
 
-Counts and exact sums are running sums over the bounds of the rows' periods.  MIN, MAX and sums of FLOAT and DOUBLE
-cannot subtract a value, so they are computed for each fragment between two bounds.  Adjacent fragments with equal
-measures become one period.
+Counts and exact sums are running sums over the bounds of the rows' periods.  MIN, MAX and sums of FLOAT and DOUBLE are
+computed for each fragment between two bounds.  Adjacent fragments with equal measures become one period.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from weft.sql.sweeping import BOTH_BOUNDS, BOUND, PORTABLE, Sweeps, columns_of, 
 from weft.sql.wide_sums import high_part, is_wide, low_part, quotient, total
 
 _WIDE: Final = "DECIMAL(20,0)"
-"""The type in which BIGINTs are summed, because the sum may exceed a BIGINT."""
+"""The type for sums of BIGINTs, which may exceed a BIGINT."""
 
 
 def aggregated(
     relation: Aggregation, name: str, text: Callable[[Scalar], str], since: str, sweeps: Sweeps = PORTABLE
 ) -> str:
-    """Return SQL for an aggregation over the query called ``name``, under the alias a.
+    """Return SQL for an aggregation over the query ``name``, which has the alias ``a``.
 
-    ``text`` renders a scalar over the query, and ``since`` is SQL for t0.
+    The function ``text`` renders a scalar over the query.  ``since`` is SQL for t0.
     """
     arguments = tuple(dict.fromkeys(each.argument for each in relation.measures if each.argument is not None))
     groups = [f"{text(group.value)} AS c{number}" for number, group in enumerate(relation.groups, 1)]
@@ -39,7 +38,7 @@ def aggregated(
 
 
 def _exact(measure: Measure) -> bool:
-    """Return whether the value of a row that ends can be subtracted from the measure exactly."""
+    """Return whether the measure can be updated exactly by subtracting the value of a row."""
     type = None if measure.argument is None else measure.argument.type
     if type is None or measure.function == "count":
         return True
@@ -47,7 +46,6 @@ def _exact(measure: Measure) -> bool:
 
 
 def _summed_as(type: DataType) -> str:
-    """Return the SQL type in which values of ``type`` are summed."""
     if type.name in INTEGRAL:
         return _WIDE if type.name == "BIGINT" else "BIGINT"
     return str(type) if type.name == "DECIMAL" else "DOUBLE"
@@ -55,7 +53,7 @@ def _summed_as(type: DataType) -> str:
 
 @dataclass(frozen=True)
 class _Groups:
-    """An aggregation over ``rows``, whose columns are c1 … for the groups, x1 … for the arguments, and a period."""
+    """An aggregation over ``rows``, whose columns are c1 … for the groups, x1 … for the arguments, and the period."""
 
     count: int
     measures: tuple[Measure, ...]
@@ -65,13 +63,12 @@ class _Groups:
 
     @property
     def width(self) -> int:
-        """The number of columns of the result."""
         return self.count + len(self.measures)
 
     def running(self) -> str:
         """Return SQL that computes the measures as running sums.
 
-        The sum n counts rows, n1 … count arguments that are not NULL, and v1 … add arguments.
+        The sum n counts rows.  The sums n1 … count the arguments that are not NULL, and the sums v1 … add arguments.
         """
         keys = columns_of(self.count)
         summed = [self._summed(number) for number in range(len(self.arguments))]
@@ -103,7 +100,6 @@ class _Groups:
         return f"SELECT {heads} FROM ({swept}) AS swept{there}"
 
     def _summed(self, place: int) -> int | None:
-        """Return ``place`` if a measure sums the argument at this position, otherwise None."""
         asked = (each for each in self.measures if each.argument == self.arguments[place])
         return place if any(each.function in ("sum", "avg") for each in asked) else None
 
@@ -116,7 +112,7 @@ class _Groups:
         return f"CASE WHEN n{place} > 0 THEN {_quotient(measure, (f'v{place}', f'h{place}'), f'n{place}')} END"
 
     def recomputed(self) -> str:
-        """Return SQL that computes the measures of each fragment from the rows that are valid in the fragment."""
+        """Return SQL that computes the measures for each fragment between two bounds."""
         keys = columns_of(self.count)
         bounds = (
             f"SELECT DISTINCT {listed(keys, 'instant')} FROM (SELECT {listed(keys, f'{BOUND} AS instant')} "
@@ -150,22 +146,22 @@ class _Groups:
 
 
 def _in_order(number: str) -> str:
-    """Return SQL for a sum of DOUBLEs in ascending order, so that the same numbers always have the same sum.
+    """Sum DOUBLEs in ascending order, so that the same numbers always have the same sum.
 
-    View maintenance finds the tuple to remove by its values, which another order of addition could change.
+    View maintenance looks up tuples by value, so the value must not depend on the order of addition.
     """
     return f"AGGREGATE(ARRAY_SORT(COLLECT_LIST({number})), CAST(0 AS DOUBLE), (a, b) -> a + b)"
 
 
 def _parts(value: str, type: DataType) -> tuple[str, ...]:
-    """Return SQL for the addends of a value: the low and the high part of a wide DECIMAL, or else the value itself."""
+    """Return SQL for the low part and the high part of a wide DECIMAL.  For other types, return the value itself."""
     if is_wide(type):
         return low_part(value, type), high_part(value, type)
     return (f"CAST({value} AS {_summed_as(type)})",)
 
 
 def _quotient(measure: Measure, sums: Sequence[str], count: str) -> str:
-    """Return SQL for SUM or AVG, computed from the sums of ``_parts`` and a count that is not 0."""
+    """Return SQL for SUM or AVG from the sums of ``_parts``.  The count must not be 0."""
     type = None if measure.argument is None else measure.argument.type
     if type is not None and is_wide(type):
         low, high = sums

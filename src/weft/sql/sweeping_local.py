@@ -1,9 +1,11 @@
-"""Merge and subtract periods in the fastest SQL for DuckDB; ``sweeping`` has the portable SQL.
+"""Merge and subtract periods by fast SQL for DuckDB.  The module ``sweeping`` contains the portable SQL.
 
-Window functions dominate the cost.  Most rows have only one period, or equal no row of the other relation, and bypass
-the window functions.  For the other rows, the window functions read all rows in one order instead of one partition per
-row.  The single order is correct because the counts at the bounds of each row sum to 0, so that no count carries over
-into the next row.  An open period ends at ``FOREVER``.
+Window functions dominate the cost.  Most rows have only one period, or equal no row of the other relation, and
+therefore bypass the window functions.
+
+The window functions read the remaining rows in one sorted sequence instead of one partition per row.  The counts at the
+bounds of each row sum to 0.  The running count is therefore 0 at the start of the next row.  An open period ends at
+``FOREVER``.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def coalesced_locally(query: str, width: int) -> str:
 
 
 def without_locally(left: str, right: str, width: int) -> str:
-    """Return SQL for the rows of ``left`` without the instants at which ``right`` has the same row.
+    """Return SQL for the rows of ``left`` without the instants at which ``right`` contains an equal row.
 
     ``left`` and ``right`` are names of relations with maximal periods.
     """
@@ -72,10 +74,10 @@ def without_locally(left: str, right: str, width: int) -> str:
 
 
 def _met(query: str, others: str, keys: list[str], kind: str = "SEMI") -> str:
-    """Return SQL for the rows ``g`` of ``query`` that equal some row of ``others``, or no row if ``kind`` is ANTI."""
+    """Return SQL for the rows of ``query`` that equal some row of ``others``, or no row if ``kind`` is ANTI."""
     same = " AND ".join(f"g.{key} IS NOT DISTINCT FROM o.{key}" for key in keys)
     return f"{query} {kind} JOIN {others} AS o ON {same}"
 
 
 LOCAL = Sweeps(coalesced_locally, without_locally)
-"""The functions whose SQL only DuckDB accepts."""
+"""The functions that generate SQL for DuckDB only."""

@@ -2,13 +2,13 @@
 
     FROM due   is   FROM (SELECT DISTINCT id FROM s WHERE due < NOW()) AS due
 
-A view is evaluated at one instant, so the next evaluation may add or remove rows with their whole past.  A standing
-query is evaluated at every instant: its answer at s has the rows of the view's definition with NOW = s (law 5).  If a
-view has no NOW, period functions or moving windows, its stored periods have the same rows as its definition.  The
-standing query therefore reads the stored periods of such a view.
+A view is evaluated at one instant.  The next evaluation may add or remove rows with their entire past.  A standing
+query is evaluated at every instant.  The answer of a standing query at the instant s contains the rows of the view's
+definition with NOW = s (law 5).  Without NOW, period functions and moving windows, the stored periods of a view give
+the same rows as the definition.  A standing query reads the stored periods of a view that does not depend on NOW.
 
-The stored query of a view contains comparisons with NOW.  This module turns the comparisons into thresholds of NOW, as
-``lower_predicate`` does for the text of a query.
+This module turns comparisons with NOW in a stored definition into thresholds of NOW, as ``lower_predicate`` does for a
+query.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from weft.sql.render import scalar as rendered
 from weft.sql.scope import Names, as_written
 
 _NO_PLACE: Final = exp.Null()
-"""A node without a place.  The parts of a stored view have no place in the text of the query that reads the view."""
+"""A node for stored views.  A stored view has no place in the text of the query that reads it."""
 _COMPARISONS: Final = frozenset((*NEGATED, "<=>"))
 _TRY: Final = "`weft try` reads a view as of now."
 _GROUPS: Final = (
@@ -64,7 +64,7 @@ _PERIOD_HINTS: Final = {
 def depends_on_now(query: Query) -> bool:
     """Return whether the rows of a view at an instant depend on the instant of the evaluation.
 
-    They do if the view has NOW, a period function or a moving window, or reads a view whose rows do.
+    The result is true if the view, or a view that it reads, contains NOW, a period function or a moving window.
     """
     return any(
         isinstance(part, (Now, PeriodOf))
@@ -75,10 +75,10 @@ def depends_on_now(query: Query) -> bool:
 
 
 def with_definitions(query: Query) -> tuple[Query, tuple[TableSchema, ...]]:
-    """Return the query with the views that depend on NOW replaced by their definitions, and these views in text order.
+    """Replace the views that depend on NOW by their definitions.  Return the new query and the replaced views.
 
-    Raise SqlError if standing queries do not support a definition, with all reasons, or if the query uses the periods
-    of such a view.
+    Raise SqlError with all reasons if standing queries do not support a definition.  Also raise SqlError if the query
+    uses the periods of a view that depends on NOW.
     """
     if not any(needs_definition(scan.table) for scan in scans(query)):
         return query, ()
@@ -104,17 +104,15 @@ def _refuse_periods(query: Query) -> None:
 
 @dataclass
 class _Writing:
-    """The replaced views of one query, and the reasons that prevent a replacement."""
-
     names: Names
     views: dict[TableSchema, None] = field(default_factory=dict)
     refused: dict[tuple[str, ...], dict[str, str | None]] = field(default_factory=dict)
-    """The reasons, each with a hint, for each path of views: a refused view, followed by the views that read it."""
+    """The reasons and hints for each path of views.  A path is a refused view, followed by the views that read it."""
 
     def over(self, query: Query, path: tuple[str, ...]) -> Query:
-        """Return the query with its views replaced.
+        """Replace the views of the query.
 
-        ``path`` are the views that contain the query in their definitions, the outermost last.
+        ``path`` contains the views whose definitions contain the query, the outermost last.
         """
 
         def change(node: Any) -> Any:
@@ -136,7 +134,6 @@ class _Writing:
         return Distinct(Project(own.input, scan.alias, outputs))
 
     def _asked(self, node: Any, path: tuple[str, ...]) -> Any:
-        """Return a node of a view's definition, rewritten for a standing query."""
         match node:
             case Plain(condition=condition) if mentions_now(condition):
                 try:
@@ -146,8 +143,7 @@ class _Writing:
                     self.refused.setdefault(path, {}).setdefault(reason, error.hint)
                     return node
             case Call(name="+" | "-" as sign, args=(time, Literal(value=int(count), type=kind))) if kind == MONTHS:
-                # The months are fixed, so they do not become a parameter of a plan, as for DATEADD(MONTH, …) in a
-                # query.
+                # The number of months is fixed, so it does not become a parameter of a plan.
                 months = Literal(count if sign == "+" else -count, MONTHS, fixed=True)
                 return replace(node, name="+", args=(time, months))
             case _:
@@ -155,10 +151,7 @@ class _Writing:
 
 
 def _typed(output: Output, table: TableSchema) -> Scalar:
-    """Return a column of the definition with the type of the view's column.
-
-    A nested type may have gained fields since the definition was stored.
-    """
+    """A nested type may have additional fields since the definition was stored."""
     column = table.column(output.name)
     value = output.value
     if column is None or not isinstance(value, ColumnRef) or value.type != column.type:
@@ -167,10 +160,7 @@ def _typed(output: Output, table: TableSchema) -> Scalar:
 
 
 def _not_standing(definition: Query) -> Iterator[tuple[str, str | None]]:
-    """Yield the constructs of a view's own definition that standing queries do not support.
-
-    Each construct has a hint, or None.
-    """
+    """Yield the constructs that standing queries do not support, each with a hint or None."""
     for part in walk(definition):
         match part:
             case Grouped(window=None):
@@ -182,10 +172,6 @@ def _not_standing(definition: Query) -> Iterator[tuple[str, str | None]]:
 
 
 def _threshold(condition: Scalar, positive: bool) -> Predicate:
-    """Return the predicate "condition is true", or "condition is false" if ``positive`` is False.
-
-    Raise SqlError if NOW occurs outside comparisons.
-    """
     match condition:
         case _ if not mentions_now(condition):
             return Plain(condition if positive else call("not", condition))

@@ -1,6 +1,7 @@
-"""Copy the parts that bound a variable on the left of an AND into the right side, if the right side needs them.
+"""Copy subformulas that bound a variable from the left side of an AND into the right side.
 
-The module also pushes negations inwards past AND and OR, and removes double negations.
+The module copies a subformula only if the right side needs the bound.  It also pushes negations inwards past AND and
+OR, and removes double negations.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from weft.formula.renaming import without_clashes
 
 
 def propagate_bounds(formula: Formula) -> Formula:
-    """Return the formula with bounds copied, outermost first; it has the same answers if duplicates do not count.
+    """Return the formula with bounds copied, outermost first.  Without duplicates, its answers are the same.
 
-    No bound is copied into a SINCE from outside, because that would look ahead.  Instead, the answers of the right side
-    within the interval bound the left side.
+    Bounds are not copied into a SINCE from outside, because the SINCE would then look ahead.  Instead, the left side is
+    bounded by the answers of the right side within the interval.
     """
     match formula:
         case And(left=left, right=right):
@@ -48,7 +49,6 @@ def _conjunction(left: Formula, right: Formula) -> Formula:
 
 
 def _helps(left: Formula, right: Formula) -> bool:
-    """Return whether ``left`` bounds a variable that ``right`` leaves unbounded."""
     return bool(bounded_variables(left) & _lacks(right))
 
 
@@ -61,7 +61,7 @@ def _compares(formula: Formula) -> bool:
 
 
 def bounded_variables(formula: Formula) -> set[Variable]:
-    """Return the variables that have finitely many values in the answers of the formula."""
+    """Return the variables that take finitely many values in the answers of the formula."""
     match formula:
         case algebra.Comparison() | algebra.Matches() | algebra.Not() | algebra.Truth():
             return _of_comparison(formula)
@@ -106,7 +106,7 @@ def _of_conjunction(left: Formula, right: Formula) -> set[Variable]:
 
 
 def negations_inwards(formula: Formula) -> Formula:
-    """Rewrite NOT of an AND or OR to an OR or AND of NOTs; the answers are the same if duplicates do not count.
+    """Apply De Morgan's laws to each negated AND or OR.  Without duplicates, the answers are the same.
 
     >>> from weft.formula.written import written
     >>> one, other = algebra.Atom("P", ()), algebra.Atom("Q", ())

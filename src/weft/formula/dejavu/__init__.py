@@ -1,1 +1,1 @@
-"""Translate DejaVu's properties of event streams to formulas, and read DejaVu's logs."""
+"""Translate properties of DejaVu to formulas, and read logs of DejaVu."""

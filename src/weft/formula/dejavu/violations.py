@@ -1,9 +1,9 @@
-"""Translate DejaVu's properties to formulas that are true where the properties are violated.
+"""Translate DejaVu's properties to formulas that are true if the properties are violated.
 
-Macros are expanded.  Every variable has a unique name and a type: a number if it is compared by order, otherwise a
-text.  ``Exists`` and ``Forall`` range over all values, but events have shown only finitely many of them;
-``weft.formula.safe`` expresses these quantifiers with finite relations.  Rules (``where``) become fixpoints.  If a rule
-holds for all but finitely many values, its complement is stored.
+The translation expands macros and gives each variable a unique name and a type.  The type is a number if a comparison
+by order uses the variable; otherwise it is a text.  ``Exists`` and ``Forall`` range over all values, but events have
+shown only finitely many values.  ``weft.formula.safe`` expresses these quantifiers with finite relations.  Rules
+(``where``) become fixpoints.  If a rule holds for all but finitely many values, Weft stores its complement.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.formula.unseen_values import Occurrences
 
 @dataclass(frozen=True)
 class Property:
-    """The name of a property, and a closed formula that is true where the property is violated."""
+    """The name of a property, and a closed formula that is true if the property is violated."""
 
     name: str
     violated: Formula
@@ -34,7 +34,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Properties:
-    """The properties of a specification, and the column types of the events that the properties use."""
+    """The properties of a specification and the column types of their events."""
 
     properties: tuple[Property, ...]
     events: Mapping[str, tuple[DataType, ...]]
@@ -43,7 +43,7 @@ class Properties:
 def properties(text: str) -> Properties:
     """Parse a ``.qtl`` file.
 
-    Raise FormulaError for a syntax error, or for a property that cannot be expressed with finite relations.
+    Raise FormulaError for a syntax error, or for a property that finite relations cannot express.
     """
     negated = []
     events: dict[str, tuple[DataType, ...]] = {}
@@ -88,7 +88,7 @@ def _rule(safe: Safe, rule: algebra.Definition, opposite: set[str]) -> algebra.D
 
 
 def _with_opposites(formula: Formula, opposite: set[str]) -> Formula:
-    """Replace each use of a rule in ``opposite`` by NOT of its complement, which is the relation that is stored."""
+    """Replace each use of a rule in ``opposite`` by the negated complement, because Weft stores the complement."""
 
     def turned(part: Formula) -> Formula:
         return Not(part) if isinstance(part, algebra.Defined) and part.name in opposite else part

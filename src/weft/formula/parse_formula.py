@@ -1,4 +1,4 @@
-"""Parse a formula and rewrite it to the form for evaluation; return its variables in the order of the answers."""
+"""Parse a formula and rewrite it to the form for evaluation."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from weft.formula.unfolding import unfolded
 
 @dataclass(frozen=True)
 class ParsedFormula:
-    """A formula in the form for evaluation, and its free variables in MonPoly's order of output."""
+    """A formula in the form for evaluation, with its free variables in MonPoly's order of output."""
 
     formula: Formula
     columns: tuple[Variable, ...]
 
 
 def reading(text: str, known: Signature, *, negate: bool = False) -> ParsedFormula:
-    """Parse a formula of MonPoly; raise FormulaError for a syntax error or infinitely many answers.
+    """Parse a formula of MonPoly.
 
-    With ``negate``, return NOT of the formula, like MonPoly's option ``-negate``.
+    With ``negate``, return the negated formula, like MonPoly's option ``-negate``.  Raise FormulaError for a syntax
+    error, or if the formula has infinitely many answers.
     """
     return _reading(parsed(text), text, known, negate=negate, counts=False)
 
 
 def counted_reading(text: str, known: Signature) -> ParsedFormula:
-    """Parse a formula of µTL, in which duplicates count.
+    """Parse a formula of µTL.  In µTL, duplicates count.
 
-    Raises FormulaError for a syntax error or infinitely many answers.
+    Raise FormulaError for a syntax error, or if the formula has infinitely many answers.
     """
     return _reading(parsed(text, extended=True), text, known, negate=False, counts=True)
 

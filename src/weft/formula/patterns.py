@@ -1,7 +1,8 @@
-r"""Translate regular expressions of OCaml's library Str, which MonPoly uses, to RE2.
+r"""Translate regular expressions of OCaml's library Str to RE2.
 
-In Str, ``\( \)`` are groups and ``\|`` is a choice; without the backslash these characters are literal.  ``^`` and
-``$`` match at the ends of lines.  A character set has no escapes.  RE2 has no back references (``\1``).
+MonPoly uses Str.  In Str, ``\( \)`` are groups and ``\|`` is a choice.  Without the backslash, these characters are
+literal.  ``^`` and ``$`` match at the ends of lines.  A character set has no escapes.  RE2 has no back references
+(``\1``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ _GROUPING: Final = "()|"
 
 
 def translated(pattern: str) -> str:
-    """Return the expression in RE2; raise ValueError for an incomplete expression, or one that RE2 cannot express."""
+    """Return the expression in RE2.
+
+    Raise ValueError for an incomplete expression, and for an expression that RE2 does not support.
+    """
     written: list[str] = []
     at = 0
     lines = False
@@ -34,7 +38,7 @@ def translated(pattern: str) -> str:
 
 
 def groups_in(pattern: str) -> int:
-    """Return the number of capturing groups of an expression in RE2, as ``translated`` returns it."""
+    """Return the number of capturing groups of an RE2 expression from ``translated``."""
     count, at = 0, 0
     while at < len(pattern):
         if pattern[at] == "\\":
@@ -61,7 +65,7 @@ def _escaped(pattern: str, at: int) -> str:
 def _set_end(pattern: str, at: int) -> int:
     """Return the offset of the ``]`` that ends the character set at offset ``at``.
 
-    The first character of the set, or the first one after ``^``, never ends the set.
+    A ``]`` does not end the set if it is the first character of the set or directly follows an initial ``^``.
     """
     first = at + 2 if pattern.startswith("[^", at) else at + 1
     end = pattern.find("]", first + 1)

@@ -1,6 +1,7 @@
-"""The syntax tree of a formula, before name resolution, type inference and the expansion of shorthands.
+"""Define the syntax tree of a formula.
 
-The field ``at`` of a node is the node's offset in the text; comparisons of nodes ignore it.
+The parser returns this tree before name resolution, type inference and the expansion of shorthands.  The field ``at``
+of a node is the node's offset in the text.  Comparisons of nodes ignore this field.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ class Name:
 
 @dataclass(frozen=True)
 class Value:
-    """A constant: an integer, a float or a text.
+    """A constant, which is an integer, a float or a text.
 
-    ``regular`` marks a regular expression: ``re'…'`` in the syntax of RE2 if ``translated``, otherwise ``r"…"`` in the
-    syntax of OCaml's Str.
+    ``regular`` marks a regular expression.  If ``translated``, the expression is ``re'…'`` in the syntax of RE2.
+    Otherwise it is ``r"…"`` in the syntax of OCaml's Str.
     """
 
     value: int | float | str
@@ -47,12 +48,12 @@ WrittenTerm: TypeAlias = "Name | Value | Call"
 
 
 UNITS: Final = {unit: UNITS_US[unit] for unit in ("us", "ms", "s", "m", "h", "d")}
-"""Units of time in microseconds, in ascending order; Weft adds us and ms to the units of MonPoly."""
+"""Units of time in microseconds, in ascending order.  MonPoly does not have the units us and ms."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """An interval as written, in microseconds, with open or closed ends; ``high`` is None if there is no upper end."""
+    """An interval in microseconds with open or closed ends.  If ``high`` is None, the interval has no upper end."""
 
     low: int = 0
     low_open: bool = False
@@ -71,7 +72,7 @@ class Holds:
 
 @dataclass(frozen=True)
 class Applied:
-    """A predicate, or a relation that LET or MU defines, applied to terms."""
+    """An application of a predicate to terms, or of a relation from LET or MU."""
 
     name: str
     terms: tuple[WrittenTerm, ...]
@@ -90,7 +91,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Matched:
-    """A match of a text with a regular expression; None in ``groups`` stands for a group that is written ``_``."""
+    """A match of a text with a regular expression.  In ``groups``, None stands for the group ``_``."""
 
     text: WrittenTerm
     pattern: WrittenTerm
@@ -123,8 +124,8 @@ class Joined:
 class Quantified:
     """``EXISTS`` or ``FORALL`` over variables.
 
-    If ``seen``, each variable ranges over the values that it had in an event so far.  If ``time``, the variables range
-    over time points (only in two-sorted formulas).
+    If ``seen`` is true, each variable ranges over its values in events so far.  If ``time`` is true, the variables
+    range over time points, which only two-sorted formulas permit.
     """
 
     quantifier: Literal["EXISTS", "FORALL"]
@@ -200,7 +201,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Least:
-    """Relations that are defined together; their names may occur in their bodies and in ``within``.
+    """Mutually recursive relations.  Their names may occur in their bodies and in ``within``.
 
     For ``MU X. Q``, the formula ``within`` is X.
     """

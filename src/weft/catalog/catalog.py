@@ -54,14 +54,11 @@ class CatalogParts:
 
     @property
     def data(self) -> Location:
-        """The location of the home's tables, ledger and quarantine.
-
-        Paths in the catalog are relative to this location.
-        """
+        """The location of the home's tables, ledger and quarantine.  Paths in the catalog are relative to it."""
         return layout.data(self.path)
 
     def home(self) -> HomeRecord:
-        """Return the home's record, with its ID, clock and watermark."""
+        """Return the home's record."""
         with self._database.reading() as connection:
             return read_home(connection)
 
@@ -82,10 +79,7 @@ class Writer(CatalogParts):
         self._leases.check(self.lease)
 
     def lost(self) -> LeaseLost | None:
-        """Return the error if the lease is lost.
-
-        Return None if the lease is held or if Weft cannot read the catalog.
-        """
+        """Return an error if the lease is lost.  Return None if it is held, or if the catalog cannot be read."""
         try:
             self.check()
         except LeaseLost as lost:
@@ -107,33 +101,33 @@ class Catalog(CatalogParts):
     """A home's catalog.  Reading needs no lease; most changes need a ``Writer``."""
 
     def lease(self, name: LeaseName = "write") -> Lease | None:
-        """Return the lease held under ``name``, even if it has expired.  Return None if nobody holds the lease."""
+        """Return the lease ``name``, even if the lease has expired.  Return None if nobody holds it."""
         return Leases(self._database, name).held()
 
     def writer(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
-        """Acquire the write lease at the wall-clock time ``at``.  The caller must release the lease.
+        """Acquire the write lease at the wall-clock time ``at``.  Raise LeaseBusy if another process holds it.
 
-        Raise LeaseBusy if another process holds the lease.
+        The caller must release the lease.
         """
         return Writer(self._database, Leases(self._database, "write").acquire(purpose, holder, at, ttl_us))
 
     def sender(self, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Writer:
-        """Acquire the delivery lease; the parameters are those of ``writer``."""
+        """Acquire the delivery lease at the wall-clock time ``at``.  Raise LeaseBusy if another process holds it."""
         return Writer(self._database, Leases(self._database, "deliver").acquire("deliver", holder, at, ttl_us))
 
     @contextmanager
     def writing(self, purpose: str, clock: Callable[[], int], *, wait_us: int = 0) -> Iterator[Writer]:
-        """Acquire the write lease and hold it during the ``with`` block.
+        """Hold the write lease during the ``with`` block.
 
-        ``wait_us`` is the longest wait for the lease.  ``clock`` returns the wall-clock time in microseconds.  Raise
-        LeaseBusy if the lease is still held after the wait.
+        ``wait_us`` is the longest wait for the lease, in microseconds.  ``clock`` returns the wall-clock time in
+        microseconds.  Raise LeaseBusy if another process still holds the lease after the wait.
         """
         with self._holding("write", purpose, clock, wait_us) as writer:
             yield writer
 
     @contextmanager
     def delivering(self, clock: Callable[[], int], *, wait_us: int = 0) -> Iterator[Writer]:
-        """Acquire the delivery lease and hold it during the ``with`` block; the parameters are those of ``writing``."""
+        """Hold the delivery lease during the ``with`` block.  The parameters are those of ``writing``."""
         with self._holding("deliver", "deliver", clock, wait_us) as writer:
             yield writer
 
@@ -167,11 +161,11 @@ class Catalog(CatalogParts):
 def open_catalog(
     home: Path, *, create: bool = False, clock: Clock = "wall", at: int, database: str | None = None
 ) -> Catalog:
-    """Open the catalog of the home in the folder ``home``.
+    """Open the catalog of the home in the folder ``home``.  Migrate a home of an older format.
 
-    With ``create``, create the home if it does not exist.  ``clock`` applies only to a new home.  ``at`` is the
-    wall-clock time in microseconds UTC.  ``database`` is the URL of a PostgreSQL database for the catalog.  If it is
-    None, the catalog is a SQLite file in the home.  A home of an older format is migrated.
+    With ``create``, create a missing home.  ``clock`` applies only to a new home.  ``at`` is the wall-clock time in
+    microseconds UTC.  ``database`` is the URL of a PostgreSQL database for the catalog.  Without a URL, the catalog is
+    a SQLite file in the home.
 
     Raise CatalogError if the folder is not a home, if the home is damaged, or if a newer Weft wrote the home.
     """

@@ -1,7 +1,7 @@
 """Connect to the catalog's database and run transactions that read or write.
 
-A writing transaction excludes all other writers until it commits.  The values that the transaction reads therefore stay
-current.  The transaction also checks the writer's fencing token (design section 6).
+A writing transaction excludes all other writers until it commits, so the values that it reads stay current.  A writing
+transaction also checks the writer's fencing token (design section 6).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from weft.printable import require_text
 class Database:
     """The folder and the database connection of a home.
 
-    All parts of the catalog share this object.  A writing transaction checks ``lease``, if it is set.  After ``close``,
-    every use raises HomeClosed.
+    All parts of the catalog share this object.  Writing transactions check ``lease`` if it is set.  After ``close``,
+    every use of the object raises HomeClosed.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class Database:
         self._closed = threading.Event() if closed is None else closed
 
     def under(self, lease: Lease) -> Database:
-        """Return a copy of this object whose transactions write under ``lease``."""
+        """Return a copy of this object for writing under ``lease``."""
         return Database(self.home, self._engine, lease, self._closed, self.liveness)
 
     @property
     def token(self) -> int | None:
-        """The token of the lease.  It is None if no lease is set."""
+        """The token of the lease, or None without a lease."""
         return None if self._lease is None else self._lease.token
 
     @contextmanager
@@ -73,9 +73,9 @@ class Database:
 
     @contextmanager
     def changing_under_lease(self, name: LeaseName | None = "write") -> Iterator[Connection]:
-        """Run a writing transaction under the lease ``name``.
+        """Run a writing transaction.  Raise CatalogError if this object does not hold the lease ``name``.
 
-        If ``name`` is None, any lease is sufficient.  Raise CatalogError if this object has no such lease.
+        If ``name`` is None, any lease is sufficient.
         """
         if self._lease is None or name not in (None, self._lease.name):
             raise CatalogError(
@@ -111,9 +111,9 @@ def inserted_id(connection: Connection, statement: Insert) -> int:
 
 
 def require_held(connection: Connection, lease: Lease) -> None:
-    """Raise LeaseLost if the catalog records a different lease under the name of ``lease``.
+    """Raise LeaseLost if another writer has taken ``lease``.
 
-    An expired lease stays valid until another writer takes it, because no other writer has changed anything until then.
+    An expired lease stays valid until another writer takes it.
     """
     leases = ddl.leases.c
     current = connection.execute(select(leases.token, leases.holder).where(leases.name == lease.name)).one()
@@ -129,10 +129,7 @@ def require_held(connection: Connection, lease: Lease) -> None:
 
 @contextmanager
 def catalog_errors(home: Path) -> Iterator[None]:
-    """Convert database errors in the ``with`` block to CatalogError.
-
-    Raise Refused for text that UTF-8 cannot encode.
-    """
+    """Convert database errors to CatalogError.  Raise Refused for text that UTF-8 cannot encode."""
     try:
         yield
     except UnicodeEncodeError as error:

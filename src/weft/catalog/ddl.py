@@ -1,6 +1,6 @@
 """Define the catalog's tables for SQLite and PostgreSQL.
 
-The database never reuses an ID, even after the row is deleted.  SQLite uses AUTOINCREMENT for this, and PostgreSQL uses
+The database never reuses the ID of a deleted row.  SQLite uses AUTOINCREMENT for the IDs, and PostgreSQL uses
 sequences.  Instants are BIGINT microseconds UTC.
 """
 
@@ -23,10 +23,7 @@ from sqlalchemy import (
 )
 
 FORMAT: Final = 14
-"""The format number of these tables.
-
-``migrations`` migrates homes of older formats.  Weft refuses homes of newer formats.
-"""
+"""The format number of these tables.  Weft migrates older homes and refuses newer homes."""
 
 metadata: Final = MetaData()
 
@@ -153,7 +150,7 @@ load_files: Final = Table(
     Column("digest", Text, nullable=False),
     Index("load_files_digest", "digest"),
 )
-"""The files of loads whose source has several files."""
+"""The files of loads that read several files."""
 
 revisions: Final = Table(
     "revisions",
@@ -227,7 +224,7 @@ plans: Final = Table(
 )
 
 READING: Final = "reads <> '[]'"
-"""An SQL condition that selects queries with references to the results of other queries."""
+"""An SQL condition that selects queries over the results of other queries."""
 DEFINED: Final = "definitions <> '[]'"
 """An SQL condition that selects queries whose plans contain definitions of views."""
 
@@ -281,7 +278,7 @@ replaced: Final = Table(
     Column("tau", BigInteger),
     Column("rows", BigInteger, nullable=False),
 )
-"""The earlier texts of queries.  The texts of a query are numbered from 1."""
+"""The earlier texts of queries, numbered from 1 for each query."""
 
 ticks: Final = Table(
     "ticks",
@@ -364,7 +361,6 @@ outbox: Final = Table(
     Column("round", Integer, nullable=False, server_default="0"),
     Column("reply", Text),
     Column("about", Text),
-    # A subscription has at most one unsent message.
     _partial("outbox_unsent", "sub_id", where="state NOT IN ('sent', 'withdrawn')", unique=True),
     Index("outbox_by_subscription", "sub_id", "entry_id"),
     sqlite_autoincrement=True,

@@ -1,4 +1,4 @@
-"""Resolve the table names in the texts of queries.  Add the definitions of views that depend on NOW."""
+"""Resolve the table names in query texts.  Add the definitions of views that depend on NOW."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from weft.catalog.views import ViewRecord
 
 
 def schemas(catalog: CatalogParts, *texts: str) -> dict[str, TableSchema]:
-    """Return the schemas of the home's tables and of the query results that ``texts`` may name.
+    """Return schemas by name: all tables of the home, and those query results that ``texts`` may name.
 
-    The keys are the names.  A view that depends on NOW gets its definition if ``texts`` may name the view.  Raise
-    PlanMismatch if Weft cannot read that definition.
+    If ``texts`` may name a view that depends on NOW, its schema contains its definition.  Raise PlanMismatch if the
+    catalog's definition of the view is not readable.
     """
     tables = catalog.tables.all()
     known = {table.name: table.schema for table in tables if not table.auxiliary}
@@ -40,15 +40,15 @@ class Definitions:
         self._views = {view.table_id: view for view in views}
 
     def schema(self, table_id: int) -> TableSchema:
-        """Return the schema of a table.  For a view that depends on NOW, include its definition."""
+        """Return the schema of a table.  For a view that depends on NOW, the schema contains the definition."""
         table = self._tables[table_id]
         if not isinstance(table, ViewSchema) or not table.depends_on_now:
             return table
         return replace(table, definition=self._definition(self._views[table_id]))
 
     def _definition(self, view: ViewRecord) -> Query:
-        """The result reads the base tables of auxiliary views.  It repeats the conditions of the auxiliary views, so
-        its rows do not change.
+        """The definition reads base tables in place of auxiliary views.  It repeats the conditions of the auxiliary
+        views, so its result is the same.
         """
         from weft.planning.view_plan import restored_view
 

@@ -1,4 +1,4 @@
-"""Handle the differences between SQLite and PostgreSQL in connections and in writing transactions."""
+"""Handle the differences between SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _WRITERS_LOCK: Final = 0x77656674
 def sqlite_engine(file: Path) -> Engine:
     """Return an engine for a SQLite file.
 
-    The engine uses a write-ahead log, foreign keys and ``synchronous=FULL``.  Under ``synchronous=FULL``, a commit
-    survives a power cut.  The engine is read-only if Weft cannot write the file or its folder.
+    With the setting ``synchronous=FULL``, a commit survives a power cut.  The engine is read-only if Weft cannot write
+    the file or its folder.
     """
     if file.exists() and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
         return _read_only(file)
@@ -56,16 +56,15 @@ def postgresql_engine(url: str) -> Engine:
 
 
 def to_write(connection: Connection) -> Connection:
-    """Return the connection with options for one transaction that excludes all other writers."""
+    """Return the connection with the options for a writing transaction."""
     if connection.dialect.name == "postgresql":
-        # With a stronger isolation level, the snapshot could be older than the lock.  It could then miss the previous
-        # commit.
+        # With a stronger isolation level, the snapshot could be older than the lock and miss the previous commit.
         return connection.execution_options(isolation_level="READ COMMITTED", **{WRITES: True})
     return connection.execution_options(**{WRITES: True})
 
 
 def upserted(connection: Connection, table: Table, key: Sequence[str], changed: Sequence[str]) -> Any:
-    """Return a statement that inserts a row or updates the row with the same ``key``.
+    """Return an upsert: a statement that inserts a row or updates the row with the same ``key``.
 
     The update sets only the columns ``changed``.
     """
@@ -85,8 +84,8 @@ def _own_transactions(connection: Any, *pragmas: str) -> None:
 
 
 def _read_only(file: Path) -> Engine:
-    """To read the write-ahead log, SQLite needs the log's index file.  If the file is missing and SQLite cannot create
-    it, the engine uses a temporary copy of the database and its log.
+    """To read the write-ahead log, SQLite needs an index file.  If SQLite can neither find nor create this file, the
+    engine uses a temporary copy of the database and its log.
     """
     log, index = (file.with_name(file.name + suffix) for suffix in ("-wal", "-shm"))
     folder = None

@@ -1,7 +1,6 @@
 """Read the schemas of a home's tables with Python's own SQLite module.
 
-The compiler has only a few milliseconds to read the schemas.  The catalog's database library takes longer than that to
-import.
+The compiler has only a few milliseconds to read the schemas, and the catalog's database library takes longer to import.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ _VIEWS_SINCE = 13
 def table_sizes(home: Path, queries: Iterable[str] = ()) -> dict[str, tuple[int, int | None, int | None, bool]]:
     """Return the sizes of the home's tables and of the results of ``queries``, by name.
 
-    A size is a tuple (number of rows, first ts, last ts, whether the table is a view).  The result omits tables that
-    this module cannot read.
+    A size is a tuple (number of rows, first ts, last ts, true for a view).  Tables that this module cannot read are
+    omitted.
     """
     file = layout.catalog_file(home)
     names = sorted(set(map(folded, queries)))[:_MOST_NAMES]
@@ -54,9 +53,8 @@ def table_schemas(
 ) -> dict[str, TableSchema] | None:
     """Return the schemas of the home's tables and of the results of ``queries``, by name.
 
-    The result omits queries that are not installed.  Return None if this module cannot read the schemas.  This happens
-    if the home does not exist, has another format, or is busy.  It also happens if a word in ``words`` (in folded form)
-    names a view that needs a definition.
+    Queries that are not installed are omitted.  Return None if the home does not exist, has another format, or is busy.
+    Return None also if one of ``words`` (from ``naming.words``) names a view that needs a definition.
     """
     file = layout.catalog_file(home)
     names = sorted(set(map(folded, queries)))

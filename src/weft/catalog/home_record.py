@@ -36,10 +36,9 @@ def read_home(connection: Connection) -> HomeRecord:
 
 
 def effective_watermark(connection: Connection) -> int:
-    """Return the smallest ``ts`` that a new row can have.
+    """Return the smallest ``ts`` that a new row can have: the watermark, or the instant of a later planned tick.
 
-    This is the watermark, or the instant of a planned tick if that instant is later.  An interrupted tick runs again at
-    its recorded instant, so no new row may precede that instant.
+    An interrupted tick runs again at its recorded instant, so no new row may precede that instant.
     """
     planned = select(func.max(ddl.ticks.c.t)).where(ddl.ticks.c.state == "planned")
     t = connection.execute(planned).scalar_one()
@@ -53,10 +52,10 @@ def set_home(connection: Connection, **values: Any) -> None:
 
 
 def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at: int) -> Engine:
-    """Open the database of a home.  With ``create``, create missing folders and a missing database.
+    """Open the database of a home.  With ``create``, create a missing database and missing folders.
 
-    ``clock`` applies only to a new home.  Raise CatalogError if the folder is not a home or if the home has a newer
-    format.  Raise CatalogError also if the home has data but no catalog, because such a home is not empty.
+    ``clock`` applies only to a new home.  Raise CatalogError if the folder is not a home, if the home has a newer
+    format, or if the home has data but no catalog.
     """
     file = layout.catalog_file(home)
     if url is None and (not file.exists() or file.stat().st_size == 0):
@@ -80,7 +79,7 @@ def open_database(home: Path, url: str | None, *, create: bool, clock: Clock, at
 
 
 def delete_new_home(home: Path) -> None:
-    """Delete a new home after its command was refused.  Do nothing if the home contains more than an empty catalog."""
+    """Delete a new home whose command was refused.  Keep a home that contains more than an empty catalog."""
     catalog = layout.catalog_file(home)
     own = {home / (catalog.name + suffix) for suffix in ("", "-wal", "-shm")}
     own.update(layout.holders_folder(home).glob("*"))

@@ -1,7 +1,7 @@
 """Define the paths in a home.
 
 A local folder contains the catalog, the logs and the files of channels.  The paths of the data (tables, ledger,
-quarantine) are relative to a ``Location``.  The home can therefore be moved.
+quarantine) are relative to a ``Location``, so a home can be moved.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 from weft.location import Location
 
 TABLES: Final = "tables"
-"""The folder of the Delta tables of user tables, relative to the data location."""
+"""The folder for tables and views, relative to the data location."""
 LEDGER: Final = "ledger"
-"""The Delta table of all answers, relative to the data location."""
+"""The Delta table that contains all answers, relative to the data location."""
 SYNOPSES: Final = "synopses"
-"""The folder of the Delta tables of synopses, relative to the data location."""
+"""The folder for synopses, relative to the data location."""
 WRITING: Final = "writing"
 """The folder where Spark writes data files, relative to the data location.
 
@@ -28,7 +28,7 @@ STAGED: Final = "staged"
 GIVEN: Final = "given"
 """The folder where Spark writes the rows of appended DataFrames, relative to the data location."""
 QUARANTINE: Final = "quarantine"
-"""The folder for the bytes of unreadable records, relative to the data location.  A file's name is its SHA-256."""
+"""The folder for the bytes of unreadable records, relative to the data location.  File names are SHA-256 digests."""
 
 
 def data(home: Path) -> Location:
@@ -57,33 +57,33 @@ def runner_file(home: Path) -> Path:
 
 
 def holders_folder(home: Path) -> Path:
-    """Return the folder of the lock files of processes that hold leases.
+    """Return the folder for the lock files of processes.
 
-    Each process locks its own file while it runs.  Backups must exclude the folder.
+    Each process that holds a lease locks its own file while the process runs.  Backups must exclude the folder.
     """
     return home / "holders"
 
 
 def arrangements_folder(home: Path) -> Path:
-    """Return the folder of the arrangements.  Users may delete the folder at any time, because Weft can rebuild it."""
+    """Return the folder for arrangements.  Users may delete this folder at any time, because Weft can rebuild it."""
     return home / "arrangements"
 
 
 def present_folder(home: Path) -> Path:
-    """Return the folder of the cached current rows of tracked tables.  Users may delete the folder at any time."""
+    """Return the folder that caches the current rows of tracked tables.  Users may delete this folder at any time."""
     return home / "present"
 
 
 def files_folder(home: Path) -> Path:
-    """Return the default folder of file channels."""
+    """Return the default folder for file channels."""
     return home / "files"
 
 
 def delta_folder(home: Path) -> Path:
-    """Return the default folder of the Delta tables of channels."""
+    """Return the default folder for channels that write Delta tables."""
     return home / "delta"
 
 
 def logs_folder(home: Path) -> Path:
-    """Return the folder of Spark's log and stack traces."""
+    """Return the folder for Spark's log and stack traces."""
     return home / "logs"

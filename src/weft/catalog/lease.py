@@ -1,8 +1,8 @@
 """Acquire, renew and release the two leases of a home: the write lease and the delivery lease (design section 6).
 
 Because the leases are separate, a stalled channel stops deliveries but not writes.  The token of a lease increases with
-each acquisition, and every writing transaction checks the token.  A suspended writer can therefore change nothing after
-it has lost its lease.  Leases use the wall clock.
+each acquisition, and every writing transaction checks the token.  A suspended writer that has lost its lease can
+therefore change nothing.  Leases use the wall clock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.errors import CatalogError, LeaseBusy
 from weft.interruption import stop_here
 
 LEASE_TTL_US: Final = 10 * 60 * 1_000_000
-"""The duration of a lease, in microseconds, if its holder does not renew it."""
+"""The duration of a lease without renewal, in microseconds."""
 
 _POLL_SECONDS: Final = 0.2
 
@@ -35,10 +35,10 @@ class Leases:
         self._own = ddl.leases.c.name == name
 
     def acquire(self, purpose: str, holder: str, at: int, ttl_us: int = LEASE_TTL_US) -> Lease:
-        """Acquire the lease with a token greater than all its earlier tokens.
+        """Acquire the lease.  The new token is greater than all earlier tokens of the lease.
 
-        Raise LeaseBusy if another thread or process holds an unexpired lease.  Two unexpired leases are available all
-        the same: the lease of a process known to be dead, and a lease that this process could release only in memory.
+        Raise LeaseBusy if another thread or process holds an unexpired lease.  Ignore the lease of a dead process.
+        Also ignore a lease that this process released if the catalog could not record the release.
         """
         liveness = self._database.liveness
         try:
@@ -72,7 +72,7 @@ class Leases:
             return lease
 
     def acquire_within(self, wait_us: int, purpose: str, clock: Callable[[], int]) -> Lease:
-        """Acquire the lease for this process.  Raise LeaseBusy if the lease is still held after ``wait_us``."""
+        """Acquire the lease for this process.  Raise LeaseBusy if the lease is not free within ``wait_us``."""
         until = clock() + wait_us
         while True:
             try:
@@ -92,8 +92,8 @@ class Leases:
     def release(self, lease: Lease) -> None:
         """Release the lease if no other writer has taken it.
 
-        Raise CatalogError if the catalog cannot record the release, for example on a full disk.  This process can then
-        acquire the lease again.  Other processes must wait until the lease expires or this process ends.
+        Raise CatalogError if the catalog cannot record the release, for example on a full disk.  Even then, this
+        process can acquire the lease again.  Other processes must wait until the lease expires or this process ends.
         """
         given_back = self._database.liveness.given_back
         given_back.add((lease.name, lease.token))
@@ -111,7 +111,7 @@ class Leases:
             require_held(connection, lease)
 
     def held(self) -> Lease | None:
-        """Return the current lease, even if it has expired.  Return None if nobody holds the lease."""
+        """Return the current lease, even if the lease has expired.  Return None if nobody holds it."""
         with self._database.reading() as connection:
             row = connection.execute(select(ddl.leases).where(self._own)).one()
         if row.holder is None:

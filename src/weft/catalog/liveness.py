@@ -1,8 +1,7 @@
 """Determine whether the process that holds a lease is still running.
 
 A process that holds a lease locks its own file in the home.  The kernel releases the lock when the process ends or the
-machine restarts.  A process ID is less reliable, because the system reuses process IDs and each container counts from
-1.
+machine restarts.  Process IDs are less reliable, because the system reuses them and each container counts from 1.
 """
 
 from __future__ import annotations
@@ -24,14 +23,11 @@ _HOLDER: Final = re.compile(r"process \d+ of .*, ([0-9a-f]{32})", re.DOTALL)
 _FILE: Final = re.compile("[0-9a-f]{32}")
 
 _own: tuple[int, str] | None = None
-"""The ID of this process and its name as a holder of leases.  A forked process gets another name."""
+"""The process ID and the lease-holder name of this process.  A forked process gets another name."""
 
 
 def this_process() -> str:
-    """Return the name of this process as a holder of leases.
-
-    The name consists of the process ID, the host and a UUID.
-    """
+    """Return the name of this process as a lease holder: the process ID, the host and a UUID."""
     global _own
     known, pid = _own, os.getpid()
     if known is None or known[0] != pid:
@@ -45,7 +41,7 @@ def shown(holder: str) -> str:
 
 
 class Liveness:
-    """The lock files of the processes that hold leases of one home.  The files are in ``folder``."""
+    """The lock files of the processes that hold leases of one home."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -58,8 +54,8 @@ class Liveness:
     def announce(self, holder: str) -> None:
         """Lock the file of this process.  A process must call this method before it takes a lease.
 
-        Do nothing if ``this_process`` did not create the name.  On a file system without locks, the process counts as
-        alive until its lease expires.
+        Do nothing if ``holder`` is not a name from ``this_process``.  On a file system without locks, the process
+        counts as alive until its lease expires.
         """
         name = _name(holder)
         with self._mutex:
@@ -70,10 +66,9 @@ class Liveness:
             self._locked[name] = _locked(self._folder / name)
 
     def is_gone(self, holder: str) -> bool:
-        """Return whether the holder is a process that has ended, on any host and in any container.
+        """Return whether the process ``holder`` has ended, on any host and in any container.
 
-        Return False for a name that ``this_process`` did not create.  Other processes must then wait until the lease
-        expires.
+        If ``holder`` is not a name from ``this_process``, return False.
         """
         name = _name(holder)
         if name is None:
@@ -94,7 +89,7 @@ class Liveness:
                 os.close(self._locked.popitem()[1])
 
     def close_inherited(self) -> None:
-        """Close the inherited file descriptors in a forked process.  Only the parent then holds the locks."""
+        """Close the inherited file descriptors in a forked process, so that only the parent holds the locks."""
         self._mutex = threading.Lock()  # another thread of the parent may have held the old one
         self.close()
 

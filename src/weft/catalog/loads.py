@@ -1,4 +1,4 @@
-"""Record and undo loads, and index the records that a load could not read.
+"""Record and undo loads, and index unreadable records.
 
 An undo first marks the load and then removes its rows from Delta.  A final transaction updates the table's counts and
 records the load as undone.  After an interruption, a later writer completes the undo (``execution.undoing``).
@@ -25,11 +25,11 @@ from weft.instants import MIN_INSTANT
 from weft.printable import Brief, counted
 
 ACTIVE_TTL_US: Final = 60 * 60 * 1_000_000
-"""The time, in microseconds, after which an unrenewed load on another machine counts as dead."""
+"""The time after which a load on another machine counts as dead without a renewal, in microseconds."""
 
 
 KEPT: Final = "kept"
-"""The state of a load that has not been marked for an undo."""
+"""The state of a load without an undo."""
 _KEPT: Final = ddl.loads.c.state == KEPT
 
 
@@ -50,7 +50,7 @@ class Loads:
     ) -> int:
         """Record the start of a load and return the load's ID.
 
-        ``digest`` is the digest of the source, or None.  If the source has several files, ``files`` are their names and
+        ``digest`` is the digest of the source, or None.  For a source of several files, ``files`` are their names and
         digests.
         """
         values = {"table_id": table_id, "source": source, "kind": kind, "digest": digest, "started_at": at}
@@ -66,7 +66,7 @@ class Loads:
             return load_id
 
     def forget(self, load_ids: Collection[int]) -> None:
-        """Delete the records of loads that Weft refused before it stored any of their rows."""
+        """Delete the records of loads that Weft refused before storing any rows."""
         with self._database.changing_under_lease() as connection:
             for table in (ddl.reservations, ddl.load_files, ddl.loads):
                 connection.execute(delete(table).where(table.c.load_id.in_(load_ids)))
@@ -91,7 +91,7 @@ class Loads:
                 raise CatalogError(f"there is no load {load_id}")
 
     def loaded(self, table_id: int, digest: str) -> bool:
-        """Return whether a source with this ``digest`` has been loaded completely into the table."""
+        """Return whether the table has a finished load of a source with this ``digest``."""
         loads = ddl.loads.c
         with self._database.reading() as connection:
             match = connection.execute(
@@ -102,7 +102,7 @@ class Loads:
             return match is not None
 
     def of_files(self, table_id: int, digests: Collection[str]) -> Mapping[str, LoadRecord]:
-        """Return the latest load of each file into the table, by the digest of the file.
+        """Return the latest load of each file into the table.  The key is the digest of the file.
 
         A finished load takes precedence over an unfinished one.  A load may have included other files.
         """
@@ -122,10 +122,7 @@ class Loads:
         return latest
 
     def of_source(self, table_id: int, digest: str) -> tuple[LoadRecord, ...]:
-        """Return the finished and unfinished loads of a source into the table, the newest first.
-
-        ``digest`` identifies the source.
-        """
+        """Return all loads of the source with this ``digest`` into the table, the newest first."""
         loads = ddl.loads
         wanted = select(loads).where(loads.c.table_id == table_id, loads.c.digest == digest, _KEPT)
         return self._newest_first(wanted)
@@ -165,7 +162,7 @@ class Loads:
             connection.execute(update(active).where(active.c.load_id == load_id).values(expires_at=at + ACTIVE_TTL_US))
 
     def deactivate(self, load_id: int) -> None:
-        """Record that this process no longer works on the load, which may be unfinished."""
+        """Record that this process no longer works on the load."""
         active = ddl.active_loads
         with self._database.changing() as connection:
             connection.execute(delete(active).where(active.c.load_id == load_id, active.c.holder == this_process()))
@@ -177,7 +174,7 @@ class Loads:
             return connection.execute(select(active.load_id).where(active.load_id == load_id)).first() is not None
 
     def forget_dead(self, at: int) -> None:
-        """Delete the active-load entries of dead processes, and entries that have expired without a renewal."""
+        """Delete the active-load entries of dead processes, and expired entries."""
         active = ddl.active_loads
         with self._database.reading() as connection:
             rows = connection.execute(select(active.c.load_id, active.c.holder, active.c.expires_at)).all()
@@ -189,7 +186,7 @@ class Loads:
                     connection.execute(delete(active).where(*same))
 
     def first_since(self, at: int) -> int | None:
-        """Return the earliest start time after ``at`` of any load.  Return None if no load began after ``at``."""
+        """Return the earliest start time of a load after ``at``.  Return None if no load began after ``at``."""
         started = ddl.loads.c.started_at
         with self._database.reading() as connection:
             first: int | None = connection.execute(select(func.min(started)).where(started > at)).scalar_one()
@@ -207,10 +204,10 @@ class Loads:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRecord:
-    """A new entry of the quarantine index for an unreadable record.
+    """An unreadable record for the quarantine index.
 
-    The entry contains the position of the record, the reason, and the SHA-256 and size of the bytes.  It also contains
-    the options of the load as JSON, because a retry needs them.
+    ``sha256`` and ``size`` describe the bytes of the record.  ``options`` are the options of the load as JSON, which a
+    retry needs.
     """
 
     source: str
@@ -233,8 +230,8 @@ class Quarantine:
     def add(self, load_id: int, table_id: int, records: Iterable[UnreadableRecord], at: int) -> int:
         """Add unreadable records to the index in one transaction.  Return the number of new records.
 
-        If the index already has a record with the same table, source, position and bytes, this load takes over the
-        indexed record.  ``at`` is in µs UTC.
+        A record with the same table, source, position and bytes is not added again, but assigned to this load.  ``at``
+        is in µs UTC.
         """
         quarantine = ddl.quarantine
         count = select(func.count()).select_from(quarantine).where(quarantine.c.table_id == table_id)
@@ -248,7 +245,7 @@ class Quarantine:
             return int(connection.execute(count).scalar_one()) - int(before)
 
     def named(self, digests: Sequence[str]) -> frozenset[str]:
-        """Return those ``digests`` (SHA-256) that the index contains, in any state."""
+        """Return those ``digests`` (SHA-256) that the index contains."""
         column = ddl.quarantine.c.sha256
         known: set[str] = set()
         with self._database.reading() as connection:
@@ -267,7 +264,7 @@ class Quarantine:
             return tuple(QuarantineRecord(**row._mapping) for row in connection.execute(wanted))
 
     def positions(self, load_id: int) -> Mapping[str, frozenset[str]]:
-        """Return the positions of the load's quarantined records, in any state, by source."""
+        """Return the positions of the load's quarantined records, grouped by source."""
         quarantine = ddl.quarantine.c
         positions: dict[str, set[str]] = {}
         with self._database.reading() as connection:
@@ -278,9 +275,9 @@ class Quarantine:
         return {source: frozenset(places) for source, places in positions.items()}
 
     def settle(self, quarantine_id: int, state: QuarantineState, *, reason: str | None = None) -> None:
-        """Set the state of a quarantined record.  Set its ``reason`` too, if given.
+        """Set the state of a quarantined record.  Raise NotFound for an unknown record.
 
-        Raise NotFound for an unknown record.
+        If ``reason`` is None, the record keeps its reason.
         """
         values = {"state": state} if reason is None else {"state": state, "reason": reason}
         with self._database.changing() as connection:
@@ -300,7 +297,7 @@ LoadState = Literal["done", "at work", "ended in the middle", "being undone", "u
 class LoadSummary(Brief):
     """A load with the name of its table and the number of rows stored.
 
-    ``first_ts`` and ``last_ts`` are the smallest and largest ts of the rows.  Both are None if the load stored no rows.
+    ``first_ts`` and ``last_ts`` are the smallest and largest ts of the rows, or None without rows.
     """
 
     load: LoadRecord
@@ -312,7 +309,7 @@ class LoadSummary(Brief):
 
     @property
     def state(self) -> LoadState:
-        """The state of the load, for display."""
+        """The state of the load in words."""
         if self.load.state != KEPT:
             return "undone" if self.load.state == UNDONE else "being undone"
         if self.load.finished_at is not None:
@@ -326,10 +323,7 @@ class LoadSummary(Brief):
 
 @dataclass(frozen=True)
 class Commits:
-    """The commits that an undo must remove from a Delta table.
-
-    ``path`` is the path of the table, and ``versions`` are the versions of the commits.
-    """
+    """The Delta commits of one load that an undo must remove."""
 
     load_id: int
     table_id: int
@@ -344,10 +338,7 @@ class LoadHistory:
         self._database = database
 
     def latest(self, table_id: int | None = None, limit: int | None = None) -> tuple[LoadSummary, ...]:
-        """Return the latest loads of a table, the newest first.
-
-        If ``table_id`` is None, return the loads of all tables except views.
-        """
+        """Return the latest loads, the newest first.  Without ``table_id``, include all tables but no views."""
         wanted = _summary_query().where(ddl.loads.c.kind != "view").order_by(ddl.loads.c.load_id.desc()).limit(limit)
         if table_id is not None:
             wanted = wanted.where(ddl.loads.c.table_id == table_id)
@@ -363,12 +354,12 @@ class LoadHistory:
         return _as_summary(row._mapping)
 
     def begin_undo(self, load_id: int) -> None:
-        """Mark a load as being undone."""
+        """Mark a load for an undo."""
         with self._database.changing_under_lease() as connection:
             connection.execute(update(ddl.loads).where(ddl.loads.c.load_id == load_id).values(state=UNDOING))
 
     def being_undone(self) -> tuple[Commits, ...]:
-        """Return the commits to remove for each load whose undo is unfinished."""
+        """Return the commits that unfinished undos must remove."""
         loads, reservations = ddl.loads.c, ddl.reservations.c
         with self._database.reading() as connection:
             rows = connection.execute(
@@ -389,11 +380,11 @@ class LoadHistory:
     def undone(self, load_id: int, stored: tuple[int, int] | None) -> tuple[str, ...]:
         """Record that a marked load is undone.  Return the digests of the load's quarantined records.
 
-        ``stored`` is the version and the number of rows of the Delta table.  It is None if the Delta table does not
-        exist.  Quarantined records of other loads may have the same digests.
+        ``stored`` is the (version, number of rows) of the Delta table, or None without a Delta table.  Quarantined
+        records of other loads may have the same digests.
 
-        The undo deletes the digests of those later loads that skipped known rows.  The sources of these loads can then
-        be loaded again.
+        Some later loads skipped rows because this load had stored them.  The undo deletes the digests of these later
+        loads, so that users can load their sources again.
         """
         with self._database.changing_under_lease() as connection:
             table_id = connection.execute(
@@ -477,7 +468,7 @@ def _shrink(connection: Connection, table_id: int, version: int, rows: int) -> N
 
 
 def forget_instants(connection: Connection) -> None:
-    """Recompute the home's last ts from the stored rows.  Before the first tick, recompute ``t0`` too."""
+    """Recompute the home's last ts from the stored rows.  Before the first tick, also recompute ``t0``."""
     first, last = connection.execute(select(func.min(ddl.tables.c.first_ts), func.max(ddl.tables.c.last_ts))).one()
     home = read_home(connection)
     set_home(connection, last_ts=MIN_INSTANT if last is None else last)
@@ -489,7 +480,7 @@ def forget_instants(connection: Connection) -> None:
 
 
 def _without_quarantine(connection: Connection, condition: Any) -> tuple[str, ...]:
-    """Return the digests of the deleted records.  Remaining records may have the same digests."""
+    """Return the digests of the deleted records.  Other records may have the same digests."""
     quarantine = ddl.quarantine
     digests = tuple(connection.execute(select(quarantine.c.sha256).where(condition).distinct()).scalars())
     connection.execute(delete(quarantine).where(condition))

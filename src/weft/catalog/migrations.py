@@ -1,8 +1,8 @@
 """Migrate a home's catalog to the current format.
 
 The migrations of a home run in one transaction, mostly as plain SQL.  Weft does not use Alembic, because Alembic needs
-a version table, an environment and a script for each migration.  The home's ``format`` already records the version.
-The migrations are few, never branch, and never go back.
+a version table, an environment and a script for each migration.  The migrations are few, never branch, and never go
+back.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FIRST_FORMAT: Final = 1
 
 @dataclass(frozen=True)
 class Migration:
-    """A migration of a home to the format ``to`` from the previous format.
+    """A migration of a home from the previous format to the format ``to``.
 
     ``statements`` are literal SQL, because the definitions in ``ddl`` continue to change.  ``then`` makes the changes
     that need Python.
@@ -42,7 +42,7 @@ class Migration:
 
 
 def bind_plans(connection: Connection) -> None:
-    """Replace the plans of format 1, which are SQL texts, by plans with resolved names.
+    """Replace the SQL texts of format 1 by plans with resolved names.
 
     If the text of a query no longer compiles, mark the query as failed and record the reason.
     """
@@ -80,9 +80,9 @@ def _tables(connection: Connection) -> dict[str, TableSchema]:
 
 
 def outbox_of_rounds(connection: Connection) -> None:
-    """Allow several messages of a subscription to start at the same ordinal in different rounds.
+    """Allow several messages of a subscription with the same first ordinal, in different rounds.
 
-    SQLite cannot drop a constraint.  The messages therefore move to a new table with the same IDs.
+    SQLite cannot drop a constraint, so the messages move to a new table with the same IDs.
     """
     # Format 8 counted an attempt after its failure.  Later formats count an attempt before it begins.
     connection.execute(text("UPDATE outbox SET attempts = attempts + 1 WHERE state <> 'failed'"))
@@ -112,8 +112,7 @@ def outbox_of_rounds(connection: Connection) -> None:
 def define_views(connection: Connection) -> None:
     """Mark standing queries as failed if they read the stored periods of a view that depends on NOW.
 
-    The stored periods of such a view apply to one instant only.  The answers therefore depended on the times of the
-    ticks.
+    The stored periods of such a view apply to one instant, so the answers depended on the times of the ticks.
     """
     columns = {table.id: table.columns for table in _tables(connection).values()}
     views = {row.table_id: row for row in connection.execute(text("SELECT table_id, form, reads, mode FROM views"))}
@@ -136,7 +135,7 @@ def define_views(connection: Connection) -> None:
 
 
 def _judged(connection: Connection, schemas: Mapping[int, TableSchema], view: Row[Any]) -> bool:
-    """A view that Weft cannot read counts as a view that depends on NOW."""
+    """An unreadable view counts as a view that depends on NOW."""
     reads = {int(key): columns for key, columns in json.loads(view.reads).items()}
     try:
         depends = restored_view(view.form, schemas.values(), reads, auxiliary=view.mode == "auxiliary").depends_on_now
@@ -268,12 +267,13 @@ MIGRATIONS: Final = (
             "CREATE TABLE replaced (query_id INTEGER NOT NULL REFERENCES queries (query_id), number INTEGER NOT NULL, "
             "sql TEXT NOT NULL, from_instant BIGINT, since BIGINT NOT NULL, until BIGINT NOT NULL, tau BIGINT, "
             "rows BIGINT NOT NULL, PRIMARY KEY (query_id, number))",
-            # A query without its early answers becomes a "from now" query.  Earlier formats did not record the instant.
+            # A query that skipped earlier answers becomes a "from now" query.  Earlier formats did not record the
+            # instant.
             "UPDATE queries SET from_mode = 'now', from_instant = tau WHERE from_instant IS NULL AND tau IS NOT NULL "
             'AND plan_id IN (SELECT plan_id FROM plans WHERE body LIKE \'{"format"\\:1,"from_now"\\:true,%\')',
         ),
     ),
-    # Standing queries over the definitions of views; the text of a message is stored with it.
+    # Standing queries over the definitions of views, and stored texts of messages.
     Migration(
         to=13,
         statements=(

@@ -19,7 +19,7 @@ def folded(name: str) -> str:
 
 
 def table_name(name: str) -> str:
-    """Return ``name``.  Raise Refused if ``name`` is not valid as an SQL name or as a folder name."""
+    """Return ``name``.  Raise Refused if ``name`` cannot be an SQL name or a folder name."""
     if _TABLE_NAME.fullmatch(name) is None or "__" in name:  # msgs__news is the view of the new rows of msgs
         raise Refused(
             f"{name!r} cannot be a table's name",
@@ -29,7 +29,7 @@ def table_name(name: str) -> str:
 
 
 def query_name(name: str) -> str:
-    """Return ``name``.  Raise Refused if ``name`` is not valid on a command line or in a file name."""
+    """Return ``name``.  Raise Refused if ``name`` cannot be used on a command line or in a file name."""
     if (
         _QUERY_NAME.fullmatch(name) is None or "__" in name
     ):  # results.late__news is the view of the new rows of results.late
@@ -61,9 +61,9 @@ def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
 
 
 def queries_mentioned(text: str) -> frozenset[str]:
-    """Return the words of an SQL text that may name a query in ``results``.
+    """Return the words of an SQL text that may be the name of a query.
 
-    If the text does not contain ``results``, the set is empty.
+    If the text does not contain the word ``results``, the set is empty.
 
     >>> sorted(queries_mentioned("SELECT a FROM results.late"))
     ['FROM', 'SELECT', 'a', 'late', 'results']
@@ -76,7 +76,7 @@ def queries_mentioned(text: str) -> frozenset[str]:
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of an SQL text in the form for comparisons.
+    """Return the words of an SQL text in the form of ``folded``.
 
     >>> sorted(words("SELECT a FROM `T`"))
     ['a', 'from', 'select', 't']

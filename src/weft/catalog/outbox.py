@@ -1,4 +1,4 @@
-"""Record the messages of subscriptions, with their answers and outcomes."""
+"""Record the messages of subscriptions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OVER = ("sent", "withdrawn")
 
 @dataclass(frozen=True, repr=False)
 class OutboxEntry(Brief):
-    """A message with the answers ``first_ordinal`` to ``last_ordinal`` of a subscription's query.
+    """A message with the answers ``first_ordinal`` to ``last_ordinal`` of a query.
 
     The states are:
 
@@ -33,8 +33,8 @@ class OutboxEntry(Brief):
 
     ``position`` is the start of the message in the channel as JSON, for example an offset in a file.  ``attempts``
     counts the attempts that have started.  ``reply`` is the recipient's reply to a delivered message.  ``about`` is the
-    content of the message besides the answers, as JSON (``delivery.channel.About``).  ``about`` is None for a sent or
-    withdrawn message, and for a message from an older Weft.
+    content besides the answers, as JSON (``delivery.channel.About``).  ``about`` is None for a sent or withdrawn
+    message, and for a message from an older Weft.
     """
 
     entry_id: int
@@ -57,7 +57,7 @@ class OutboxEntry(Brief):
 
     @property
     def idempotency_key(self) -> str:
-        """The key by which a recipient detects duplicates.  All attempts to send one message use the same key."""
+        """The key by which a recipient detects duplicates.  All attempts to send a message use the same key."""
         again = f"-{self.round}" if self.round else ""
         return f"{self.sub_id}-{self.first_ordinal}-{self.last_ordinal}{again}"
 
@@ -82,7 +82,7 @@ class Outbox:
     def latest(self, sub_ids: Collection[int] | None, limit: int) -> tuple[OutboxEntry, ...]:
         """Return the latest messages of the subscriptions ``sub_ids``, the newest first.
 
-        If ``sub_ids`` is None, return the messages of all live subscriptions.
+        If ``sub_ids`` is None, return the latest messages of all live subscriptions.
         """
         outbox, query, subscribed = ddl.outbox.c, ddl.queries.c, ddl.subscriptions.c
         wanted = select(ddl.outbox).order_by(outbox.entry_id.desc()).limit(limit)
@@ -95,7 +95,7 @@ class Outbox:
             return tuple(_entry(row) for row in connection.execute(wanted))
 
     def subscriptions_with_messages(self) -> frozenset[int]:
-        """Return the IDs of all subscriptions with a message, live or ended."""
+        """Return the IDs of all subscriptions that have a message, including ended subscriptions."""
         subscribed = ddl.subscriptions.c.sub_id
         begun = select(subscribed).where(exists().where(ddl.outbox.c.sub_id == subscribed))
         with self._database.reading() as connection:
@@ -104,7 +104,7 @@ class Outbox:
     def sent_ends(self, sub_id: int) -> tuple[OutboxEntry, ...]:
         """Return the first and the latest sent message of a subscription.
 
-        If only one message was sent, return that message once.
+        If only one message was sent, the result contains only this message.
         """
         ends = select(func.min(ddl.outbox.c.entry_id), func.max(ddl.outbox.c.entry_id)).where(
             ddl.outbox.c.sub_id == sub_id, ddl.outbox.c.state == "sent"
@@ -114,11 +114,11 @@ class Outbox:
             return tuple(_read_entry(connection, key) for key in sorted(keys))
 
     def open(self, subscription: Subscription, last: int, position: str | None, about: str) -> OutboxEntry:
-        """Record a message with the answers up to ``last`` before an attempt to send it.
+        """Record, before an attempt, a message with all answers up to ``last``.
 
         ``position`` is the start of the message in the channel.  A failed message keeps its ID, answers and content.
-        ``about`` applies only to a new message.  Raise Conflict if a person has changed the subscription since the
-        caller read it.  Raise CatalogError if another message is pending.
+        ``about`` applies only to a new message.  Raise Conflict if the subscription has changed since the caller read
+        it.  Raise CatalogError if another message is pending.
         """
         first = subscription.delivered + 1
         with self._database.changing_under_lease("deliver") as connection:
@@ -145,7 +145,7 @@ class Outbox:
             return _read_entry(connection, row.entry_id)
 
     def mark_sent(self, entry_id: int, at: int, reply: str | None = None, digest_at: int | None = None) -> None:
-        """Record that a message was sent, and advance its subscription in the same transaction.
+        """Record that a message was sent.  Advance its subscription in the same transaction.
 
         If the message completes a digest, ``digest_at`` is the time of the next digest.
         """
@@ -158,9 +158,9 @@ class Outbox:
             change_subscription(connection, entry.sub_id, delivered=entry.last_ordinal, **values)
 
     def mark_failed(self, entry_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-        """Record that a message was not delivered, and when to try again.
+        """Record that a message was not delivered.  Record the time of the next attempt.
 
-        If ``next_attempt_at`` is None, the subscription is parked until a person resumes it.
+        If ``next_attempt_at`` is None, the subscription waits until a person resumes it.
         """
         with self._database.changing_under_lease("deliver") as connection:
             entry = _unsent(connection, entry_id)
@@ -170,7 +170,7 @@ class Outbox:
     def settle(self, entry_id: int, state: Literal["failed", "unknown"], why: str) -> None:
         """Record the outcome of a ``pending`` message and delete its position.
 
-        A later message may use the same position.  The channel may therefore remove the partial output only once.
+        A later message may use the same position, so the channel may remove the partial output only once.
         """
         with self._database.changing_under_lease("deliver") as connection:
             _unsent(connection, entry_id)

@@ -27,7 +27,7 @@ from weft.instants import MIN_INSTANT, format_instant
 
 _READING: Final = text(f"{ddl.queries.name}.{ddl.READING}")
 PURGING: Final = "purging"
-"""The reason recorded for a removed query while Weft purges its answers from the ledger."""
+"""The state reason of a removed query during the purge of its answers."""
 _PURGED: Final = "its answers were purged"
 
 QUERY: Final = tuple(ddl.queries.c[field.name] for field in fields(QueryRecord))
@@ -37,7 +37,7 @@ _NAMES: Final = 5_000
 
 
 class Queries:
-    """The standing queries of a home.  The ID of a query is never reused."""
+    """The standing queries of a home.  IDs of queries are never reused."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -54,10 +54,7 @@ class Queries:
         return self.install_all([query], at)[0]
 
     def install_all(self, queries: Sequence[QueryDefinition], at: int) -> tuple[QueryRecord, ...]:
-        """Install several queries in one transaction.  Return their records in the same order.
-
-        Each query is installed as by ``install``.
-        """
+        """Install several queries in one transaction, as ``install`` does.  Return the records in the same order."""
         with self._database.changing_under_lease() as connection:
             keys = insert_queries(connection, queries, at)
             installed = {query.query_id: query for query in _by_ids(connection, keys)}
@@ -75,7 +72,7 @@ class Queries:
             return tuple(query_record(row) for row in connection.execute(wanted))
 
     def count(self, plan_id: int | None = None) -> int:
-        """Return the number of installed queries with the plan ``plan_id``.  If it is None, count all queries."""
+        """Return the number of installed queries, or only of those with the plan ``plan_id``."""
         queries = ddl.queries.c
         wanted = select(func.count()).select_from(ddl.queries).where(queries.state != "removed")
         if plan_id is not None:
@@ -86,8 +83,8 @@ class Queries:
     def next_wake(self, pace_us: int) -> int | None:
         """Return the instant by which the next tick must run.
 
-        Return None if no query is active.  Return MIN_INSTANT if an active query has never run.  ``pace_us`` is the
-        timeliness, in microseconds, of queries without their own timeliness.
+        Return None without active queries.  Return MIN_INSTANT if an active query has never run.  ``pace_us`` is the
+        longest time between two runs of a query without its own limit, in microseconds.
         """
         queries = ddl.queries.c
         at_each_tick = case((queries.next_run.is_(None), func.coalesce(queries.tau, MIN_INSTANT)))
@@ -107,11 +104,11 @@ class Queries:
             return {row[0]: row[1] for row in connection.execute(wanted)}
 
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
-        """Return two instants, or None in place of an instant that does not exist.
+        """Return two instants: the start of the longest wait of an active query, and the earliest due instant up to
+        ``at``.
 
-        The first is the earliest instant at which an active query is ready to run.  The second is the earliest due
-        instant of an active query, up to ``at``.  At its due instant, a query gets an answer from the passage of time
-        alone.
+        An active query waits from the instant at which it is ready to run.  At a due instant, a query gets an answer
+        from the passage of time alone.  An instant that does not exist is None.
         """
         queries = ddl.queries.c
         ready = func.coalesce(queries.next_run, queries.tau, queries.replaced_at, queries.installed_at)
@@ -123,7 +120,7 @@ class Queries:
     def due_plans(self, at: int) -> tuple[DuePlan, ...]:
         """Return the queries that must run at ``at``, grouped by plan.
 
-        The result omits queries whose last tick was at ``at`` or later.
+        Queries whose last tick was at ``at`` or later are omitted.
         """
         queries = ddl.queries.c
         begin = func.coalesce(queries.tau, queries.from_instant)
@@ -144,18 +141,12 @@ class Queries:
             return tuple(DuePlan(**row._mapping) for row in connection.execute(wanted))
 
     def named(self, name: str) -> QueryRecord:
-        """Return the live query with this name.  The comparison ignores case.
-
-        Raise NotFound with the most similar name if no query has this name.
-        """
+        """Return the live query with this case-insensitive name.  Raise NotFound for an unknown name."""
         with self._database.reading() as connection:
             return query_named(connection, name)
 
     def among(self, names: Iterable[str]) -> tuple[QueryRecord, ...]:
-        """Return the live queries with these names.  The comparison ignores case.
-
-        Unknown names are ignored.
-        """
+        """Return the live queries with these case-insensitive names.  Ignore unknown names."""
         queries = ddl.queries.c
         wanted = sorted({folded(name) for name in names})
         records: list[QueryRecord] = []
@@ -171,7 +162,7 @@ class Queries:
             return _by_ids(connection, ids)
 
     def read_by_plans(self, plan_ids: Collection[int]) -> tuple[QueryRecord, ...]:
-        """Return the queries that the live queries of these plans read, directly or indirectly."""
+        """Return the queries whose results are read, directly or indirectly, by the live queries of these plans."""
         with self._database.reading() as connection:
             return read_below(connection, ddl.queries.c.plan_id.in_(list(plan_ids)))
 
@@ -189,8 +180,7 @@ class Queries:
     def purge_reported(self, query_id: int) -> Iterator[None]:
         """Raise NotFound in place of StorageError if the query's answers were purged during the ``with`` block.
 
-        The command ``weft remove --purge`` may run after the caller reads the catalog and before the caller reads the
-        answers.
+        A purge may happen after the caller has read the catalog and before the caller reads the answers.
         """
         try:
             yield
@@ -204,7 +194,7 @@ class Queries:
             raise
 
     def plan(self, plan_id: int) -> PlanRecord:
-        """Return the plan with this ID.  Raise NotFound if the plan does not exist."""
+        """Return the plan with this ID.  Raise NotFound for an unknown ID."""
         with self._database.reading() as connection:
             row = connection.execute(select(ddl.plans).where(ddl.plans.c.plan_id == plan_id)).first()
         if row is None:
@@ -212,7 +202,7 @@ class Queries:
         return PlanRecord(row.plan_id, row.signature, row.body)
 
     def plans(self, plan_ids: Collection[int] | None = None) -> tuple[PlanRecord, ...]:
-        """Return the plans with these IDs, ordered by ID.  If ``plan_ids`` is None, return all plans of live
+        """Return the plans with these IDs, ordered by ID.  If ``plan_ids`` is None, return the plans of live
         queries.
         """
         plan, queries = ddl.plans.c, ddl.queries.c
@@ -225,7 +215,7 @@ class Queries:
             return tuple(PlanRecord(row.plan_id, row.signature, row.body) for rows in each for row in rows)
 
     def with_plans_like(self, beginning: str) -> tuple[tuple[QueryRecord, PlanRecord], ...]:
-        """Return (query, plan) for each live query whose stored plan starts with ``beginning``, ordered by ID."""
+        """Return each live query whose stored plan starts with ``beginning``, together with the plan, ordered by ID."""
         plan, queries = ddl.plans.c, ddl.queries.c
         wanted = (
             select(*QUERY, plan.signature, plan.body)
@@ -239,7 +229,7 @@ class Queries:
         return tuple((query, PlanRecord(query.plan_id, row.signature, row.body)) for query, row in records)
 
     def reading(self, table_id: int) -> tuple[tuple[QueryRecord, str], ...]:
-        """Return (query, stored plan) for each live query that reads the table."""
+        """Return each live query that reads the table, together with its stored plan."""
         plan, queries = ddl.plans.c, ddl.queries.c
         named = plan.body.contains(f'["table",{table_id}]', autoescape=True)
         wanted = select(*QUERY, plan.body).join_from(ddl.queries, ddl.plans).where(queries.state != "removed", named)
@@ -253,10 +243,10 @@ class Queries:
             return change_query(connection, query.query_id, state=state, reason=reason)
 
     def remove(self, name: str, at: int, *, purge: bool = False) -> QueryRecord:
-        """Remove a live query.  Its name becomes free, and its answers stay in the ledger.
+        """Remove a live query.  Raise Conflict if other queries read its results.
 
-        With ``purge``, mark the answers for a purge, which ends with a call of ``purged``.  Raise Conflict if other
-        queries read the results of the query.
+        The name of the query becomes free, and its answers stay in the ledger.  With ``purge``, the answers must be
+        purged, and the caller must then call ``purged``.
         """
         with self._database.changing_under_lease() as connection:
             query = query_named(connection, name)
@@ -265,7 +255,7 @@ class Queries:
             return change_query(connection, query.query_id, state="removed", removed_at=at, reason=reason)
 
     def purging(self) -> tuple[QueryRecord, ...]:
-        """Return the removed queries whose answers must be purged.  Some of the answers may be gone already."""
+        """Return the removed queries whose answers must be purged.  A part of the answers may already be purged."""
         queries = ddl.queries.c
         wanted = select(*QUERY).where(queries.state == "removed", queries.reason == PURGING)
         with self._database.reading() as connection:
@@ -283,10 +273,10 @@ class Queries:
                 record_version(connection, *stored)
 
     def skip_to(self, name: str, instant: int, signature: str, plan_body: str) -> QueryRecord:
-        """Make the query continue from ``instant`` under the plan ``signature``.  Create a missing plan.
+        """Make the query continue from ``instant`` under the plan ``signature``, and create a missing plan.
 
-        The plan must be the query's plan in the form for ``--from now``.  This form skips earlier answers.  The
-        watermark advances to ``instant``.  Raise ClockError if ``instant`` is before the query's tau, and also as
+        The plan must be the form of the query's plan for ``--from now``, which skips earlier answers.  The watermark
+        advances to ``instant``.  Raise ClockError if ``instant`` is before the query's tau.  Raise ClockError also as
         ``advance_watermark`` does.
         """
         with self._database.changing_under_lease() as connection:
@@ -302,7 +292,7 @@ class Queries:
 
 
 def is_chosen(choice: Choice) -> ColumnElement[bool]:
-    """Return the SQL condition that selects the queries of a choice."""
+    """Return the SQL condition for the queries of a choice."""
     queries = ddl.queries.c
     conditions = [queries.state == "active"]
     if choice.query_ids is not None:
@@ -313,7 +303,7 @@ def is_chosen(choice: Choice) -> ColumnElement[bool]:
 
 
 def read_query(connection: Connection, query_id: int) -> QueryRecord:
-    """Return the query with this ID, read in the caller's transaction.  Raise NotFound for an unknown ID."""
+    """Return the query with this ID in the caller's transaction.  Raise NotFound for an unknown ID."""
     row = connection.execute(select(*QUERY).where(ddl.queries.c.query_id == query_id)).first()
     if row is None:
         raise NotFound(f"there is no query #{query_id}")
@@ -327,9 +317,9 @@ def change_query(connection: Connection, query_id: int, **values: Any) -> QueryR
 
 
 def query_named(connection: Connection, name: str) -> QueryRecord:
-    """Return the live query with this name, read in the caller's transaction.  The comparison ignores case.
+    """Return the live query with this case-insensitive name in the caller's transaction.
 
-    Raise NotFound with the most similar name if no query has this name.
+    Raise NotFound with the most similar name for an unknown name.
     """
     queries = ddl.queries.c
     row = connection.execute(select(*QUERY).where(queries.folded == folded(name), queries.state != "removed")).first()
@@ -344,10 +334,7 @@ def _readers(connection: Connection, query_id: int) -> tuple[QueryRecord, ...]:
 
 
 def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[QueryRecord, ...]:
-    """Return the queries that other queries read, directly or indirectly.
-
-    The condition ``start`` selects the reading queries.
-    """
+    """Return the queries whose results are read, directly or indirectly, by queries that satisfy ``start``."""
     readers = live_readers(connection)
     if not readers:
         return ()
@@ -362,7 +349,7 @@ def read_below(connection: Connection, start: ColumnElement[bool]) -> tuple[Quer
 
 
 def live_readers(connection: Connection) -> dict[int, QueryRecord]:
-    """Return the live queries that read the results of another query, by ID.  Most homes have few such queries."""
+    """Return, by ID, the live queries that read the results of other queries.  Most homes have few such queries."""
     queries = ddl.queries.c
     wanted = select(*QUERY).where(_READING, queries.state != "removed").order_by(queries.query_id)
     return {row.query_id: query_record(row) for row in connection.execute(wanted)}
@@ -385,7 +372,7 @@ def _refuse_read(connection: Connection, query: QueryRecord) -> None:
 def query_record(row: Sequence[Any]) -> QueryRecord:
     """Return the QueryRecord of a row that starts with the columns ``QUERY``.
 
-    The function reads columns by position, because access by name would be too slow for each tick.
+    Access to the columns by name would be too slow for each tick, so this function uses their positions.
     """
     values = list(row[: len(QUERY)])
     for place, parsed in _PARSED.items():
@@ -400,7 +387,7 @@ def _parameters(stored: str) -> tuple[Parameter, ...]:
 
 @lru_cache(maxsize=1_000)
 def _columns(stored: str) -> tuple[tuple[str, DataType], ...]:
-    """The cache works well because most queries of a plan store the same text."""
+    """The cache is effective because most queries of a plan store the same text."""
     return tuple((name, DataType.of_column(type_)) for name, type_ in json.loads(stored))
 
 
@@ -423,13 +410,13 @@ _PARSED: Final = {_PLACES.index(name): parsed for name, parsed in _PARSERS.items
 
 
 AT_ONCE: Final = 500
-"""The number of names or IDs in one SQL statement, because databases limit the number of parameters."""
+"""The maximum number of names or IDs in one SQL statement, because databases limit the number of parameters."""
 
 Item = TypeVar("Item")
 
 
 def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], at: int) -> tuple[int, ...]:
-    """Store the queries with their subscriptions and plans.  Return the IDs of the queries in the same order.
+    """Store the queries with their subscriptions and plans.  Return the IDs in the order of ``queries``.
 
     Raise the errors of ``Queries.install``.
     """
@@ -464,7 +451,7 @@ def insert_queries(connection: Connection, queries: Sequence[QueryDefinition], a
 
 
 def plan_of(connection: Connection, signature: str, body: str) -> int:
-    """Return the ID of the plan with this signature.  Create a missing plan."""
+    """Return the ID of the plan with this signature, and create a missing plan."""
     plan_id = connection.execute(
         select(ddl.plans.c.plan_id).where(ddl.plans.c.signature == signature)
     ).scalar_one_or_none()
@@ -527,7 +514,7 @@ def _refuse_taken(connection: Connection, queries: Sequence[QueryDefinition]) ->
 def refuse_taken_files(connection: Connection, files: Sequence[str]) -> None:
     """Raise Conflict if a live query writes to one of ``files``.
 
-    Only one query can write to a file, because Weft truncates the file after a crash to remove an undone message.
+    After a crash, Weft truncates a file to remove an undone message.  Only one query can therefore write to a file.
     """
     queries, subscribed = ddl.queries.c, ddl.subscriptions.c
     for some in parts(files):
@@ -549,10 +536,9 @@ def _refuse_twice(names: Iterable[str], message: str, remedy: str) -> None:
 
 
 def stratum_of(connection: Connection, reads: Iterable[int]) -> int:
-    """Return the stratum of a query that reads the queries ``reads``.
+    """Return one more than the greatest stratum of the queries ``reads``, or 0 without such queries.
 
-    The stratum is one more than the greatest stratum of the read queries.  Raise NotFound if a query in ``reads`` does
-    not exist.
+    Raise NotFound if a query in ``reads`` does not exist.
     """
     queries, stratum = ddl.queries.c, 0
     for query_id in reads:

@@ -1,7 +1,7 @@
 """Define the catalog's records as frozen dataclasses.
 
-Instants are microseconds since 1970-01-01 UTC.  ``instants.MIN_INSTANT`` means "before everything".  A home without
-ticks has this watermark, and a home without rows has this last ``ts``.
+Instants are microseconds since 1970-01-01 UTC.  ``instants.MIN_INSTANT`` is before all other instants.  The watermark
+is MIN_INSTANT before the first tick, and the home's last ``ts`` is MIN_INSTANT before the first row.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from weft.instants import MIN_INSTANT, format_instant
 from weft.printable import Brief, counted
 
 TS: Final = "ts"
-"""The name of the column with the start time of a row."""
+"""The name of the column that stores the start time of a row."""
 BY: Final = "_by"
-"""The name of the column with the user who appended a row."""
+"""The name of the column that stores which user appended a row."""
 Clock = Literal["wall", "replay"]
 LeaseName = Literal["write", "deliver"]
 QueryState = Literal["active", "paused", "removed", "failed"]
@@ -38,12 +38,12 @@ class HomeRecord:
     """A home with its clock and its watermark.
 
     ``watermark`` is the largest t of a tick.  New rows may have any ``ts`` from the watermark on, in any order.
-    ``last_ts`` is the largest ts of a row.  ``now`` is the clock of a replay home.  It is None in a wall home, and
-    before the first tick.
+    ``last_ts`` is the largest ts of a row.  ``now`` is the clock of a replay home.  In a wall home, and before the
+    first tick, ``now`` is None.
 
-    ``t0`` is the start of relations without a table.  In a wall home, ``t0`` is the creation of the home.  In a replay
-    home, ``t0`` is the t of the first tick.  A row loaded before the first tick moves ``t0`` to its ts if ``t0`` is
-    later or None.
+    ``t0`` is the start of relations without a table.  In a wall home, ``t0`` is the creation time of the home.  In a
+    replay home, ``t0`` is the t of the first tick.  A row that is loaded before the first tick can only make ``t0``
+    earlier: its ts becomes the new ``t0``.
     """
 
     home_id: str
@@ -58,8 +58,8 @@ class HomeRecord:
     def now_at(self, wall: int) -> int | None:
         """Return the time of the home's clock.  Return None if a replay home has no time yet.
 
-        The clock of a wall home is ``wall``.  The clock of a replay home is the last ``--now``.  Before the first
-        ``--now``, it is the last ts.
+        The clock of a wall home is ``wall``.  The clock of a replay home is the last ``--now``, or the last ts before
+        the first ``--now``.
         """
         if self.clock == "wall":
             return wall
@@ -71,13 +71,13 @@ class HomeRecord:
 class TableRecord(Brief):
     """A table and the last recorded state of its Delta table.
 
-    ``path`` is relative to the home.  ``version`` is the version of the Delta table (-1: no rows written yet).
+    ``path`` is relative to the home.  ``version`` is the version of the Delta table, or -1 before the first rows.
     ``first_ts`` and ``last_ts`` are None while the table is empty.  ``ts_from`` is the column that provides ts, or
     None.
 
-    For a tracked table, ``log`` is the schema of the history log.  This log has one row per change
-    (``storage.periods``).  ``rows`` is then the number of log rows.  ``keys`` are the key columns of the source.
-    ``auxiliary`` marks an auxiliary view.  Only other views read such a view.
+    For a tracked table, ``log`` is the schema of the history log, which has one row per change (``storage.periods``).
+    In this case, ``rows`` is the number of log rows, and ``keys`` are the key columns of the source.  ``auxiliary``
+    marks an auxiliary view, which only other views read.
     """
 
     schema: TableSchema
@@ -98,12 +98,12 @@ class TableRecord(Brief):
 
     @property
     def stored(self) -> TableSchema:
-        """The schema of the append-only Delta table, where ``ts`` is the instant of the change."""
+        """The schema of the append-only Delta table.  Its ``ts`` is the instant of the change."""
         return self.log or self.schema
 
     @property
     def table_id(self) -> int:
-        """The ID of the table in query plans.  IDs are never reused."""
+        """The ID of the table in plans.  IDs are never reused."""
         return self.schema.id
 
     @property
@@ -142,10 +142,9 @@ class LoadRecord(Brief):
 
 @dataclass(frozen=True, repr=False)
 class QuarantineRecord(Brief):
-    """An unreadable record.
+    """An unreadable record.  A file in the quarantine folder, named by its ``sha256``, contains its bytes.
 
-    ``sha256`` is the name of the file in the quarantine folder that contains the bytes of the record.  ``size`` is in
-    bytes.  ``options`` are the options of the load as JSON, for a retry.
+    ``size`` is in bytes.  ``options`` are the options of the load as JSON, for a retry.
     """
 
     quarantine_id: int
@@ -182,7 +181,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Reservation:
-    """A writer's announcement of rows with ts >= ``floor``.  Ticks wait at ``floor`` until the writer is done."""
+    """A writer's announcement of rows with ts >= ``floor``.  No tick passes ``floor`` until the writer is done."""
 
     reservation_id: int
     table_id: int
@@ -215,9 +214,9 @@ class QueryDefinition:
     """A query to install, with its owner, text, plan, constants and channels.
 
     ``signature`` and ``plan_body`` belong to the plan.  ``names`` are the range variables in the order of the plan.
-    ``every_us`` is as in ``QueryRecord``.  With ``--from now``, ``from_instant`` is the instant of the first answer;
-    otherwise it is None.  ``channels`` exclude the cursor.  ``digest`` and ``zone`` apply to each channel, as in
-    ``Subscription``.  ``reads`` are the IDs of the queries whose results this query reads.  ``definitions`` are the IDs
+    ``every_us`` is as in ``QueryRecord``.  ``from_instant`` is the start of the answers with ``--from now``, or None
+    without this option.  ``channels`` exclude the cursor.  ``digest`` and ``zone`` are as in ``Subscription`` and apply
+    to each channel.  ``reads`` are the IDs of the queries whose results this query reads.  ``definitions`` are the IDs
     of the views in the plan.
     """
 
@@ -247,9 +246,9 @@ ORDINAL: Final = "_ordinal"
 def table_schema(
     table_id: int, name: str, stored: Iterable[Column], *, tracked: bool, depends_on_now: bool | None = None
 ) -> TableSchema:
-    """Return the schema that queries see for a table with the columns ``stored``.
+    """Return the schema that queries see for a table whose stored columns are ``stored``.
 
-    ``depends_on_now`` is as in ``ViewSchema``.  It is None for a table that is not a view.
+    ``depends_on_now`` is as in ``ViewSchema``, or None for a table that is not a view.
     """
     if not tracked:
         return TableSchema(table_id, name, tuple(stored))
@@ -262,8 +261,8 @@ def table_schema(
 def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataType]]) -> TableSchema:
     """Return the schema of a query's results as a table.
 
-    The columns are those of the query, ``_first_at`` (the start time of the answer) and ``_ordinal``.  Each duplicate
-    column name gets a number, as in deliveries.  The comparison of column names ignores case.
+    Besides the columns of the query, a result table has ``_first_at`` (the start time of an answer) and ``_ordinal``.
+    As in deliveries, duplicate column names get a number.  The comparison of column names ignores case.
     """
     labels = distinct([column for column, _ in columns], (FIRST_AT, ORDINAL))
     typed = zip(labels, (kind for _, kind in columns), strict=True)
@@ -276,15 +275,15 @@ def results_schema(query_id: int, name: str, columns: Sequence[tuple[str, DataTy
 class QueryRecord(Brief):
     """A standing query.
 
-    ``tau`` is the t of the last tick.  It is None if the next tick evaluates all instants.  ``next_ordinal`` is the
-    ordinal of the next answer; ordinals start at 1.  ``next_due`` is the next instant at which the passage of time
-    alone can add an answer (None: unknown).  ``every_us`` is the time between two runs in microseconds (None: the query
-    runs at each tick).
+    ``tau`` is the t of the last tick.  If ``tau`` is None, the next tick evaluates all instants.  ``next_ordinal`` is
+    the ordinal of the next answer, and the first ordinal is 1.  ``next_due`` is the next instant at which the passage
+    of time alone can add an answer (None: unknown).  ``every_us`` is the time between two runs in microseconds (None:
+    the query runs at each tick).
 
     ``reads`` are the IDs of the queries whose results this query reads.  ``stratum`` is one more than the greatest
-    stratum of these queries, or 0 without such queries.  ``last_first_at`` is the latest start time of an answer (None:
-    no answers).  ``replaced_at`` is the time of the last replacement of the text (None: never).  ``definitions`` are
-    the IDs of the views in the plan.
+    stratum of the queries ``reads``, or 0 without such queries.  ``last_first_at`` is the latest start time of an
+    answer (None: no answers).  ``replaced_at`` is the time of the last replacement of the text (None: never).
+    ``definitions`` are the IDs of the views in the plan.
     """
 
     query_id: int
@@ -334,8 +333,8 @@ class QueryRecord(Brief):
 class Choice:
     """The active queries that a tick runs.
 
-    The choice consists of the queries with ``query_ids`` that must run at ``due_at``.  None removes a condition.  A
-    query may run before its due time and gets the same answers (law 2).
+    If ``query_ids`` is set, the tick runs only these queries.  If ``due_at`` is set, the tick runs only queries that
+    must run at ``due_at``.  A query that runs earlier gets the same answers (law 2).
     """
 
     query_ids: tuple[int, ...] | None = None
@@ -347,8 +346,8 @@ class DuePlan:
     """The active queries of one plan that must run at an instant.
 
     The window of a query is the time since its last tick.  ``unbounded`` counts the queries whose window has no start.
-    ``since`` is the earliest start of the other windows (None: no other windows).  ``undated`` counts the queries that
-    have a window start but no known due instant.  ``next_due`` is the first known due instant.
+    ``since`` is the earliest start of the other windows, or None.  ``undated`` counts the queries that have a window
+    start but no known due instant.  ``next_due`` is the first known due instant.
     """
 
     plan_id: int
@@ -377,7 +376,7 @@ class TickOutput:
     """A Delta table to which a tick adds rows.
 
     ``path`` is relative to the home, and ``name`` is unique within the tick.  The rows of an ``open`` output may or may
-    not be in Delta.  The rows of a ``written`` output are in the commit ``version``.
+    not be in Delta.  The commit ``version`` contains the rows of a ``written`` output.
     """
 
     tick_id: int
@@ -392,7 +391,7 @@ class TickOutput:
 class Count:
     """The outcome of a tick for one query.
 
-    ``reason`` explains why ``rows`` is 0.  ``until`` is the end of the query's window and becomes the query's tau
+    If ``rows`` is 0, ``reason`` says why.  ``until`` is the end of the query's window and becomes the query's tau
     (None: tau does not change).  ``last_first_at`` is the latest start time of the new answers.
     """
 
@@ -405,9 +404,7 @@ class Count:
 
 @dataclass(frozen=True)
 class TickQuery:
-    """The outcome of a tick for one query whose window ended at ``t``.  ``rows`` is None before the commit of the
-    tick.
-    """
+    """The outcome of a tick for one query, whose window ended at ``t``.  ``rows`` is None until the tick commits."""
 
     tick_id: int
     query_id: int

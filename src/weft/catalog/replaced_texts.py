@@ -26,7 +26,7 @@ from weft.errors import Conflict
 class ReplacedText:
     """The text of a query from ``since`` until ``until``.
 
-    ``tau`` is the query's tau at the replacement (µs UTC).  It is None if the query had to evaluate all instants.
+    ``tau`` is the query's tau at the replacement (µs UTC), or None if the query had to evaluate all instants.
     ``from_instant`` is as in ``QueryRecord``.  ``rows`` is the number of answers of this text and all earlier texts.
     """
 
@@ -48,11 +48,11 @@ class Replacements:
         self._database = database
 
     def replace(self, query: QueryDefinition, at: int, *, past: bool) -> QueryRecord:
-        """Replace the text, plan, owner, timeliness and start of a live query.
+        """Replace the text, plan, owner, timeliness and start of the live query that ``query`` names.
 
-        ``query`` names the live query.  Its next tick evaluates all instants from its start on.  With ``past``, the new
-        text may add answers with earlier start times.  The direct and indirect readers of the query then also evaluate
-        all instants.  A failed query becomes active, and a paused query stays paused.  If text, plan and start are the
+        The next tick evaluates all instants from the query's start on.  With ``past``, the new text may add answers
+        with earlier start times.  In this case, all direct and indirect readers of the query also evaluate all
+        instants.  A failed query becomes active, and a paused query stays paused.  If text, plan and start are the
         same, only owner and timeliness change.  The caller must ensure that no tick is planned.
 
         Raise NotFound if the query does not exist.  Raise Conflict if the query would read its own results.  Raise
@@ -93,7 +93,7 @@ class Replacements:
             return changed
 
     def require_no_circle(self, query: QueryDefinition) -> None:
-        """Raise Conflict if the new text would make the live query read its own results, directly or indirectly."""
+        """Raise Conflict if the new text would make the query read its own results, directly or indirectly."""
         with self._database.reading() as connection:
             _refuse_circle(connection, query, query_named(connection, query.name))
 
@@ -130,10 +130,7 @@ def _above(readers: Mapping[int, QueryRecord], query_id: int) -> dict[int, Query
 
 
 def _refuse_circle(connection: Connection, query: QueryDefinition, old: QueryRecord) -> dict[int, QueryRecord]:
-    """Return the query's direct and indirect readers by ID.
-
-    Raise Conflict if the query would read itself or one of these readers.
-    """
+    """Raise Conflict if the query would read itself or one of its direct or indirect readers.  Return these readers."""
     above = _above(live_readers(connection), old.query_id)
     for key in query.reads:
         if key == old.query_id or key in above:

@@ -1,8 +1,8 @@
 """Reserve instants for loads, so that no tick passes the start of an open reservation (design section 1).
 
 The catalog also records how far back a change reaches, because standing queries evaluate those instants again.  Most
-changes begin at the instant of their recording.  A correction begins earlier, in windows that queries have already
-evaluated.  The initial past of a view also begins earlier.
+changes begin at the time of their recording.  Corrections and the initial past of a view begin earlier, in windows that
+queries have already evaluated.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Reservations:
         """Close a reservation after the commit of its batch to Delta.
 
         ``first_ts`` and ``last_ts`` are the smallest and largest ts of the rows.  The same transaction updates the
-        table's rows, version and ts bounds, and the home's last ts.  Raise ClockError if a ts is below the floor.
-        Raise CatalogError if the reservation is not open.
+        record of the table and the home's last ts.  Raise ClockError if a ts is below the floor.  Raise CatalogError if
+        the reservation is not open.
         """
         with self._database.changing_under_lease() as connection:
             reservation = _open_reservation(connection, reservation_id)
@@ -86,10 +86,7 @@ class Reservations:
             return read_open_reservations(connection)
 
     def effective_watermark(self) -> int:
-        """Return the smallest ts that a new row can have.
-
-        This is the watermark, or the t of a planned tick if that t is later.
-        """
+        """Return the smallest ts that a new row can have: the watermark, or the instant of a later planned tick."""
         with self._database.reading() as connection:
             return effective_watermark(connection)
 
@@ -100,9 +97,9 @@ class Reservations:
 
 
 def earliest_reserved(connection: Connection) -> int | None:
-    """Return the smallest ts that a running load may still add.  Return None if no load is running.
+    """Return the smallest ts that a running load may still add.  Return None without such loads.
 
-    The function considers open reservations and loads that hold the watermark.
+    Open reservations and loads that hold the watermark count as running loads.
     """
     reservations, active = ddl.reservations.c, ddl.active_loads.c
     floors = union_all(
@@ -116,7 +113,7 @@ def earliest_reserved(connection: Connection) -> int | None:
 def advance_watermark(connection: Connection, instant: int) -> None:
     """Advance the watermark to ``instant``.  In a replay home, also advance the clock.
 
-    Later rows and ticks are not before ``instant``.  Raise ClockError if a load has reserved earlier instants.
+    Later rows and ticks cannot be before ``instant``.  Raise ClockError if a load has reserved earlier instants.
     """
     home = read_home(connection)
     reserved = earliest_reserved(connection)
@@ -131,7 +128,7 @@ def advance_watermark(connection: Connection, instant: int) -> None:
 
 
 def read_open_reservations(connection: Connection) -> tuple[Reservation, ...]:
-    """Return the open reservations, read in the caller's transaction, the oldest first."""
+    """Return the open reservations in the caller's transaction, the oldest first."""
     reservations = ddl.reservations.c
     rows = connection.execute(
         select(
@@ -185,15 +182,15 @@ class Revisions:
         self._database = database
 
     def intend(self, table_id: int, load_id: int, begins: int) -> None:
-        """Record that a load without a reservation will change the table from ``begins`` (µs UTC) on."""
+        """Record that a load will change the table from ``begins`` (µs UTC) on.  The load has no reservation yet."""
         with self._database.changing_under_lease() as connection:
             values = {"load_id": load_id, "table_id": table_id, "begins": begins}
             connection.execute(insert(ddl.revisions).values(**values))
 
     def earliest(self, table_ids: Collection[int], since: int) -> int | None:
-        """Return the earliest instant (µs UTC) that recent loads changed in these tables.
+        """Return the earliest instant (µs UTC) that certain loads changed in these tables, or None.
 
-        A load is recent if its ts is at least ``since``.  Return None if the recent loads changed nothing in the past.
+        These loads have a ts of at least ``since``.  The result is None if they changed nothing in the past.
         """
         reservations, revisions = ddl.reservations, ddl.revisions
         wanted = (

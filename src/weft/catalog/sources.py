@@ -1,4 +1,4 @@
-"""Store the sources of tracked tables, with their location, read options and last poll."""
+"""Store the sources of tracked tables."""
 
 from __future__ import annotations
 
@@ -18,20 +18,18 @@ from weft.printable import Brief, counted
 
 SourceKind = Literal["csv", "jsonl", "parquet", "sqlite", "postgres", "changes"]
 Stamps = Literal["clock", "file", "source"]
-"""The origin of the time of a change.  It is the home's clock, the modification time of the file, or a time in the
-source.
-"""
+"""The origin of the time of a change: the home's clock, the modification time of the file, or a time in the source."""
 
 
 @dataclass(frozen=True, repr=False)
 class SourceRecord(Brief):
     """The source of the tracked table ``name``.
 
-    ``location`` is a path or URI.  ``options`` are the other read options and can be converted to JSON.  ``polled_at``
-    is the time of the last poll, and ``changed_at`` is the time of the last recorded change (both in microseconds UTC).
-    ``trouble`` is the reason why the last poll failed (None: it succeeded).  ``open_rows`` is the number of rows in the
-    source at its last change.  ``seen`` identifies the state at the last poll and can be converted to JSON.  The next
-    poll skips this state.
+    ``location`` is a path or URI.  ``options`` are the other read options, as JSON.  ``polled_at`` is the time of the
+    last poll, and ``changed_at`` is the time of the last recorded change (both in microseconds UTC).  ``trouble`` is
+    the reason why the last poll failed (None: it succeeded).  ``open_rows`` is the number of rows in the source at its
+    last change.  ``seen`` identifies the state at the last poll, as JSON.  The next poll skips a source in the state
+    ``seen``.
     """
 
     table_id: int
@@ -75,7 +73,7 @@ class Sources:
         at: int,
         open_rows: int = 0,
     ) -> None:
-        """Record the source of a tracked table that has ``open_rows`` current rows.
+        """Record the source of a tracked table with ``open_rows`` current rows.
 
         Raise Conflict if the table already has a source.
         """
@@ -103,10 +101,7 @@ class Sources:
             return _read(connection)
 
     def named(self, name: str) -> SourceRecord:
-        """Return the source of the tracked table ``name``.  The comparison ignores case.
-
-        Raise NotFound with the most similar name if no source has this name.
-        """
+        """Return the source of the table with this case-insensitive name.  Raise NotFound for an unknown name."""
         sources = self.all()
         for source in sources:
             if folded(source.name) == folded(name):
@@ -114,14 +109,14 @@ class Sources:
         raise not_found("source", name, (source.name for source in sources))
 
     def remove(self, table_id: int) -> None:
-        """Delete the source of a table, but not the table."""
+        """Delete the source of a table, but keep the table."""
         with self._database.changing_under_lease() as connection:
             connection.execute(delete(ddl.sources).where(ddl.sources.c.table_id == table_id))
 
     def intend(self, intents: Sequence[tuple[int, int, Mapping[str, Any]]]) -> None:
-        """Record the state that ``settle`` will store for each source.
+        """Record, in one transaction, the state that ``settle`` will store for each source.
 
-        Each intent is a tuple (table_id, reservation_id, seen).  One transaction records all intents.
+        Each intent is a tuple (table_id, reservation_id, seen).
         """
         sources = ddl.sources
         with self._database.changing_under_lease() as connection:
@@ -144,9 +139,9 @@ class Sources:
             return connection.execute(wanted).first() is not None
 
     def settle(self, table_id: int) -> None:
-        """Record the intended state of a source if its reservation is committed.
+        """Store the intended state of a source if the reservation of the poll is committed.
 
-        Otherwise the next poll reads the source again.  The reservation must no longer be open.
+        If the reservation is abandoned, the next poll reads the source again.  The reservation must not be open.
         """
         sources, reservations = ddl.sources, ddl.reservations
         with self._database.changing_under_lease() as connection:
@@ -203,12 +198,12 @@ def _record(row: Row[Any]) -> SourceRecord:
 
 
 def renamed_columns(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return each renamed column of a source as (name in the source, name in the table)."""
+    """Return the renamed columns of a source as tuples (name in the source, name in the table)."""
     return tuple((old, new) for old, new in options.get("rename", ()))
 
 
 def chosen_columns(options: Mapping[str, Any]) -> Sequence[tuple[str, DataType | None]] | None:
-    """Return the chosen columns of the source with their declared types.  Return None if all columns are chosen."""
+    """Return the chosen columns of a source with their declared types.  Return None if all columns are chosen."""
     chosen = options.get("columns")
     if chosen is None:
         return None

@@ -1,4 +1,4 @@
-"""Store subscriptions with their query, their channel and the progress of the delivery."""
+"""Store subscriptions."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Subscription(Brief):
     """The delivery of a query's answers to one channel.
 
     ``delivered`` is the ordinal of the last delivered answer (0: none).  ``attempts`` is the number of consecutive
-    failures.  ``next_attempt_at`` is the time of the next attempt (None: at once).  A ``parked`` subscription failed
-    too often and waits for a person.  A user has ended an ``ended`` subscription.  A ``muted`` subscription sends
-    nothing until a user unmutes it.  ``round`` increases each time that Weft must send answers again.
+    failures.  ``next_attempt_at`` is the time of the next attempt (None: at once).  A ``parked`` subscription has
+    failed too often and waits for a person.  An ``ended`` subscription sends no new messages.  A ``muted`` subscription
+    sends nothing until a user unmutes it.  ``round`` increases each time that Weft must send answers again.
 
-    ``digest`` is the schedule for ``delivery.digest`` (None: answers go at once).  ``zone`` is the time zone of the
-    schedule (None: the zone in the person's settings).  ``digest_at`` is the due time of the next digest in
+    ``digest`` is the schedule for ``delivery.digest`` (None: Weft sends answers at once).  ``zone`` is the time zone of
+    the schedule (None: the zone in the person's settings).  ``digest_at`` is the due time of the next digest in
     microseconds (None: unknown).
     """
 
@@ -53,7 +53,7 @@ class Subscription(Brief):
 
     @property
     def trouble(self) -> str | None:
-        """The reason in one line why Weft does not send new answers at once.  It is None if Weft sends them at once."""
+        """The reason, in one line, why Weft does not send new answers at once.  Without a reason, it is None."""
         if self.last_error is None:
             return "muted" if self.muted else None
         why = self.last_error.splitlines()[0]
@@ -74,7 +74,7 @@ class Subscriptions:
     def add(
         self, query_id: int, channel: str, delivered: int = 0, *, digest: str | None = None, zone: str | None = None
     ) -> Subscription:
-        """Subscribe a channel to a query.  The first answer sent is the one after ``delivered``.
+        """Subscribe a channel to a query.  The delivery starts with the answer after ``delivered``.
 
         Raise Conflict if the query already has the channel, or if another query writes to the same file.  Raise
         Conflict also if an earlier subscription of the query to this channel has a pending message.
@@ -90,13 +90,13 @@ class Subscriptions:
         digest: str | None = None,
         zone: str | None = None,
     ) -> tuple[Subscription, ...]:
-        """Subscribe several channels to a query in one transaction.  Each channel is subscribed as by ``add``."""
+        """Subscribe several channels to a query in one transaction, as ``add`` does."""
         times = {"digest": digest, "zone": zone, "digest_at": None}
         with self._database.changing_under_lease() as connection:
             return tuple(_added(connection, query_id, each, delivered, times) for each in channels)
 
     def end(self, sub_id: int) -> Subscription:
-        """End the subscription.  A pending message is still delivered."""
+        """End the subscription.  Weft still delivers a pending message."""
         return self._changed(sub_id, state="ended", muted=0, next_attempt_at=None, last_error=None)
 
     def set_muted(self, sub_id: int, muted: bool) -> Subscription:
@@ -113,15 +113,15 @@ class Subscriptions:
             return read_subscription(connection, sub_id)
 
     def go_to(self, sub_id: int, delivered: int) -> Subscription:
-        """Unmute the subscription and continue after the answer ``delivered``.
+        """Unmute the subscription and continue after the answer ``delivered``.  Raise Conflict if a message is pending.
 
-        Answers that are sent again get new message IDs.  Raise Conflict if a message is pending.
+        Messages that repeat answers get new IDs.
         """
         with self._database.changing_under_lease("deliver") as connection:
             return _restarted(connection, sub_id, delivered)
 
     def all(self, query_id: int | None = None) -> tuple[Subscription, ...]:
-        """Return the subscriptions of one query, or of all queries including removed ones, ordered by ID."""
+        """Return the subscriptions of one query or of all queries, ordered by ID.  Include removed queries."""
         subscriptions = ddl.subscriptions.c
         wanted = select(ddl.subscriptions).where(subscriptions.state != "ended").order_by(subscriptions.sub_id)
         if query_id is not None:
@@ -130,14 +130,14 @@ class Subscriptions:
             return tuple(_subscription(row) for row in connection.execute(wanted))
 
     def of_live_queries(self, query_id: int | None = None) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return (subscription, query) for one or all installed queries, ordered by the ID of the subscription."""
+        """Return (subscription, query) for one or all installed queries, ordered by subscription ID."""
         return self._with_queries(*([] if query_id is None else [ddl.subscriptions.c.query_id == query_id]))
 
     def waiting(self, at: int, now: int | None) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return (subscription, query) for each subscription with answers to send now, ordered by its ID.
+        """Return (subscription, query) for each subscription that can send answers now, ordered by subscription ID.
 
         ``at`` is the wall-clock time, which ends pauses.  ``now`` is the time of the home's clock, which makes digests
-        due (None: no time yet).  Both are in microseconds UTC.
+        due (None: no time yet).  Both times are in microseconds UTC.
         """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(
@@ -149,9 +149,9 @@ class Subscriptions:
         )
 
     def digests_due(self, now: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
-        """Return (subscription, query) for each live query whose digest is due.
+        """Return (subscription, query) for each live query whose digest is due at ``now`` or has no due time.
 
-        A digest is due if its due time is unknown or not after ``now`` on the home's clock.
+        ``now`` is the time of the home's clock.
         """
         subscriptions = ddl.subscriptions.c
         return self._with_queries(
@@ -161,7 +161,7 @@ class Subscriptions:
         )
 
     def next_due(self, at: int) -> int | None:
-        """Return the first instant after ``at`` for a due digest or for a retry."""
+        """Return the first instant after ``at`` at which a digest or a new attempt is due."""
         subscriptions = ddl.subscriptions.c
         later = (case((when > at, when)) for when in (subscriptions.digest_at, subscriptions.next_attempt_at))
         wanted = select(*(func.min(each) for each in later)).join_from(ddl.subscriptions, ddl.queries)
@@ -190,7 +190,7 @@ class Subscriptions:
             return read_subscription(connection, sub_id)
 
     def counts(self) -> dict[int, tuple[int, int]]:
-        """Return (number of channels, number of parked channels) of each query, by query ID."""
+        """Return (number of channels, number of parked channels) by query ID."""
         subscriptions = ddl.subscriptions.c
         wanted = select(subscriptions.query_id, subscriptions.state, func.count()).where(subscriptions.state != "ended")
         counts: dict[int, tuple[int, int]] = {}
@@ -208,7 +208,7 @@ class Subscriptions:
             change_subscription(connection, sub_id, digest_at=digest_at)
 
     def note_failure(self, sub_id: int, error: str, next_attempt_at: int | None) -> Subscription:
-        """Record a failure before a message started, or a failure with an unknown outcome."""
+        """Record a failure that has no failed message."""
         with self._database.changing_under_lease("deliver") as connection:
             return fail_subscription(connection, sub_id, error, next_attempt_at)
 
@@ -233,7 +233,7 @@ def change_subscription(connection: Connection, sub_id: int, **values: Any) -> N
 
 
 def read_subscription(connection: Connection, sub_id: int) -> Subscription:
-    """Return the subscription, read in the caller's transaction.  Raise NotFound for an unknown ID."""
+    """Return the subscription in the caller's transaction.  Raise NotFound for an unknown ID."""
     row = connection.execute(select(ddl.subscriptions).where(ddl.subscriptions.c.sub_id == sub_id)).first()
     if row is None:
         raise NotFound(f"there is no subscription {sub_id}")

@@ -21,10 +21,9 @@ class TableChanges:
         self._database = database
 
     def rename(self, table_id: int, name: str) -> TableRecord:
-        """Rename a table.
+        """Rename a table.  Raise Refused for an invalid name.
 
-        Raise Conflict if the name is taken, or if a query, a view or a source uses the table.  Raise Refused for an
-        invalid name.
+        Raise Conflict if the name is taken, or if a query, a view or a source uses the table.
         """
         wanted = table_name(name)
         with self._database.changing_under_lease() as connection:

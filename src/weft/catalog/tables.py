@@ -21,7 +21,7 @@ _PERIODS = (VALID_FROM, VALID_TO)
 class Tables:
     """The tables of a home, with the last recorded state of each Delta table.
 
-    Table IDs are never reused.  Column IDs are never reused within a table.
+    Table IDs are never reused, and column IDs are never reused within a table.
     """
 
     def __init__(self, database: Database) -> None:
@@ -39,10 +39,10 @@ class Tables:
     ) -> TableRecord:
         """Create a table.
 
-        If ``columns`` does not contain ``ts``, the table gets a last column ``ts TIMESTAMP NOT NULL``.  An ``authored``
-        table also gets the column ``_by STRING`` for the user who appended the row.  A tracked table also gets the
-        columns ``valid_from`` and ``valid_to``.  ``keys`` and ``ts_from`` name columns and ignore case.  The record
-        contains the exact names, each key once.
+        Weft adds a column ``ts TIMESTAMP NOT NULL`` if ``columns`` does not contain ``ts``.  An ``authored`` table also
+        gets the column ``_by STRING`` for the user who appended the row.  A tracked table also gets the columns
+        ``valid_from`` and ``valid_to``.  ``keys`` and ``ts_from`` are case-insensitive column names.  The record
+        contains the exact names without duplicates.
 
         Raise Conflict if the name is taken.  Raise Refused for invalid names, columns or keys.
         """
@@ -52,7 +52,7 @@ class Tables:
             )
 
     def check(self, name: str, columns: Sequence[tuple[str, DataType]]) -> None:
-        """Raise Refused if the name or the columns are not valid for ``create``."""
+        """Raise Refused if ``create`` would refuse the name or the columns."""
         table_name(name)
         _with_own(columns, tracked=False)
 
@@ -66,10 +66,7 @@ class Tables:
         return tuple(table for table in self.all() if not table.auxiliary)
 
     def named(self, name: str) -> TableRecord:
-        """Return the table with this name.  The comparison ignores case.
-
-        Raise NotFound with the most similar name if no table has this name.
-        """
+        """Return the table with this case-insensitive name.  Raise NotFound for an unknown name."""
         with self._database.reading() as connection:
             return _named(connection, name)
 
@@ -81,9 +78,9 @@ class Tables:
     def evolve(
         self, name: str, columns: Sequence[tuple[str, DataType]], extended: Sequence[tuple[str, DataType]] = ()
     ) -> TableRecord:
-        """Add nullable ``columns`` to a table, and extend nested columns to the types in ``extended``.
+        """Add nullable ``columns`` to a table.  Raise Conflict if the table already has one of these columns.
 
-        Raise Conflict if the table already has one of ``columns``.
+        Extend nested columns to the types in ``extended``.
         """
         _check_columns(columns)
         with self._database.changing() as connection:
@@ -101,22 +98,19 @@ class Tables:
             return read_table(connection, table.table_id)
 
     def versions(self) -> tuple[StoredVersion, ...]:
-        """Return the last recorded version of each Delta table, ordered by path.
-
-        The result includes user tables and the ledger.
-        """
+        """Return the last recorded version of each Delta table, including the ledger, ordered by path."""
         with self._database.reading() as connection:
             rows = connection.execute(select(ddl.stored_versions).order_by(ddl.stored_versions.c.path))
             return tuple(StoredVersion(row.path, row.version, row.rows) for row in rows)
 
     def forget_versions(self, paths: Iterable[str]) -> None:
-        """Delete the recorded versions of Delta tables.  Call this before the deletion of the tables."""
+        """Delete the recorded versions of Delta tables.  The caller must delete the Delta tables afterwards."""
         with self._database.changing_under_lease() as connection:
             for path in paths:
                 connection.execute(delete(ddl.stored_versions).where(ddl.stored_versions.c.path == path))
 
     def record_versions(self, versions: Iterable[tuple[str, int, int]]) -> None:
-        """Record (path, version, number of rows) of Delta tables after a purge or a compaction."""
+        """Record the (path, version, number of rows) of Delta tables after a purge or a compaction."""
         tables = ddl.tables
         with self._database.changing_under_lease() as connection:
             for path, version, rows in versions:
@@ -134,7 +128,7 @@ def create_table(
     tracked: bool = False,
     authored: bool = False,
 ) -> TableRecord:
-    """Create a table as ``Tables.create`` does, but in the caller's transaction.  The name must be valid."""
+    """Create a table as ``Tables.create`` does, in the caller's transaction.  The name must be valid."""
     named = _with_own(columns, tracked, authored)
     own = [_own_name(name, wanted, named) for wanted in keys or ()]
     if TS in map(folded, own):
@@ -184,7 +178,7 @@ def forget_table(connection: Connection, table_id: int) -> str:
 
 
 def read_table(connection: Connection, table_id: int) -> TableRecord:
-    """Return the table with this ID, read in the caller's transaction.  Raise NotFound for an unknown ID."""
+    """Return the table with this ID in the caller's transaction.  Raise NotFound for an unknown ID."""
     tables = read_tables(connection, table_id)
     if not tables:
         raise not_found("table", f"#{table_id}", ())
@@ -200,7 +194,7 @@ def _named(connection: Connection, name: str) -> TableRecord:
 
 
 def read_tables(connection: Connection, table_id: int | None = None) -> tuple[TableRecord, ...]:
-    """Return all tables, or only the table ``table_id``, read in the caller's transaction."""
+    """Return all tables, or only the table ``table_id``, in the caller's transaction."""
     wanted = select(ddl.tables).order_by(ddl.tables.c.table_id)
     of_columns = select(ddl.columns).order_by(ddl.columns.c.table_id, ddl.columns.c.column_id)
     if table_id is not None:

@@ -31,11 +31,11 @@ class Ticks:
         self._database = database
 
     def plan(self, t: int, choice: Choice, at: int) -> TickRecord:
-        """Plan a tick at ``t`` and record the tau of each of its queries.
+        """Plan a tick at ``t`` and record the tau of each query in the tick.
 
-        The tick runs the chosen queries and the active queries that they read.  Raise ClockError if ``t`` is before the
-        watermark or after the start of an open reservation.  In a wall home, raise ClockError also if ``t`` is after
-        the wall-clock time ``at``.  Raise Conflict if an earlier tick is unfinished.
+        The tick runs the chosen queries and all active queries whose results they read.  Raise ClockError if ``t`` is
+        before the watermark or after the start of an open reservation.  In a wall home, also raise ClockError if ``t``
+        is after the wall-clock time ``at``.  Raise Conflict if an earlier tick is unfinished.
         """
         with self._database.changing_under_lease() as connection:
             _check_clock(connection, t, at)
@@ -55,10 +55,7 @@ class Ticks:
             return _read_tick(connection, key)
 
     def members(self, tick_id: int) -> tuple[tuple[QueryRecord, int | None], ...]:
-        """Return (query, tau before the tick) for each query of a tick, ordered by ID.
-
-        The result omits removed queries.
-        """
+        """Return (query, tau before the tick) for each query of a tick, ordered by ID.  Omit removed queries."""
         member, query = ddl.tick_queries.c, ddl.queries.c
         wanted = (
             select(*QUERY, member.tau.label("before"))
@@ -70,7 +67,7 @@ class Ticks:
             return tuple((query_record(row), row[-1]) for row in connection.execute(wanted))
 
     def planned(self) -> TickRecord | None:
-        """Return the planned tick that is neither committed nor abandoned.  Return None if no tick is planned."""
+        """Return the planned tick, or None."""
         with self._database.reading() as connection:
             return _planned(connection)
 
@@ -81,7 +78,7 @@ class Ticks:
         versions: Iterable[tuple[str, int, int]],
         at: int,
     ) -> None:
-        """Commit a planned tick in one transaction.  All its outputs must be written.
+        """Commit a planned tick in one transaction.  All outputs of the tick must be written.
 
         ``counts`` maps query IDs to outcomes.  A query without an outcome keeps its tau.  ``versions`` contains (path,
         Delta version, number of rows) for each table that the tick read or wrote.
@@ -105,7 +102,7 @@ class Ticks:
             set_home(connection, watermark=max(home.watermark, tick.t), now=tick.t if home.clock == "replay" else None)
 
     def open_outputs(self, tick_id: int, outputs: Iterable[tuple[str, str]]) -> None:
-        """Record the outputs (name, path) that a planned tick will write, in addition to recorded outputs."""
+        """Record the outputs (name, path) that a planned tick will write.  Earlier recorded outputs stay."""
         written = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
             _require_planned(connection, tick_id)
@@ -115,10 +112,9 @@ class Ticks:
                 connection.execute(insert(ddl.tick_outputs).values(tick_id=tick_id, state="open"), new)
 
     def outputs_written(self, tick_id: int, outputs: Iterable[tuple[str, int, tuple[str, int, int]]]) -> None:
-        """Record outputs that are written to Delta.
+        """Record outputs that are written to Delta.  Raise CatalogError for an output that was not opened.
 
-        Each output is a tuple (name, rows added, (path, version, rows) of the table).  Raise CatalogError for an output
-        that was not opened.
+        Each output is a tuple (name, rows added, (path, version, rows) of the table).
         """
         columns = ddl.tick_outputs.c
         with self._database.changing_under_lease() as connection:
@@ -141,7 +137,7 @@ class Ticks:
             return tuple(TickOutput(**row._mapping) for row in rows)
 
     def set_aside(self, tick_id: int, failed: Mapping[int, str]) -> None:
-        """Remove queries that cannot run from a planned tick.  Mark each query as failed and record the reason."""
+        """Remove failed queries from a planned tick.  Mark each query as failed and record the reason."""
         members, queries = ddl.tick_queries, ddl.queries
         with self._database.changing_under_lease() as connection:
             parameters = [{"which": query_id, "why": reason} for query_id, reason in failed.items()]
@@ -234,7 +230,7 @@ def _add_what_is_read(connection: Connection, tick_id: int) -> None:
 
 
 def _count(connection: Connection, tick: TickRecord, counts: Mapping[int, Count], planned: set[int]) -> None:
-    """One SQL statement records the most common outcome.  The other outcomes need one statement each."""
+    """One SQL statement records the most common outcome.  Each other outcome needs its own statement."""
     together = {query_id: count for query_id, count in counts.items() if count.until == tick.t}
     if together:
         _count_together(connection, tick, together, everything=together.keys() == planned)

@@ -1,10 +1,10 @@
-"""Store temporal views with their definitions, the tables that they read, and their last refresh.
+"""Store temporal views with their definitions and their last refresh.
 
-An *auxiliary* view is read only by other views (``derivation.temporal.auxiliary``).  Weft deletes an auxiliary view
-together with its last reader.
+Only other views read an *auxiliary* view (``derivation.temporal.auxiliary``).  Weft deletes an auxiliary view together
+with its last reader.
 
 The periods of a view are stored as those of a tracked table with the same name (``storage.periods``).  Before a refresh
-at t, the watermark advances to the instant after t.  All later rows therefore have a ts after t.
+at t, the watermark advances to the instant after t, so all later rows have a ts after t.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ Mode = Literal["eager", "batched", "auxiliary"]
 """The time at which a view is refreshed.
 
 An ``eager`` view is refreshed after each poll that changed a table in the view's query.  A ``batched`` view is
-refreshed on each read and on request.  An ``auxiliary`` view is refreshed with its readers.
+refreshed on each read and on request.  An ``auxiliary`` view is refreshed together with its readers.
 """
 
 
 @dataclass(frozen=True, repr=False)
 class ViewRecord(Brief):
-    """A temporal view, whose periods are those of the tracked table ``name``.
+    """A temporal view.  Its periods are those of the tracked table ``name``.
 
-    ``form`` is the view's query with resolved names (``planning.view_plan``).  ``reads`` maps the tables and views in
-    ``form`` to the IDs of their columns.  ``tau`` is the instant of the last refresh in µs UTC (None: never).
+    ``form`` is the view's query with resolved names (``planning.view_plan``).  ``reads`` maps each table and view in
+    ``form`` to the IDs of its columns.  ``tau`` is the instant of the last refresh in µs UTC (None: never).
     ``trouble`` is the reason why the last refresh failed (None: it succeeded).
     """
 
@@ -66,10 +66,7 @@ class ViewRecord(Brief):
 
 
 def readers(views: Sequence[ViewRecord], table_id: int) -> list[ViewRecord]:
-    """Return the views that read ``table_id``, directly or through an auxiliary view.
-
-    The result omits auxiliary views.
-    """
+    """Return the views that read ``table_id``, directly or through an auxiliary view.  Omit auxiliary views."""
     ways = {table_id, *(view.table_id for view in views if view.auxiliary and table_id in view.reads)}
     return [view for view in views if not view.auxiliary and not ways.isdisjoint(view.reads)]
 
@@ -106,7 +103,7 @@ class Views:
             return next(view for view in _read(connection) if view.table_id == table_id)
 
     def all(self) -> tuple[ViewRecord, ...]:
-        """Return all views, including auxiliary views.  A view comes after the views that it reads."""
+        """Return all views, including auxiliary views.  Each view comes after the views in its query."""
         with self._database.reading() as connection:
             return _read(connection)
 
@@ -116,7 +113,7 @@ class Views:
             return tuple(view for view in _read(connection) if queries_reading(connection, view.table_id))
 
     def known(self) -> tuple[ViewRecord, ...]:
-        """Return the views that users can name.  A view comes after the views that it reads."""
+        """Return the views that users can name.  Each view comes after the views in its query."""
         return tuple(view for view in self.all() if not view.auxiliary)
 
     def is_queried(self, table_id: int) -> bool:
@@ -125,10 +122,7 @@ class Views:
             return bool(queries_reading(connection, table_id))
 
     def named(self, name: str) -> ViewRecord:
-        """Return the view with this name.  The comparison ignores case.
-
-        Raise NotFound with the most similar name if no view has this name.
-        """
+        """Return the view with this case-insensitive name.  Raise NotFound for an unknown name."""
         views = self.known()
         for view in views:
             if folded(view.name) == folded(name):
@@ -136,10 +130,10 @@ class Views:
         raise not_found("view", name, (view.name for view in views))
 
     def begin(self, t: int) -> None:
-        """Advance the watermark to the instant after ``t``.  Only a refresh at ``t`` then adds rows at ``t``.
+        """Advance the watermark to the instant after ``t``.  Only a refresh at ``t`` can then add rows at ``t``.
 
-        Raise ClockError if ``t`` is before the watermark, or if a load may still add rows at or before ``t``.  The
-        watermark may already be at the instant after ``t``, but no tick may have passed ``t``.  Such a tick would have
+        Raise ClockError if ``t`` is before the watermark, or if a load may still add rows at or before ``t``.  If the
+        watermark is already at the instant after ``t``, no tick may have passed ``t``, because the tick would have
         missed the rows of the views at ``t``.
         """
         with self._database.changing_under_lease() as connection:
@@ -165,7 +159,7 @@ class Views:
             return clock if _ticked_beyond(connection, last) else last
 
     def reserve(self, table_id: int, load_id: int, t: int) -> Reservation:
-        """Reserve the instant ``t`` for a change of a view.  Call ``begin`` first."""
+        """Reserve the instant ``t`` for a change of a view.  The caller must call ``begin`` first."""
         with self._database.changing_under_lease() as connection:
             if effective_watermark(connection) != t + 1:
                 raise ClockError(
@@ -183,7 +177,7 @@ class Views:
             return Reservation(reservation_id=key, state="open", **values)
 
     def settle(self, table_ids: Iterable[int] | None = None) -> None:
-        """Record the refresh of views after the commit of their reservations.  No reservation may be open."""
+        """Record the refresh of the views whose reservations are committed.  No reservation may be open."""
         views, reservations = ddl.views, ddl.reservations
         with self._database.changing_under_lease() as connection:
             wanted = select(views.c.table_id, views.c.next_tau, reservations.c.state).join(
@@ -209,7 +203,7 @@ class Views:
             connection.execute(update(ddl.views).where(ddl.views.c.table_id == table_id).values(trouble=trouble))
 
     def remove(self, table_id: int) -> tuple[str, ...]:
-        """Delete a view and the auxiliary views that only this view reads.  Return the paths of the deleted tables.
+        """Delete a view, and the auxiliary views that no other view reads.  Return the paths of the deleted tables.
 
         Raise Conflict if another view or a standing query reads the view.
         """
@@ -242,7 +236,7 @@ def _forget(connection: Connection, table_id: int) -> str:
 def views_reading(connection: Connection, table_id: int) -> list[str]:
     """Return the names of the views that read ``table_id``, directly or through an auxiliary view.
 
-    The result omits auxiliary views.
+    Auxiliary views are omitted.
     """
     return [view.name for view in readers(_read(connection), table_id)]
 
@@ -272,7 +266,7 @@ def queries_reading(connection: Connection, table_id: int) -> list[str]:
 
 
 def queries_defined_over(connection: Connection, table_id: int) -> list[str]:
-    """Return the names of the standing queries whose plans contain the definition of a view."""
+    """Return the names of the standing queries whose plans contain the definition of the view."""
     queries = ddl.queries.c
     wanted = select(queries.name, queries.definitions).where(text(ddl.DEFINED), queries.state != "removed")
     rows = connection.execute(wanted.order_by(queries.query_id))

@@ -1,1 +1,1 @@
-"""Parse formulas of temporal logic and event logs, and print formulas."""
+"""Parse and print formulas of temporal logic, and parse event logs."""

@@ -1,6 +1,6 @@
 """Copy subformulas that bound a variable from the left side of an AND into the right side.
 
-The module copies a subformula only if the right side needs the bound.  It also pushes negations inwards past AND and
+A subformula is copied only if the right side needs the bound.  The module also pushes negations inwards past AND and
 OR, and removes double negations.
 """
 
@@ -12,10 +12,10 @@ from weft.formula.renaming import without_clashes
 
 
 def propagate_bounds(formula: Formula) -> Formula:
-    """Return the formula with bounds copied, outermost first.  Without duplicates, its answers are the same.
+    """Return the formula with copied bounds, outermost first.  If duplicates do not count, the answers are the same.
 
-    Bounds are not copied into a SINCE from outside, because the SINCE would then look ahead.  Instead, the left side is
-    bounded by the answers of the right side within the interval.
+    Bounds are not copied into a SINCE from outside, because the SINCE would then look ahead.  Instead, the answers of
+    its right side within the interval bound the left side.
     """
     match formula:
         case And(left=left, right=right):
@@ -61,7 +61,7 @@ def _compares(formula: Formula) -> bool:
 
 
 def bounded_variables(formula: Formula) -> set[Variable]:
-    """Return the variables that take finitely many values in the answers of the formula."""
+    """Return the free variables that have finitely many values in the answers of the formula."""
     match formula:
         case algebra.Comparison() | algebra.Matches() | algebra.Not() | algebra.Truth():
             return _of_comparison(formula)
@@ -106,7 +106,7 @@ def _of_conjunction(left: Formula, right: Formula) -> set[Variable]:
 
 
 def negations_inwards(formula: Formula) -> Formula:
-    """Apply De Morgan's laws to each negated AND or OR.  Without duplicates, the answers are the same.
+    """Push negations inwards past AND and OR.  If duplicates do not count, the answers are the same.
 
     >>> from weft.formula.written import written
     >>> one, other = algebra.Atom("P", ()), algebra.Atom("Q", ())

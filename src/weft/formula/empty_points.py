@@ -1,7 +1,7 @@
 """Find the time points that MonPoly skips because they contain no relevant event.
 
-MonPoly may skip a state without events under two conditions: the formula is false at the state, and the state does not
-change the answers at other states.  Skipping matters only for output that lists every time point.
+MonPoly may skip a state without events if the formula is false at the state, and if the state does not change the
+answers at other states.  Skipping matters only for output that lists every time point.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weft.formula.signature import Row, TimePoint
 
 
 def relevant(formula: Formula) -> Callable[[TimePoint], bool]:
-    """Return a function of a time point that returns whether MonPoly reports the time point."""
+    """Return a function that decides whether MonPoly reports a given time point."""
     if not _may_skip(formula):
         return lambda point: True
     atoms = [part for part in algebra.subformulas(formula) if isinstance(part, algebra.Atom)]
@@ -51,10 +51,7 @@ def _may_skip(formula: Formula) -> bool:
 
 
 def _when_empty(formula: Formula) -> bool | None:
-    """Return the truth value of a formula at a state without events.
-
-    Return None if the truth value is unknown or depends on the values of variables.
-    """
+    """Return the truth value of a formula at a state without events.  Return None if it depends on more."""
     match formula:
         case algebra.Atom():
             return False
@@ -72,10 +69,7 @@ def _when_empty(formula: Formula) -> bool | None:
 
 
 def _decided(left: Formula, right: Formula, *, by: bool) -> bool | None:
-    """Return the truth value of a connective at a state without events.
-
-    An operand with the truth value ``by`` decides the result.
-    """
+    """An operand with the truth value ``by`` decides the result of the connective."""
     said = {_when_empty(left), _when_empty(right)}
     if by in said:
         return by
@@ -83,7 +77,7 @@ def _decided(left: Formula, right: Formula, *, by: bool) -> bool | None:
 
 
 def _indifferent(formula: Formula) -> bool:
-    """Return whether the formula's answers at other states stay the same without the states that have no events."""
+    """Return whether a state without events never changes the formula's answers at other states."""
     match formula:
         case algebra.Atom() | algebra.Comparison() | algebra.Matches() | algebra.Truth():
             return True

@@ -1,7 +1,7 @@
 """Translate a syntax tree to a formula: resolve names, infer types, expand shorthands.
 
 As in MonPoly, IMPLIES, EQUIV, FORALL and PAST_ALWAYS become NOT, OR, AND and ONCE.  EXISTS drops variables that its
-body does not use.  The module evaluates constant terms with MonPoly's arithmetic before it checks the formula.
+body does not use.  Constant terms are evaluated with MonPoly's arithmetic before the check of the formula.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Scope = Mapping[str, DataType]
 
 
 def lowered(formula: Written, signature: Signature, text: str) -> Formula:
-    """Return the formula of a syntax tree.
+    """Translate a syntax tree to a formula.
 
     Raise FormulaError with the position of an unknown name or a type clash.
     """
@@ -53,10 +53,7 @@ class Lowering:
         return refused_at(self.text, at, message, hint)
 
     def formula(self, written: Written, scope: Scope) -> Formula:
-        """Translate a formula.
-
-        ``scope`` contains the types of the variables that enclosing quantifiers bind.
-        """
+        """Translate a formula.  ``scope`` contains the types of the variables bound outside the formula."""
         match written:
             case syntax_tree.Holds(value=value):
                 return algebra.Truth(value)
@@ -101,11 +98,11 @@ class Lowering:
         return self.exists(bound, inner)
 
     def bound_type(self, written: syntax_tree.Quantified) -> DataType:
-        """Return the type of a quantified variable, which is a new type variable by default."""
+        """Return the type of a quantified variable.  The default is a new type variable."""
         return self.types.new()
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """Return EXISTS over those bound variables that the body uses.  If the body uses none, return the body."""
+        """Return EXISTS over the bound variables in the body.  If the body uses none of them, return the body."""
         free = free_variables(inner)
         used = tuple(variable for name, kind in bound.items() if (variable := Variable(name, kind)) in free)
         return algebra.Exists(used, inner) if used else inner
@@ -127,9 +124,7 @@ class Lowering:
                 return algebra.Not(algebra.Once(interval, algebra.Not(inner)))
 
     def _interval(self, bounds: Bounds) -> Interval:
-        """Return the interval in microseconds with inclusive ends.  Raise FormulaError for a negative or empty
-        interval.
-        """
+        """Return the interval in microseconds with inclusive ends."""
         low, high = bounds.low, bounds.high
         strict = bounds.low_open or bounds.high_open
         if low < 0 or (high is not None and (high <= low if strict else high < low)):
@@ -166,7 +161,7 @@ class Lowering:
         return algebra.Aggregate(output, written.function, Variable(written.item, item_type), by, inner)
 
     def _least(self, written: syntax_tree.Least, scope: Scope) -> Formula:
-        """Translate mutually recursive relations, and give each relation a unique name."""
+        """Mutually recursive relations get unique names."""
         outside = dict(self.rules)
         known = {}
         for rule in written.rules:
@@ -190,7 +185,7 @@ class Lowering:
         return within
 
     def _unique(self, name: str) -> str:
-        """Return ``name``.  Append a number if another fixpoint relation of the formula has the same name."""
+        """Return ``name``, with a number appended if another fixpoint relation has this name."""
         numbered = (f"{name}_{number}" for number in count(2))
         unique = next(each for each in chain((name,), numbered) if each not in self.taken)
         self.taken.add(unique)
@@ -244,7 +239,7 @@ class Lowering:
     ) -> tuple[Term, ...]:
         """Translate the terms of a predicate.
 
-        Some columns cannot be used in formulas.  Raise FormulaError if such a column has a term other than ``_``.
+        Raise FormulaError for a term other than ``_`` in a column that formulas cannot use.
         """
         if len(types) == len(written.terms):
             names = [term.name if isinstance(term, syntax_tree.Name) else "" for term in written.terms]
@@ -331,21 +326,20 @@ class Lowering:
             raise self.refused(written.at, f"the term has no value: {reason}") from None
 
     def _operation_types(self, operation: str) -> tuple[DataType, DataType]:
-        """Return the argument type and the result type of an operation."""
         if operation in ("i2f", "f2i"):
             return (BIGINT, DOUBLE) if operation == "i2f" else (DOUBLE, BIGINT)
         number = BIGINT if operation == "MOD" else self.types.new(number=True)
         return number, number
 
     def type_of(self, name: str, scope: Scope) -> DataType:
-        """Return the type of a variable.  A variable outside ``scope`` is free in the whole formula."""
+        """Return the type of a variable.  A variable that is not in ``scope`` is free in the whole formula."""
         type = scope.get(name)
         if type is None:
             type = self.free.setdefault(name, self.types.new())
         return type
 
     def join(self, given: DataType, wanted: DataType, at: int, what: str) -> None:
-        """Unify the types ``given`` and ``wanted``.  Raise FormulaError with the position ``at`` if the types clash."""
+        """Unify two types.  Raise FormulaError with the position ``at`` if the types clash."""
         try:
             self.types.join(given, wanted)
         except Clash:
@@ -365,7 +359,6 @@ def _unnamed_hint(column: str, type_: str) -> str:
 
 
 def _guarded(formula: Formula, names: set[str]) -> bool:
-    """Return whether each use of a relation in ``names`` is below a PREVIOUS."""
     match formula:
         case algebra.Previous():
             return True
@@ -384,7 +377,7 @@ def _type_of_value(value: int | float | str) -> DataType:
 
 
 def worked_out(operation: str, arguments: tuple[Term, ...], result: DataType) -> Term:
-    """Apply the operation to the terms.  If all terms are constants, return the value.
+    """Apply the operation to the terms.  If all terms are constants, compute the value.
 
     Raise ArithmeticError if the operation has no value.
     """

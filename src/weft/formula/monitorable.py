@@ -1,12 +1,11 @@
-"""Check that a formula is monitorable: MonPoly's syntactic condition for finitely many answers.
+"""Check that a formula is monitorable, which is MonPoly's syntactic condition for finitely many answers.
 
-Each variable must be bound by a predicate or an equality before it is negated or compared.  At a time point, ``P(x) AND
-NOT Q(x)`` has finitely many answers, but ``NOT Q(x)`` has infinitely many.
+A predicate or an equality must bind each variable before the variable is negated or compared.  At a time point, ``P(x)
+AND NOT Q(x)`` has finitely many answers, but ``NOT Q(x)`` has infinitely many answers.
 
-The check tries three forms of the formula: the formula as written, the formula with negations pushed inwards, and the
-formula with bounds copied into the subformulas that need them (Müller, Theory and practice of runtime monitoring,
-section 5.3).  The module copies bounds only within a state.  MonPoly would look ahead if bounds were copied to other
-times.
+The check first tries the formula as written.  Next, it pushes negations inwards.  Finally, it copies bounds into the
+subformulas that need them (Müller, Theory and practice of runtime monitoring, section 5.3).  Bounds are copied only
+within a state, because MonPoly would look ahead if bounds were copied to other times.
 
 For evaluation, the module rewrites a formula so that each comparison is on the right side of an AND.  In this position,
 an equality may bind a variable, and all other comparisons filter (``weft.algebra.formula.And``).
@@ -39,7 +38,7 @@ _DISJUNCTION = "both sides of OR must have the same free variables"
 
 @dataclass(frozen=True)
 class SafeRangeViolation:
-    """A subformula that fails the check, and the rule that it breaks."""
+    """A subformula that fails the check, together with the broken rule."""
 
     formula: Formula
     rule: str
@@ -56,8 +55,8 @@ class SafeRangeViolation:
 def monitorable(formula: Formula, *, counts: bool = False, text_of: Callable[[Formula], str] = written) -> Formula:
     """Return an equivalent formula that passes the check.
 
-    Raise FormulaError with the reason if Weft finds no such formula.  With ``counts``, duplicates matter, so the
-    function does not rewrite the formula.  ``text_of`` prints the faulty subformula for the error.
+    Raise FormulaError with the reason if no such formula is found.  With ``counts``, duplicates matter, and the
+    function accepts a formula only as written.  ``text_of`` prints the faulty subformula for the error.
     """
     refused = safe_range_violation(formula)
     if refused is None:
@@ -76,10 +75,7 @@ def monitorable(formula: Formula, *, counts: bool = False, text_of: Callable[[Fo
 
 
 def _ordered(formula: Formula) -> Formula:
-    """Sort the conjuncts so that each variable is bound before its use.
-
-    Return the formula unchanged if no such order exists.
-    """
+    """Sort the conjuncts so that each variable is bound before its use.  Without such an order, return the formula."""
     if not isinstance(formula, And) or safe_range_violation(formula) is None:
         return formula
     waiting = conjuncts(formula)
@@ -148,7 +144,6 @@ def _negation(formula: algebra.Not, inner: Formula) -> SafeRangeViolation | None
 
 
 def _conjunct(formula: Formula, left: Formula, right: Formula) -> SafeRangeViolation | None:
-    """Check the right side of an AND.  The left side ``left`` has already passed the check."""
     given = set(free_variables(left))
     if compares(right):
         return None if compares_with(given, right) else SafeRangeViolation(formula, _COMPARED)
@@ -166,7 +161,7 @@ def compares(formula: Formula) -> bool:
 
 
 def compares_with(given: set[Variable], formula: Formula) -> bool:
-    """Return whether a comparison uses only the variables ``given``, or uses them to bind one more variable."""
+    """Return whether a comparison uses only the variables ``given``, or binds one other variable by means of them."""
     match formula:
         case algebra.Comparison(operator="=", left=left, right=right):
             binds = (isinstance(left, Variable) and set(variables_of(right)) <= given) or (
@@ -184,7 +179,7 @@ _TRUE: Final = algebra.Truth(True)
 
 
 def answerable(formula: Formula) -> Formula:
-    """Return the form for evaluation of a formula that passed ``monitorable``."""
+    """Convert a formula that passed ``monitorable`` to the form for evaluation."""
     match formula:
         case algebra.Comparison() | algebra.Not(formula=algebra.Comparison()):
             return _alone(formula)
@@ -200,7 +195,7 @@ def answerable(formula: Formula) -> Formula:
 
 
 def _alone(formula: Formula) -> Formula:
-    """Rewrite a comparison outside an AND.  Such a comparison binds one variable or is always true or false."""
+    """Outside an AND, a comparison binds one variable or is always true or false."""
     negated = isinstance(formula, algebra.Not)
     inner = formula.formula if isinstance(formula, algebra.Not) else formula
     if not isinstance(inner, algebra.Comparison):

@@ -2,8 +2,8 @@
 
 Operators have the precedence of MonPoly.  From the weakest to the strongest, they are: LET and the formula of an
 aggregation; SINCE; PREVIOUS, ONCE and PAST_ALWAYS; EXISTS and FORALL; EQUIV; IMPLIES; OR; AND; NOT.  A prefix operator
-may follow any other operator.  It extends as far as its own precedence permits.  For example, ``A AND ONCE B AND C`` is
-``A AND (ONCE (B AND C))``.
+may follow any other operator and extends as far as its precedence permits.  For example, ``A AND ONCE B AND C`` is ``A
+AND (ONCE (B AND C))``.
 
 With ``extended``, the parser also accepts these constructs of the paper's µTL:
 
@@ -34,7 +34,7 @@ _FUTURE: Final = {
     "ALWAYS": "PAST_ALWAYS",
     "UNTIL": "SINCE",
 }
-"""MonPoly's operators on the future, each with the corresponding operator on the past."""
+"""MonPoly's future operators, each with the corresponding past operator."""
 
 _NOT_TAKEN: Final = {
     "MATCHF": "regular expressions over time points",
@@ -135,7 +135,7 @@ class FormulaParser(TermParser):
         self.defined: list[str] = []
 
     def unexpected(self, message: str) -> FormulaError:
-        """Return an error at the next token.  If Weft does not support this keyword, add a hint."""
+        """Return an error at the next token.  Add a hint if the token is a keyword that Weft does not support."""
         word = self.ahead().text
         if word in _FUTURE:
             return refused_at(
@@ -217,7 +217,7 @@ class FormulaParser(TermParser):
         return syntax_tree.Once("PAST_ALWAYS" if always else "PREVIOUS", bounds, inner, "any", token.at)
 
     def _let(self) -> Written:
-        """LET names a formula.  LETPAST becomes a relation of MU, because its formula may refer to itself."""
+        """LETPAST becomes a relation of MU, because its formula may refer to itself."""
         token = self.take()
         name, parameters = self._head("a predicate to define")
         self.expect("=", "'=' and a formula")
@@ -337,7 +337,7 @@ class FormulaParser(TermParser):
         return syntax_tree.Aggregated(output, function, item, groups, self.formula(0), at)
 
     def _bounds(self) -> Bounds:
-        """Return the interval without limits if the text contains no interval."""
+        """Without an interval in the text, return the interval that has no limits."""
         opened = self.ahead()
         steps = 1 + (self.ahead(1).kind == "-")
         bracket = opened.kind == "[" or (opened.kind == "(" and self.ahead(steps + 1).kind == ",")

@@ -1,7 +1,7 @@
 """Read logs in MonPoly's format as streams of time points.
 
-Each time point consists of ``@TIME`` and the predicates with their rows: ``@10 P (1) (2) Q("a b", c)``.  A ``;`` may
-end a time point.  A comment begins with ``#``, and texts may be quoted.  TIME is in seconds and never decreases.
+A time point is ``@TIME``, followed by predicates with their rows: ``@10 P (1) (2) Q("a b", c)``.  A ``;`` may end a
+time point.  A comment begins with ``#``, and texts may be quoted.  TIME is in seconds and never decreases.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Log:
         self.readers = {name: tuple(map(_reader, predicate.types)) for name, predicate in known.items()}
 
     def _words(self) -> Iterator[tuple[str, str]]:
-        """Yield (kind, text) for each token.  After the last token, yield ``("end", "")`` without end."""
+        """Yield (kind, text) for each token, and then ``("end", "")`` without end."""
         ended = False
         while not ended:
             chunk = self.stream.read(_CHUNK)
@@ -65,7 +65,7 @@ class _Log:
     def _words_here(self, ended: bool) -> Iterator[tuple[str, str]]:
         """Yield the complete tokens of the buffer.
 
-        Before the end of the log, the last token of the buffer may be incomplete.  This token stays in the buffer.
+        Before the end of the log, the last token in the buffer may be incomplete, so it stays in the buffer.
         """
         buffer, size = self.buffer, len(self.buffer)
         at = self.at
@@ -163,7 +163,7 @@ class _Log:
         return relations
 
     def _fields(self) -> list[str]:
-        """The last token of the row stays the current token, so that errors name the line of the row."""
+        """Errors must name the line of the row, so the last token of the row stays the current token."""
         if self.kind == "row":
             inner = self.text[1:-1].strip()
             if not inner:
@@ -199,7 +199,6 @@ class _Log:
 
 
 def _reader(type: DataType) -> Callable[[str], Value]:
-    """The returned function raises ValueError for a text of another type."""
     return _integer if type == BIGINT else float if type == DOUBLE else str
 
 

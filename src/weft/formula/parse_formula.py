@@ -17,23 +17,22 @@ from weft.formula.unfolding import unfolded
 
 @dataclass(frozen=True)
 class ParsedFormula:
-    """A formula in the form for evaluation, with its free variables in MonPoly's order of output."""
+    """A formula in the form for evaluation, with its free variables in MonPoly's output order."""
 
     formula: Formula
     columns: tuple[Variable, ...]
 
 
 def reading(text: str, known: Signature, *, negate: bool = False) -> ParsedFormula:
-    """Parse a formula of MonPoly.
+    """Parse a formula of MonPoly.  With ``negate``, negate the formula, like MonPoly's option ``-negate``.
 
-    With ``negate``, return the negated formula, like MonPoly's option ``-negate``.  Raise FormulaError for a syntax
-    error, or if the formula has infinitely many answers.
+    Raise FormulaError for a syntax error, or if the formula has infinitely many answers.
     """
     return _reading(parsed(text), text, known, negate=negate, counts=False)
 
 
 def counted_reading(text: str, known: Signature) -> ParsedFormula:
-    """Parse a formula of µTL.  In µTL, duplicates count.
+    """Parse a formula of µTL, where duplicates count.
 
     Raise FormulaError for a syntax error, or if the formula has infinitely many answers.
     """

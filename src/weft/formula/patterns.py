@@ -1,8 +1,7 @@
-r"""Translate regular expressions of OCaml's library Str to RE2.
+r"""Translate regular expressions of OCaml's library Str, which MonPoly uses, to RE2.
 
-MonPoly uses Str.  In Str, ``\( \)`` are groups and ``\|`` is a choice.  Without the backslash, these characters are
-literal.  ``^`` and ``$`` match at the ends of lines.  A character set has no escapes.  RE2 has no back references
-(``\1``).
+In Str, ``\( \)`` are groups and ``\|`` is a choice.  Without the backslash, these characters are literal.  ``^`` and
+``$`` match at the ends of lines.  A character set has no escapes.  RE2 has no back references (``\1``).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _GROUPING: Final = "()|"
 
 
 def translated(pattern: str) -> str:
-    """Return the expression in RE2.
+    """Translate an expression to RE2.
 
     Raise ValueError for an incomplete expression, and for an expression that RE2 does not support.
     """
@@ -63,10 +62,7 @@ def _escaped(pattern: str, at: int) -> str:
 
 
 def _set_end(pattern: str, at: int) -> int:
-    """Return the offset of the ``]`` that ends the character set at offset ``at``.
-
-    A ``]`` does not end the set if it is the first character of the set or directly follows an initial ``^``.
-    """
+    """A ``]`` at the start of a character set, or after an initial ``^``, does not end the set."""
     first = at + 2 if pattern.startswith("[^", at) else at + 1
     end = pattern.find("]", first + 1)
     if end < 0:

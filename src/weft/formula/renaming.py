@@ -1,4 +1,4 @@
-"""Rename the bound variables of a formula, so that a substitution captures no variable."""
+"""Rename bound variables of a formula, so that a substitution captures no variable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.algebra.formula import Constant, Formula, Term, Variable, free_variabl
 
 
 def without_clashes(formula: algebra.Exists, others: set[Variable]) -> algebra.Exists:
-    """Rename those bound variables that have the name of a variable in ``others``."""
+    """Rename the bound variables that have the same name as a variable in ``others``."""
     names = {other.name for other in others} | {variable.name for variable in free_variables(formula.formula)}
     taken = {other.name for other in others}
     given: dict[Variable, Variable] = {}
@@ -49,7 +49,7 @@ def substituted(formula: Formula, terms: Mapping[Variable, Variable | Constant])
 
 
 def _aggregate(formula: algebra.Aggregate, terms: dict[Variable, Variable]) -> Formula:
-    """In the body, replace only the groups, because the aggregation binds all other variables."""
+    """In the body, only the groups are replaced, because the aggregation binds all other variables."""
     inner = formula.formula
     hidden = tuple(variable for variable in free_variables(inner) if variable not in formula.groups)
     clear = without_clashes(algebra.Exists(hidden, inner), set(terms.values()))

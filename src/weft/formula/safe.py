@@ -1,16 +1,16 @@
 """Rewrite a formula over an infinite domain so that each of its parts has finitely many answers.
 
 DejaVu quantifies over all values, including values that no event has shown.  A formula is *finite* if it has finitely
-many answers at each time point, as an event has.  The answers of a negated finite formula are all other values.  For
-each operator, this module writes an equivalent formula with finite parts:
+many answers at each time point.  For example, an event is finite.  For each operator, this module writes an equivalent
+formula with finite parts:
 
 - The module pushes ¬ inwards.  In a conjunction, the finite parts come first, and the other parts filter their answers.
-- If each part under ∃x is a negated finite formula, ∃x is true.  In this case, some value is not an answer of any of
+- ∃x is true if each part with x is the negation of a finite formula.  In this case, some value of x satisfies none of
   the finite formulas.
-- If the left side of a SINCE has an additional variable, the module rewrites the SINCE.  The new formula states that
-  the right side held at some time, and that the left side has held since then.
-- The module splits all other formulas by x (``unseen_values``).  The value of x has either been seen before, or behaves
-  like all unseen values.
+- A SINCE needs a rewrite if its left side has an additional variable.  The new formula states that the right side held
+  at some time, and that the left side has held since then.
+- All other formulas are split by x (``unseen_values``).  The value of x has either been seen before, or behaves like
+  all unseen values.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FIRST = Not(Previous(ALWAYS, TRUE))
 class Safe:
     """A rewriter of formulas to finite parts.
 
-    ``occurrences`` contains the event atoms in which each variable occurs.
+    ``occurrences`` maps each variable to the event atoms that contain the variable.
     """
 
     def __init__(self, occurrences: Occurrences) -> None:
@@ -56,9 +56,9 @@ class Safe:
         self._known: dict[Formula, Formula | None] = {}
 
     def finite(self, formula: Formula) -> Formula | None:
-        """Return an equivalent formula with finite parts.  Return None if Weft finds no such formula.
+        """Return an equivalent formula with finite parts.  Return None if none is found.
 
-        The result may lack some variables.  The answers do not depend on these variables.
+        A variable that does not affect the answers may be missing in the result.
         """
         if formula not in self._known:
             self._known[formula] = None
@@ -90,7 +90,7 @@ class Safe:
                 return None
 
     def _compared(self, formula: algebra.Comparison) -> Formula | None:
-        """Return the comparison, restricted to seen values of its variables."""
+        """Restrict the variables of the comparison to seen values."""
         chain: Formula | None = None
         for variable in free(formula):
             seen = self.occurrences.seen(variable)
@@ -104,7 +104,7 @@ class Safe:
         return self.finite(onward) if onward is not None else None
 
     def inwards(self, inner: Formula) -> Formula | None:
-        """Return ¬inner with the negation pushed one level inwards.  Return None if this is impossible."""
+        """Push the negation of ¬inner one level inwards.  Return None if this is impossible."""
         match inner:
             case Truth(value=value):
                 return Truth(not value)
@@ -139,9 +139,9 @@ class Safe:
         return Or(Since(ALWAYS, other, And(other, FIRST)), Since(ALWAYS, other, And(other, Not(left))))
 
     def _conjunction(self, parts: Sequence[Formula]) -> Formula | None:
-        """Order a conjunction: finite parts come first, then the other parts as filters.
+        """Put the finite parts of a conjunction first.  The other parts then filter the answers.
 
-        If no such order exists, distribute the conjunction over an OR.
+        If this is impossible, distribute the conjunction over an OR.
         """
         waiting = [part for one in parts for part in self._flat(one)]
         if any(Not(part) in waiting or part == FALSE for part in waiting):
@@ -173,9 +173,9 @@ class Safe:
                 return [formula]
 
     def _following(self, chain: Formula | None, waiting: Sequence[Formula]) -> tuple[Formula, Formula] | None:
-        """Add the next conjunct to the chain.  Return the conjunct and the longer chain.
+        """Choose the next conjunct and add it to the chain.  Return None if no conjunct can follow.
 
-        Conjuncts that filter the chain come before finite conjuncts.  Return None if no conjunct can follow.
+        Conjuncts that filter the chain come before finite conjuncts.
         """
         if chain is not None:
             for part in waiting:
@@ -189,14 +189,14 @@ class Safe:
         return part, equivalent if chain is None else And(chain, equivalent)
 
     def _is_seen(self, part: Formula) -> bool:
-        """Return whether a part only requires that its variable has a seen value.
+        """Return whether a part only states that the value of a variable was seen.
 
         Such a part filters nothing, because all answers of finite parts are seen values.
         """
         return any(part == self.occurrences.seen(variable) for variable in free(part))
 
     def _distributed(self, waiting: Sequence[Formula], chain: Formula | None) -> Formula | None:
-        """Distribute the conjunction over one of its ORs.  Each side of the OR can then bound the other conjuncts."""
+        """Distribute the conjunction over one of its ORs, so that each side of the OR can bound the other conjuncts."""
         for part in waiting:
             if isinstance(part, Or):
                 rest = [other for other in waiting if other is not part]
@@ -220,7 +220,7 @@ class Safe:
                 first = self.filtered(chain, left)
                 return self.filtered(first, right) if first is not None else None
             case Or(left=left, right=right) if compares(left) or compares(right) or set(free(left)) != set(free(right)):
-                # Filter by each side separately.  The complement of the OR would be a product.
+                # Filter by each side separately, because the complement of the OR would be a product.
                 return _both(Or, self.filtered(chain, left), self.filtered(chain, right))
             case _:
                 return self._filtered(chain, part)
@@ -294,7 +294,6 @@ class Safe:
         return Since(formula.interval, bounded, right) if bounded is not None else None
 
     def _exists(self, variables: Sequence[Variable], inner: Formula) -> Formula | None:
-        """Eliminate the quantified variables, the last one first."""
         if not variables:
             return self.finite(inner)
         if len(variables) > 1:
@@ -315,7 +314,7 @@ class Safe:
                 return self._exists_among(variable, inner)
 
     def _of_constants(self, variable: Variable, inner: Formula) -> Formula | None:
-        """Rewrite ∃x if x must equal one of several constants.  Substitute each constant that was seen.
+        """If x must equal one of several constants, replace ∃x by one formula for each constant that was seen.
 
         Return None if the formula has no such condition on x.
         """
@@ -341,7 +340,7 @@ class Safe:
         excluded = [self.finite(Not(part)) for part in within]
         if None in excluded:
             return self._split(variable, inner)
-        # A part without the variable excludes either all values of the variable or none.
+        # A part without the variable excludes either all values of the variable or no value.
         whole = [Not(each) for each in excluded if each is not None and variable not in free(each)]
         return self._conjunction([*(part for part in parts if part not in within), *whole])
 
@@ -358,7 +357,7 @@ class Safe:
 
 
 def _constants(formula: Formula, variable: Variable) -> list[Constant]:
-    """Return [c1, …, cn] for the formula ``variable = c1 OR … OR variable = cn``.  For other formulas, return []."""
+    """Return [c1, …, cn] for the formula ``variable = c1 OR … OR variable = cn``, and [] for other formulas."""
     match formula:
         case algebra.Comparison(operator="=", left=left, right=Constant() as right) if left == variable:
             return [right]
@@ -389,7 +388,6 @@ def _either(left: Formula | None, right: Formula | None) -> Formula | None:
 
 
 def _simple(formula: Formula | None) -> Formula | None:
-    """Simplify subformulas that are always true or always false."""
     return None if formula is None else algebra.rewritten(formula, _simpler)
 
 

@@ -56,7 +56,7 @@ def over(formula: Written, parts: tuple[Written, ...]) -> Written:
 
 
 def term_names(term: WrittenTerm) -> tuple[str, ...]:
-    """Return the variables of a term in the order of their first occurrence."""
+    """Return the variables of a term, in the order of their first occurrences."""
     match term:
         case syntax_tree.Name(name=name):
             return (name,)
@@ -67,7 +67,7 @@ def term_names(term: WrittenTerm) -> tuple[str, ...]:
 
 
 def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
-    """Return the terms of the formula itself, without the terms of its subformulas."""
+    """Return the terms of a formula, but not the terms of its subformulas."""
     match formula:
         case syntax_tree.Applied(terms=terms):
             return terms
@@ -82,7 +82,7 @@ def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
 def free_names(formula: Written) -> tuple[str, ...]:
     """Return the free variables in MonPoly's order.
 
-    The order is that of the first occurrences, but the right side of SINCE comes before the left side.
+    This is the order of first occurrence, if the right side of each SINCE is read before the left side.
     """
     match formula:
         case syntax_tree.Quantified(names=bound, formula=inner):
@@ -104,9 +104,9 @@ def _met(formula: Written) -> tuple[str, ...]:
 
 
 def with_its_parameters(name: str, body: Written) -> tuple[Written, tuple[str, ...]]:
-    """Turn the free variables of a fixpoint's body into parameters, and pass them as arguments in each use.
+    """Turn the free variables of a fixpoint's body into its parameters.  Pass these parameters in each use.
 
-    The fixpoint ``name`` must have no parameters.  Return the body and the parameters.
+    The fixpoint ``name`` must be written without parameters.
     """
     parameters = free_names(body)
     terms = tuple(syntax_tree.Name(parameter) for parameter in parameters)
@@ -120,7 +120,7 @@ def with_its_parameters(name: str, body: Written) -> tuple[Written, tuple[str, .
 
 
 def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> Written:
-    """Rename free variables.  Rename bound variables that would capture a new name."""
+    """Rename free variables.  Also rename bound variables that would capture a new name."""
     names = {old: new for old, new in names.items() if old != new}
     if not names:
         return formula
@@ -149,7 +149,7 @@ def _rename_clashing(
 ) -> tuple[tuple[str, ...], Renaming]:
     """Rename the bound variables that clash with a new name.
 
-    Return the bound variables with their new names, and the renaming for the formula below.
+    Return the new names of the bound variables, and the renaming for the formula below.
     """
     taken = {new for old, new in names.items() if old not in bound}
     variables = {name: fresh(name) if name in taken else name for name in bound}

@@ -1,7 +1,7 @@
 """Parse signatures in MonPoly's format.
 
 A signature lists the predicates of a log, for example ``P(x: int, string)``.  Column names are optional.  Comments are
-``# …`` to the end of the line and ``(* … *)``.  ``TimePoint`` is a state of a log.
+``# …`` to the end of the line and ``(* … *)``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ Row: TypeAlias = tuple[Value, ...]
 
 @dataclass(frozen=True)
 class TimePoint:
-    """A state of a log.  Its fields are its number from 0, its time in microseconds, and its rows by predicate."""
+    """A state of a log: its number from 0, its time in microseconds, and its rows by predicate."""
 
     number: int
     at: int
@@ -85,7 +85,7 @@ class TimePoint:
 
 
 def batches(points: Iterable[TimePoint], size: int) -> Iterator[list[TimePoint]]:
-    """Split the time points into lists with at most ``size`` rows and time points in total.
+    """Split the time points into lists.  Each list has at most ``size`` rows and time points in total.
 
     A time point larger than ``size`` has its own list.
     """

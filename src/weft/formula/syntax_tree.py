@@ -1,7 +1,6 @@
-"""Define the syntax tree of a formula.
+"""Define the syntax tree of a formula before name resolution, type inference and the expansion of shorthands.
 
-The parser returns this tree before name resolution, type inference and the expansion of shorthands.  The field ``at``
-of a node is the node's offset in the text.  Comparisons of nodes ignore this field.
+The field ``at`` of a node is the node's offset in the text.  Comparisons of nodes ignore this field.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ class Name:
 
 @dataclass(frozen=True)
 class Value:
-    """A constant, which is an integer, a float or a text.
+    """A constant: an integer, a float or a text.
 
-    ``regular`` marks a regular expression.  If ``translated``, the expression is ``re'…'`` in the syntax of RE2.
-    Otherwise it is ``r"…"`` in the syntax of OCaml's Str.
+    ``regular`` marks a regular expression.  With ``translated``, the expression is ``re'…'`` in the syntax of RE2.
+    Without ``translated``, the expression is ``r"…"`` in the syntax of OCaml's Str.
     """
 
     value: int | float | str
@@ -48,7 +47,7 @@ WrittenTerm: TypeAlias = "Name | Value | Call"
 
 
 UNITS: Final = {unit: UNITS_US[unit] for unit in ("us", "ms", "s", "m", "h", "d")}
-"""Units of time in microseconds, in ascending order.  MonPoly does not have the units us and ms."""
+"""Units of time in microseconds, in ascending order.  MonPoly lacks the units us and ms."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Holds:
 
 @dataclass(frozen=True)
 class Applied:
-    """An application of a predicate to terms, or of a relation from LET or MU."""
+    """A predicate with terms, or a relation of LET or MU with terms."""
 
     name: str
     terms: tuple[WrittenTerm, ...]
@@ -124,8 +123,8 @@ class Joined:
 class Quantified:
     """``EXISTS`` or ``FORALL`` over variables.
 
-    If ``seen`` is true, each variable ranges over its values in events so far.  If ``time`` is true, the variables
-    range over time points, which only two-sorted formulas permit.
+    With ``seen``, each variable ranges over its values in events so far.  With ``time``, the variables range over time
+    points (only in two-sorted formulas).
     """
 
     quantifier: Literal["EXISTS", "FORALL"]
@@ -201,7 +200,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Least:
-    """Mutually recursive relations.  Their names may occur in their bodies and in ``within``.
+    """Mutually recursive relations.  Their bodies and ``within`` may use their names.
 
     For ``MU X. Q``, the formula ``within`` is X.
     """

@@ -27,7 +27,7 @@ TERM_WORDS: Final = (
     ("regex", r'r"(?:[^"\\]|\\.)*"'),
     ("name", r"[A-Za-z0-9_][A-Za-z0-9_']*"),
 )
-"""The kinds of tokens in terms, each with its regular expression.  Each language puts its keywords first."""
+"""The token kinds of terms, each with a regular expression.  A language adds its keywords before these tokens."""
 EXTENDED_TERM_WORDS: Final = (("quoted", r"'(?:[^']|'')*'"), ("re2", r"re'(?:[^']|'')*'"), ("<>", "<>"), *TERM_WORDS)
 """The tokens of terms, ``<>``, texts in single quotes, and regular expressions of RE2 in ``re'…'``.
 
@@ -43,7 +43,7 @@ _ORDERS: Final[dict[str, tuple[Literal["=", "<>", "<", "<="], bool]]] = {
     ">=": ("<=", True),
     "<>": ("<>", False),
 }
-"""Each comparison token with its operator, and whether to exchange the two sides."""
+"""The operator of each comparison token, and whether its two sides are exchanged."""
 _DEEPEST: Final = 40
 _LONGEST: Final = 150
 
@@ -102,7 +102,6 @@ class TermParser(Cursor):
         return self._chain(_MULTIPLIED, self.single)
 
     def _chain(self, operators: tuple[str, ...], part: Callable[[], WrittenTerm]) -> WrittenTerm:
-        """Operators of equal precedence group from the left."""
         left = part()
         links = 0
         while self.at(*operators):

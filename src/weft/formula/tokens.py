@@ -1,7 +1,7 @@
 """Split texts into tokens, and report errors with their position in the text.
 
-Each language defines its tokens in a table of regular expressions.  The longest match wins.  If two matches have the
-same length, the first match in the table wins.
+Each language defines its tokens in a table of regular expressions.  The longest match wins.  Among the longest matches,
+the first regular expression in the table wins.
 """
 
 from __future__ import annotations
@@ -59,10 +59,7 @@ def tokens(text: str, symbols: Symbols, what: str) -> list[Token]:
 
 
 def refused_at(text: str, at: int, message: str, hint: str | None = None) -> FormulaError:
-    """Return an error with the line and column of the offset ``at``.
-
-    The excerpt shows the line with a caret below the offset.
-    """
+    """Return an error with the line and column of the offset ``at``, and with a caret below this position."""
     at = min(at, len(text))
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
@@ -75,7 +72,7 @@ def refused_at(text: str, at: int, message: str, hint: str | None = None) -> For
 
 
 class Cursor:
-    """A position in the tokens of a text.  This is the base class of the parsers."""
+    """A position in the tokens of a text, as the base class of the parsers."""
 
     def __init__(self, text: str, scanned: list[Token], what: str) -> None:
         self.text = text
@@ -84,7 +81,7 @@ class Cursor:
         self.place = 0
 
     def ahead(self, steps: int = 0) -> Token:
-        """Return the token ``steps`` after the next token, or the token of kind ``END`` after the text."""
+        """Return the token ``steps`` after the next token.  After the end of the text, its kind is ``END``."""
         return self.tokens[min(self.place + steps, len(self.tokens) - 1)]
 
     def at(self, *kinds: str) -> bool:
@@ -98,23 +95,20 @@ class Cursor:
         return token
 
     def taken(self, kind: str) -> bool:
-        """Advance if the next token has this kind.  Return whether the token has this kind."""
+        """Return whether the next token has this kind.  If so, advance."""
         if self.at(kind):
             self.place += 1
             return True
         return False
 
     def expect(self, kind: str, wanted: str) -> Token:
-        """Return the next token and advance.
-
-        If the token has another kind, raise FormulaError with the text ``wanted``.
-        """
+        """Return the next token and advance.  Raise FormulaError with ``wanted`` if the token has another kind."""
         if not self.at(kind):
             raise self.refused(f"{wanted} is expected here")
         return self.take()
 
     def refused(self, message: str, token: Token | None = None, hint: str | None = None) -> FormulaError:
-        """Return an error at a token, by default at the next token.  The message includes the token's text."""
+        """Return an error at a token, by default at the next token.  The message contains the token's text."""
         token = token or self.ahead()
         actual = f"; found {token.text!r}" if token.kind != END else "; the text ends"
         return refused_at(self.text, token.at, f"{self.what}: {message}{actual}", hint)

@@ -1,7 +1,7 @@
 """Infer the types of variables from their uses.
 
 During the translation of a formula, an unknown type is a type variable, ``DataType("?7")``.  The module unifies type
-variables that must be equal.  A type variable of arithmetic can only become a numeric type.  At the end, the inferred
+variables that must be equal.  A type variable in arithmetic can only become a numeric type.  At the end, the inferred
 types replace the type variables in the formula.
 """
 
@@ -35,7 +35,7 @@ class Unknowns:
         self._count = 0
 
     def new(self, *, number: bool = False) -> DataType:
-        """Return a new type variable.  With ``number``, the type variable can only become a numeric type."""
+        """Return a new type variable.  With ``number``, it can only become a numeric type."""
         self._count += 1
         name = f"?{self._count}"
         if number:
@@ -43,10 +43,7 @@ class Unknowns:
         return DataType(name)
 
     def known(self, data_type: DataType) -> DataType:
-        """Return the type inferred for a type variable.
-
-        If the type is still unknown, return the representative of all type variables unified with this one.
-        """
+        """Return the inferred type of a type variable, or the representative of all type variables unified with it."""
         while data_type.name in self._same:
             data_type = self._same[data_type.name]
         return data_type

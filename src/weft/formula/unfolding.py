@@ -1,4 +1,4 @@
-"""Expand LET: replace each use of a definition by its body, with arguments in place of parameters."""
+"""Expand LET: replace each use of a definition by the body of the definition, with arguments for parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Defined:
 
 
 Known: TypeAlias = "Mapping[Key, _Defined | str]"
-"""A mapping from (name, number of columns) to a definition of LET or to the new name of a fixpoint relation."""
+"""A mapping from (name, number of columns) to a definition of LET, or to the new name of a fixpoint relation."""
 
 
 class Fresh:
@@ -107,9 +107,7 @@ def _check_parameters(formula: syntax_tree.Let, text: str) -> None:
 
 
 def _applied(use: syntax_tree.Applied, defined: _Defined, fresh: Callable[[str], str]) -> Written:
-    """Expand a use of a definition.
-
-    If an argument is a variable that no earlier argument uses, the variable replaces the parameter.  For each other
+    """If an argument is a variable that no earlier argument uses, the variable replaces the parameter.  For each other
     argument, the parameter becomes a new variable that must equal the argument.
     """
     names: dict[str, str] = {}

@@ -1,8 +1,8 @@
-"""Split a formula by a variable into a formula for the seen values and a formula for the unseen values.
+"""Split a formula by a variable into a formula for seen values and a formula for unseen values.
 
-A value is seen if an event so far has shown it.  One symbolic value represents all unseen values, because unseen values
-behave in the same way.  Until its first event, a value also behaves like an unseen value: no event has the value, and
-no comparison is true for it.
+A value is *seen* if an event so far has shown the value.  One symbolic value represents all unseen values, because all
+unseen values behave in the same way.  No event has an unseen value, and no comparison is true for an unseen value.
+Before its first event, a value behaves like an unseen value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.algebra.formula import free_variables as free
 
 
 class Occurrences:
-    """The event atoms in which each variable occurs."""
+    """The event atoms that contain each variable."""
 
     def __init__(self, atoms: Iterable[algebra.Atom]) -> None:
         self._atoms: dict[Variable, list[algebra.Atom]] = {}
@@ -43,7 +43,7 @@ class Occurrences:
         return Once(ALWAYS, self.now(variable)) if variable in self._atoms else Truth(False)
 
     def first(self, variable: Variable) -> Formula:
-        """Return a formula that is true if this time point has the first event with the variable's value."""
+        """Return a formula that is true at the first event with the variable's value."""
         return And(self.now(variable), Not(Previous(ALWAYS, self.seen(variable))))
 
 

@@ -1,6 +1,4 @@
-"""Print formulas in MonPoly's syntax with Weft's extension.
-
-Parsing the printed text gives the same formula.
+"""Print formulas in MonPoly's syntax with Weft's extension.  Parsing the printed text gives the same formula.
 
 >>> from weft.algebra.formula import Atom, Interval, Once, Variable
 >>> from weft.algebra.schema import BIGINT
@@ -85,10 +83,10 @@ def bare_text(term: Term) -> str:
 
 
 def interval_text(interval: Interval) -> str:
-    """Return the text of an interval.  Each end is in the largest unit that divides the end.
+    """Return the text of an interval.  Each end is in the largest unit that divides this end.
 
-    The text of the interval without limits is empty.  An end that is one microsecond from a whole millisecond is
-    printed as an open end.
+    The text of the interval without limits is empty.  An end is printed as an open end if it is one microsecond from a
+    whole millisecond.
 
     >>> interval_text(Interval(0, 7 * 86_400_000_000)), interval_text(Interval(60_000_001, None))
     ('[0,7d]', '(1m,*)')
@@ -155,7 +153,7 @@ _SECOND = 1_000_000
 
 
 def verdict(at: int, number: int, answer: str) -> str:
-    """Return the output line of an answer, such as ``@10 (time point 3): (1,"a")``.
+    """Return the output line of an answer, for example ``@10 (time point 3): (1,"a")``.
 
     ``at`` is in microseconds, and the line shows seconds.
     """
@@ -169,7 +167,7 @@ def answers(
 ) -> str | None:
     """Return the text of the sorted answers at a time point.
 
-    If there are no answers and ``every_point`` is false, return None.  The answer of a closed formula is ``true`` or
+    Without answers, return None unless ``every_point`` is true.  The answer of a closed formula is ``true`` or
     ``false``.  With ``every_point`` (MonPoly's option -verbose), the rows form one list.  With ``counts``, ``*`` and
     the count follow each row.
     """
@@ -191,10 +189,7 @@ def row_text(row: Row) -> str:
 
 
 def value_text(value: Value) -> str:
-    """Return the text of a value.
-
-    A text gets quotes, unless it already begins and ends with a quote.  A float has C's format %g.
-    """
+    """Return the text of a value.  A text gets quotes if it has none, and a float has C's format %g."""
     if isinstance(value, str):
         return value if len(value) > 1 and value[0] == value[-1] == '"' else f'"{value}"'
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,1 +1,1 @@
-"""Translate properties of DejaVu to formulas, and read logs of DejaVu."""
+"""Translate DejaVu's properties to formulas, and read DejaVu's logs."""

@@ -1,6 +1,6 @@
 """Parse DejaVu's specifications to the syntax tree of MonPoly's formulas.
 
-The tree also has DejaVu's four quantifiers.  ``Exists`` and ``Forall`` range over all values.  ``exists`` and
+The syntax tree also has DejaVu's four quantifiers.  ``Exists`` and ``Forall`` range over all values.  ``exists`` and
 ``forall`` range over the values seen so far.  DejaVu writes PREVIOUS, ONCE and PAST_ALWAYS as ``@``, ``P`` and ``H``.
 """
 
@@ -128,10 +128,7 @@ class _Parser(Cursor):
         return tuple(names)
 
     def formula(self, level: int) -> Written:
-        """Parse a formula whose connectives have precedence ``level`` or higher.
-
-        Connectives of equal precedence group from the left.
-        """
+        """Parse a formula whose connectives have precedence ``level`` or higher."""
         if level == len(_CONNECTIVES):
             return self._since()
         left = self.formula(level + 1)
@@ -154,7 +151,7 @@ class _Parser(Cursor):
         return syntax_tree.Since(self._bounds(), left, self._single(), "any", token.at)
 
     def _bounds(self) -> Bounds:
-        """Parse ``[<=3]`` or ``[>3]``.  Consume nothing at a different ``[``, because it may begin ``[p, q)``."""
+        """Parse ``[<=3]`` or ``[>3]``.  Consume nothing at any other ``[``, which may begin the formula ``[p, q)``."""
         if not (self.at("[") and self.ahead(1).kind in ("<=", ">")):
             return Bounds(at=self.ahead().at)
         at = self.take().at

@@ -1,8 +1,8 @@
 """Read DejaVu's logs, which are CSV files, as streams of time points.
 
-Each line is one event, ``name,value,…``, and becomes one time point.  In a timed log, the last value of each line is
-the time.  Weft reads this integer as seconds.  In a log without times, every event has the time 0.  Like DejaVu, the
-reader adds up the time between consecutive events.  If the time decreases at an event, the reader adds nothing.
+Each line ``name,value,…`` is one event and becomes one time point.  In a timed log, the last value of each line is the
+time in seconds, an integer.  In a log without times, every event has the time 0.  Like DejaVu, the reader adds up the
+time between consecutive events.  If the time decreases at an event, the reader adds nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def events(
 ) -> Iterator[TimePoint]:
     """Yield the events of a log as time points.  Events that are not in ``known`` have no rows.
 
-    Raise FormulaError with the line if the values of an event do not match its columns.  Raise FormulaError also if a
-    line has only a time.
+    Raise FormulaError with the line number if the values of an event do not match its columns, or if a line has only a
+    time.
     """
     reader = _records(lines, name)
     previous: int | None = None
@@ -42,7 +42,7 @@ def events(
 
 
 def _records(lines: Iterable[str], name: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield (line number, values) for each nonblank record.  Raise FormulaError for malformed CSV."""
+    """Yield (line number, values) for each nonblank line.  Raise FormulaError for malformed CSV."""
     reader = csv.reader(lines)
     try:
         for fields in reader:

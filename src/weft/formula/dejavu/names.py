@@ -15,7 +15,7 @@ from weft.formula.tokens import refused_at
 
 @dataclass(frozen=True)
 class Named:
-    """A property with expanded macros, in which each variable has a unique name."""
+    """A property with expanded macros and unique variable names."""
 
     name: str
     formula: Written

@@ -1,6 +1,6 @@
 """Infer the types of values in DejaVu's formulas.
 
-Values in a comparison by order are numbers.  All other values are texts.
+Values that are compared by order are numbers.  All other values are texts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Typed:
 
 
 def typed(written: Named, text: str) -> Typed:
-    """Return the property with types.  Raise FormulaError if an event or a value needs two different types."""
+    """Return the property with types.  Raise FormulaError if an event or a value would need two types."""
     return _Typing(written, text).typed()
 
 
@@ -82,7 +82,7 @@ class _Typing:
         return algebra.Definition(rule.name, parameters, self._formula(rule.body))
 
     def _check_guarded(self, formula: Written, rule: syntax_tree.Rule) -> None:
-        """Raise FormulaError if the rule refers to a rule at the same time point, that is, without ``@``."""
+        """Raise FormulaError if the rule refers to a rule without ``@``, which means at the same time point."""
         if isinstance(formula, syntax_tree.Applied) and formula.name in self.rules:
             raise refused_at(self.text, formula.at, f"the rule {rule.name} uses {formula.name} without @ before it")
         if not (isinstance(formula, syntax_tree.Once) and formula.operator == "PREVIOUS"):
@@ -187,9 +187,9 @@ class _Typing:
 
 
 _SEEN = "\0seen"
-"""The predicate of a placeholder for "an event has shown the value of the variable".
+"""A placeholder predicate for "an event has shown the value of the variable".
 
-The placeholder is replaced after all events with the variable are known.
+The module replaces the placeholder after it has found all events with the variable.
 """
 
 

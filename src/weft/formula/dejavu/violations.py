@@ -1,9 +1,9 @@
 """Translate DejaVu's properties to formulas that are true if the properties are violated.
 
-The translation expands macros and gives each variable a unique name and a type.  The type is a number if a comparison
-by order uses the variable; otherwise it is a text.  ``Exists`` and ``Forall`` range over all values, but events have
-shown only finitely many values.  ``weft.formula.safe`` expresses these quantifiers with finite relations.  Rules
-(``where``) become fixpoints.  If a rule holds for all but finitely many values, Weft stores its complement.
+The translation expands macros and gives each variable a unique name and a type.  Variables that are compared by order
+are numbers, and all other variables are texts.  ``Exists`` and ``Forall`` range over all values, but events have shown
+only finitely many values.  ``weft.formula.safe`` expresses these quantifiers with finite relations.  Rules (``where``)
+become fixpoints.  If a rule holds for all but finitely many values, Weft stores the complement of the rule.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.formula.unseen_values import Occurrences
 
 @dataclass(frozen=True)
 class Property:
-    """The name of a property, and a closed formula that is true if the property is violated."""
+    """The name of a property with a closed formula that is true if the property is violated."""
 
     name: str
     violated: Formula
@@ -34,7 +34,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Properties:
-    """The properties of a specification and the column types of their events."""
+    """The properties of a specification with the column types of their events."""
 
     properties: tuple[Property, ...]
     events: Mapping[str, tuple[DataType, ...]]
@@ -64,7 +64,7 @@ def properties(text: str) -> Properties:
 def _violated(written: Named, formula: Formula, rules: Mapping[str, algebra.Definition], text: str) -> Formula:
     """Return the negation of a property, expressed with finite relations.
 
-    For each rule, try the rule and its complement.  Raise FormulaError if no combination is finite.
+    Try both each rule and its complement.  Raise FormulaError if no combination is finite.
     """
     bodies = (formula, *(rule.body for rule in rules.values()))
     atoms = [part for body in bodies for part in algebra.subformulas(body) if isinstance(part, algebra.Atom)]
@@ -88,7 +88,7 @@ def _rule(safe: Safe, rule: algebra.Definition, opposite: set[str]) -> algebra.D
 
 
 def _with_opposites(formula: Formula, opposite: set[str]) -> Formula:
-    """Replace each use of a rule in ``opposite`` by the negated complement, because Weft stores the complement."""
+    """Replace each use of a rule in ``opposite`` by the negated complement of the rule."""
 
     def turned(part: Formula) -> Formula:
         return Not(part) if isinstance(part, algebra.Defined) and part.name in opposite else part

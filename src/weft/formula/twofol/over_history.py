@@ -1,7 +1,7 @@
 """Rewrite a two-sorted formula without a synopsis to a formula over the stored history.
 
-Let Q be the body of a quantifier over a time point t, and let T be the relation of the existing time points.  The
-module replaces Q by T(t) ∧ Q, which changes no count.  After this step, t is an ordinary column of numbers.
+Let Q be the body of a quantifier over a time point t.  Let T be the relation of the existing time points.  The module
+replaces Q by T(t) ∧ Q, which changes no count.  After this step, t is an ordinary column of numbers.
 
 P(x) AT t reads the rows of P at all time points so far, each with its time point.  This is ◇ of a dated predicate, and
 the synopsis of this ◇ is the history itself.
@@ -45,7 +45,7 @@ from weft.formula.twofol.written import two_sorted_text
 def over_history(formula: Formula, *, counts: bool) -> Formula:
     """Return the formula over dated predicates.  Raise FormulaError if the formula has infinitely many answers.
 
-    With ``counts``, duplicates matter, so the function does not rewrite the formula to pass the check.
+    With ``counts``, duplicates matter, and the function accepts a formula only as written.
     """
     given = formula if counts else negations_inwards(formula)
     ranged = _of_now(_ranged(given), given)
@@ -58,7 +58,6 @@ def _of_now(formula: Formula, given: Formula) -> Formula:
 
 
 def _ranged(formula: Formula) -> Formula:
-    """Restrict each quantifier over time points to the existing time points."""
     below = algebra.with_parts(formula, tuple(map(_ranged, algebra.parts(formula))))
     match below:
         case Exists(variables=variables, formula=inner):
@@ -74,8 +73,7 @@ def _ranged(formula: Formula) -> Formula:
 def _within(time: Variable, formula: Formula) -> Formula:
     """Return T(t) ∧ Q for the time point t and the formula Q.
 
-    If Q needs T(t) inside, the function moves T(t) to the left of a comparison, into each side of an OR, or into
-    EXISTS.
+    If Q needs the bound inside, move T(t) to the left of a comparison, into each side of an OR, or into EXISTS.
     """
     point = Atom(POINTS, (time,))
     if time not in free_variables(formula):
@@ -106,7 +104,7 @@ def _conjunction(time: Variable, left: Formula, right: Formula) -> Formula:
 
 
 def _inside(time: Variable, formula: Formula) -> Formula:
-    """Restrict ``time`` in a negated formula.  Do not restrict a comparison or a match."""
+    """Do not restrict ``time`` in a comparison or a match."""
     return formula if compares(formula) or time not in free_variables(formula) else _within(time, formula)
 
 

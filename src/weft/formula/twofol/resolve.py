@@ -1,7 +1,7 @@
 """Translate a two-sorted formula to a tree of ``algebra.formula``.
 
-The module resolves names, infers types and distinguishes time points from data.  In the tree, all variables over time
-points except NOW are bound.
+The module resolves names, infers types and distinguishes time points from data.  In the tree, NOW is the only free
+variable over time points.
 """
 
 from __future__ import annotations
@@ -62,11 +62,10 @@ class _Lowering(Lowering):
         return self.refused(at, f"{name} is an operator of temporal logic, but this language names time points", hint)
 
     def bound_type(self, written: syntax_tree.Quantified) -> DataType:
-        """Return TIME for a variable of EXISTS TIME or FORALL TIME."""
         return TIME if written.time else super().bound_type(written)
 
     def exists(self, bound: Scope, inner: Formula) -> Formula:
-        """Keep unused variables over time points, because each such variable multiplies the count by the number of time
+        """Keep unused variables over time points, because each one multiplies the count by the number of time
         points.
         """
         free = free_variables(inner)
@@ -83,7 +82,6 @@ class _Lowering(Lowering):
         return algebra.Atom(written.name, self.of_predicate(written, predicate, (*predicate.types, TIME), scope))
 
     def call(self, written: syntax_tree.Call, scope: Scope) -> Term:
-        """Translate a length of time, the time between two time points, or another operation on terms."""
         if written.operation == LENGTH:
             (length,) = written.arguments
             assert isinstance(length, syntax_tree.Value)

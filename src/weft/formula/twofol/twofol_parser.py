@@ -1,12 +1,10 @@
 """Parse formulas with variables over time points (2-FOL) to a syntax tree.
 
-The language is that of MonPoly without its temporal operators.  It has these additions:
+The language is that of MonPoly without temporal operators.  In addition, it has these constructs:
 
-- ``P(x) AT t`` has the rows of P at the time point t.
-- ``NOW`` is the present time point.
+- ``P(x) AT t`` has the rows of P at the time point t, and ``NOW`` is the present time point.
 - ``EXISTS TIME t, s. F`` and ``FORALL TIME t. F`` quantify over time points.
-- ``t < s`` compares time points.
-- ``s - t <= 7d`` limits the time between two time points.
+- ``t < s`` compares time points, and ``s - t <= 7d`` limits the time between two time points.
 - ``DISTINCT F`` counts each answer once.
 """
 
